@@ -86,6 +86,11 @@ const ALLOWED: &[(&str, &str)] = &[
     ("nobody nogroup", "the Unix account"),
     ("kept messages", "a wire field"),
     ("files not kept", "a wire error code"),
+    ("table kept", "a table of the SQLite schema"),
+    ("from kept", "a table of the SQLite schema"),
+    ("into kept", "a table of the SQLite schema"),
+    ("forks kept", "tables of the SQLite schema"),
+    ("rename kept", "a line of the export format"),
 ];
 
 /// Recorded data, and the files that define the rules.

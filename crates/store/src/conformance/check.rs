@@ -22,7 +22,7 @@ pub struct ConformanceCheck<S: ?Sized + 'static> {
 }
 
 impl<S: ?Sized> ConformanceCheck<S> {
-    /// Puts an empty store to the test.
+    /// Checks an empty store.
     pub async fn run(&self, store: Arc<S>) -> Result<(), Violation> {
         (self.run)(store).await
     }
@@ -64,7 +64,7 @@ impl From<LedgerError> for Violation {
 
 impl From<QueryError> for Violation {
     fn from(error: QueryError) -> Self {
-        Self(format!("a question was not answered: {error}"))
+        Self(format!("a query failed: {error}"))
     }
 }
 

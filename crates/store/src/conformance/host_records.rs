@@ -58,8 +58,8 @@ mod rules {
         let all = vec![("a", record("x", "3")), ("c", record("y", "4"))];
         records.put_all(all, at(3)).await?;
         let found = records.get("b", "x").await?;
-        require_eq!(found, Some(record("x", "2")), "what was put last");
-        require_eq!(records.get("a", "w").await?, None, "that of another kind");
+        require_eq!(found, Some(record("x", "2")), "the newest write");
+        require_eq!(records.get("a", "w").await?, None, "a name of another kind");
         let listed = records.list("b").await?;
         require_eq!(listed, [record("w", ""), record("x", "2")], "one kind");
         require!(records.remove("b", "x").await?, "it was not there");
@@ -86,7 +86,7 @@ mod rules {
         ] {
             let page = records.page("k", before, limit).await?;
             let found: Vec<_> = page.iter().map(|record| record.name.as_str()).collect();
-            require_eq!(found, wanted, "what lies behind a name");
+            require_eq!(found, wanted, "a page before a name");
             require_eq!(
                 page.iter().all(|record| record.body == "k"),
                 true,
@@ -120,7 +120,7 @@ mod rules {
         records.put("other", record("old", ""), at(0)).await?;
         require_eq!(records.trim("k", at(1), 9).await?, 1, "the old one");
         require_eq!(names(&store, "k").await?, ["a", "b", "c", "d"], "the rest");
-        require_eq!(records.trim("k", at(1), 2).await?, 2, "the many");
+        require_eq!(records.trim("k", at(1), 2).await?, 2, "the surplus records");
         require_eq!(names(&store, "k").await?, ["a", "b"], "the newest");
         require_eq!(records.trim("k", at(0), 0).await?, 2, "all of them");
         require_eq!(names(&store, "other").await?, ["old"], "another kind");

@@ -1,4 +1,4 @@
-//! Checks that any store of these kinds can be put through, one for each rule.
+//! Conformance suites: one check per rule for every implementation of a store.
 //!
 //! ```
 //! # use std::sync::Arc;
@@ -50,7 +50,7 @@ pub enum Sharing {
     OneForAll,
 }
 
-/// Checks a file system; `make` gives an empty one for each rule. Run it inside a tokio runtime.
+/// Checks a file system; `make` returns an empty one for each rule. Run it inside a tokio runtime.
 pub async fn files(
     sharing: Sharing,
     make: impl Fn() -> Arc<dyn SessionFileSystem>,
@@ -63,12 +63,12 @@ pub async fn files(
     check::all(checks, make).await
 }
 
-/// Checks a store of keys and secrets; `make` gives an empty one for each rule.
+/// Checks a store of keys and secrets; `make` returns an empty one for each rule.
 pub async fn storage(make: impl Fn() -> Arc<dyn SessionStorageStore>) -> Result<(), Violations> {
     check::all(STORAGE_CHECKS.iter(), make).await
 }
 
-/// Checks a journal; `make` gives an empty one for each rule. Run it inside a tokio runtime.
+/// Checks a journal; `make` returns an empty one for each rule. Run it inside a tokio runtime.
 pub async fn journal(make: impl AsyncFn() -> Arc<dyn Journal>) -> Result<(), Violations> {
     check::all_of(JOURNAL_CHECKS.iter(), make).await
 }
@@ -78,12 +78,12 @@ pub async fn host_records(make: impl AsyncFn() -> Arc<HostRecordStores>) -> Resu
     check::all_of(HOST_RECORD_CHECKS.iter(), make).await
 }
 
-/// Checks a spending ledger; `make` gives an empty store for each rule. Run it inside a tokio runtime.
+/// Checks a spending ledger; `make` returns an empty store for each rule. Run it inside a tokio runtime.
 pub async fn ledger(make: impl AsyncFn() -> Arc<LedgerStores>) -> Result<(), Violations> {
     check::all_of(LEDGER_CHECKS.iter(), make).await
 }
 
-/// Checks a log of runs; `make` gives an empty one for each rule. Run it inside a tokio runtime.
+/// Checks a log of runs; `make` returns an empty one for each rule. Run it inside a tokio runtime.
 pub async fn runs(make: impl AsyncFn() -> Arc<dyn RunLog>) -> Result<(), Violations> {
     check::all_of(RUN_CHECKS.iter(), make).await
 }

@@ -82,8 +82,8 @@ async fn begin(log: &RunLogRef, run_id: &str, agent_id: &str) -> Result<StoredRu
 async fn start_is_stored_and_reserves_its_id(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     require_eq!(run.summary.status, RunStatus::InProgress, "status");
-    require_eq!(log.get("r").await?, Some(run.clone()), "the kept run");
-    require_eq!(log.get("session_1").await?, None, "a run that is not there");
+    require_eq!(log.get("r").await?, Some(run.clone()), "the stored run");
+    require_eq!(log.get("session_1").await?, None, "a missing run");
     let again = log.begin(started("r", "b"), "other").await?;
     require_eq!(again, BeginOutcome::Existing(run), "a second start");
     let page = log.read("r", 0, 10, usize::MAX).await?;
@@ -132,14 +132,14 @@ async fn ended_run_accepts_no_records(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     let end = ended(&run, Termination::Incomplete, 3);
     let done = log.append(&run, vec![end.clone()]).await?;
-    for (seen, who) in [
-        (&run, "one who did not see the end"),
-        (&done, "one who did"),
+    for (seen, writer) in [
+        (&run, "a writer that did not see the end"),
+        (&done, "a writer that saw the end"),
     ] {
         let refused = log.append(seen, vec![end.clone()]).await;
         require!(
             matches!(refused, Err(JournalError::OutOfSequence { head: 2, .. })),
-            "{who}: {refused:?}"
+            "{writer}: {refused:?}"
         );
     }
     require_eq!(log.get("r").await?, Some(done), "after refused appends");
@@ -168,7 +168,7 @@ async fn take_over_fences_the_previous_writer(log: RunLogRef) -> CheckOutcome {
         let refused = log.take_over(seen, "fourth").await;
         require!(
             matches!(refused, Err(JournalError::OutOfSequence { .. })),
-            "taking over what has ended: {refused:?}"
+            "taking over an ended run: {refused:?}"
         );
     }
     Ok(())
@@ -218,7 +218,11 @@ async fn lists_show_the_newest_first_by_agent_and_status(log: RunLogRef) -> Chec
     );
     require_eq!(listed(Some("b"), open, None).await?.0, ["r4"], "by both");
     let none: [&str; 0] = [];
-    require_eq!(listed(Some("d"), None, None).await?.0, none, "nobody's");
+    require_eq!(
+        listed(Some("d"), None, None).await?.0,
+        none,
+        "of an unknown agent"
+    );
     Ok(())
 }
 
@@ -234,8 +238,8 @@ async fn pages_end_by_count_and_by_bytes(log: RunLogRef) -> CheckOutcome {
     require_eq!(count(9, 5, usize::MAX).await?, (0, 9), "past the end");
     require_eq!(count(0, 5, 1).await?, (1, 9), "at least one record");
     require_eq!(count(1, 5, 100).await?, (2, 9), "few bytes");
-    let nobody = log.read("x", 0, 5, usize::MAX).await?;
-    require_eq!((nobody.records.len(), nobody.head), (0, 0), "no such run");
+    let missing = log.read("x", 0, 5, usize::MAX).await?;
+    require_eq!((missing.records.len(), missing.head), (0, 0), "no such run");
     Ok(())
 }
 
@@ -261,8 +265,8 @@ async fn only_old_ended_runs_are_forgotten(log: RunLogRef) -> CheckOutcome {
     require_eq!(log.forget(at(50), 10).await?, 0, "forgotten again");
     require_eq!(log.get("old").await?, None, "the old one");
     require_eq!(log.read("old", 0, 9, 9).await?.head, 0, "its records");
-    for kept in ["open", "young"] {
-        require!(log.get(kept).await?.is_some(), "{kept} is gone");
+    for run_id in ["open", "young"] {
+        require!(log.get(run_id).await?.is_some(), "{run_id} is gone");
     }
     Ok(())
 }

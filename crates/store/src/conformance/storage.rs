@@ -26,7 +26,7 @@ mod rules {
         let session = SessionId::new();
         require!(
             store.get_value(session, "k").await?.is_none(),
-            "a value nobody set"
+            "a value that was not set"
         );
         for key in ["k", "b", "ä"] {
             store.set_value(session, key, "1").await?;
@@ -44,11 +44,11 @@ mod rules {
         require_eq!(
             after[1].created_at,
             before[1].created_at,
-            "birthday of a replaced value"
+            "creation time of a replaced value"
         );
         require!(
             after[1].updated_at >= before[1].updated_at,
-            "updated_at went back"
+            "updated_at decreased"
         );
         require!(
             store.delete_value(session, "k").await?,
@@ -69,7 +69,7 @@ mod rules {
         let session = SessionId::new();
         require!(
             store.get_secret(session, "k").await?.is_none(),
-            "a secret nobody set"
+            "a secret that was not set"
         );
         for name in ["k", "b"] {
             store.set_secret(session, name, "1").await?;
@@ -87,7 +87,7 @@ mod rules {
         require_eq!(
             after[1].created_at,
             before[1].created_at,
-            "birthday of a replaced secret"
+            "creation time of a replaced secret"
         );
         require!(
             store.delete_secret(session, "k").await?,
@@ -172,15 +172,9 @@ mod rules {
             store.set_value(session, text, text).await?;
             store.set_secret(session, text, text).await?;
             let value = store.get_value(session, text).await?;
-            require!(
-                value.as_deref() == Some(text),
-                "a value is not kept as it is"
-            );
+            require!(value.as_deref() == Some(text), "a value was changed");
             let secret = store.get_secret(session, text).await?;
-            require!(
-                secret.as_deref() == Some(text),
-                "a secret is not kept as it is"
-            );
+            require!(secret.as_deref() == Some(text), "a secret was changed");
         }
         Ok(())
     }

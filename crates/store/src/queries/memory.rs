@@ -90,7 +90,7 @@ impl Queries for MemoryQueries {
         let key = |number, thread: &ThreadRow| (thread.updated_at.timestamp_micros(), number);
         let mut found = self.collect(|number, stream, found| {
             if let Some(thread) = stream.rows().thread()
-                && query.takes(thread)
+                && query.matches(thread)
                 && after.is_none_or(|after| key(number, thread) < after)
             {
                 found.push((key(number, thread), thread.clone()));

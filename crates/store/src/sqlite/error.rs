@@ -148,6 +148,8 @@ pub enum SqliteError {
     Journal(#[from] JournalError),
 }
 
+pub(crate) type DbResult<T> = Result<T, DbError>;
+
 /// Any failure of work on the database. Each public trait converts it into its own error.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]

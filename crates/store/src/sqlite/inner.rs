@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tokio::sync::watch;
 
-use super::error::{DbError, SqliteError};
+use super::error::{DbError, DbResult, SqliteError};
 use super::journal::find;
 use super::open::page_check::PageFindings;
 use super::options::SqliteRetention;
@@ -38,14 +38,14 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    pub(crate) fn writer(&self) -> Result<&Writer, DbError> {
+    pub(crate) fn writer(&self) -> DbResult<&Writer> {
         self.writer.as_ref().ok_or(SqliteError::ReadOnly.into())
     }
 
     /// Runs a short read on a thread that may block.
     pub(crate) async fn read<T: Send + 'static, E: From<DbError>>(
         &self,
-        read: impl FnOnce(&Connection) -> Result<T, DbError> + Send + 'static,
+        read: impl FnOnce(&Connection) -> DbResult<T> + Send + 'static,
     ) -> Result<T, E> {
         Ok(self.readers.read(read).await?)
     }
@@ -53,7 +53,7 @@ impl Inner {
     /// Runs a job in a transaction and returns when it is durable.
     pub(crate) async fn write<T: Send + 'static, E: From<DbError>>(
         &self,
-        job: impl FnOnce(&mut WriteContext<'_>) -> Result<T, DbError> + Send + 'static,
+        job: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
     ) -> Result<T, E> {
         Ok(self.writer()?.write(job).await?)
     }

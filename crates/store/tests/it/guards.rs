@@ -74,25 +74,25 @@ async fn guards_forward_forget_session() {
 }
 
 /// A gate that records its requests, changes a file during a request, and then answers.
-struct Clerk {
-    asked: Mutex<Vec<String>>,
+struct RecordingGate {
+    requests: Mutex<Vec<String>>,
     meanwhile: Option<(FileSystemRef, SessionId, &'static str)>,
     answer: bool,
 }
 
 #[async_trait]
-impl FileApprovalGate for Clerk {
+impl FileApprovalGate for RecordingGate {
     async fn approve_write(&self, path: &str, before: Option<String>, after: &str) -> bool {
-        let asked = format!("{path}: {before:?} -> {after}");
-        self.asked.lock().unwrap().push(asked);
+        let request = format!("{path}: {before:?} -> {after}");
+        self.requests.lock().unwrap().push(request);
         if let Some((files, session, path)) = &self.meanwhile {
             write(files, *session, path, "meanwhile").await.unwrap();
         }
         self.answer
     }
     async fn approve_delete(&self, path: &str, recursive: bool) -> bool {
-        let asked = format!("delete {path} {recursive}");
-        self.asked.lock().unwrap().push(asked);
+        let request = format!("delete {path} {recursive}");
+        self.requests.lock().unwrap().push(request);
         self.answer
     }
 }
@@ -100,23 +100,23 @@ impl FileApprovalGate for Clerk {
 struct Gated {
     files: FileSystemRef,
     inner: FileSystemRef,
-    clerk: Arc<Clerk>,
+    gate: Arc<RecordingGate>,
     session: SessionId,
 }
 
 fn gated(answer: bool, meanwhile: Option<&'static str>) -> Gated {
     let inner: FileSystemRef = Arc::new(InMemorySessionFileStore::new());
     let session = SessionId::new();
-    let clerk = Arc::new(Clerk {
-        asked: Mutex::default(),
+    let gate = Arc::new(RecordingGate {
+        requests: Mutex::default(),
         meanwhile: meanwhile.map(|path| (Arc::clone(&inner), session, path)),
         answer,
     });
-    let files = ApprovalGatingFileStore::new(Arc::clone(&inner), clerk.clone());
+    let files = ApprovalGatingFileStore::new(Arc::clone(&inner), gate.clone());
     Gated {
         files: Arc::new(files),
         inner,
-        clerk,
+        gate,
         session,
     }
 }
@@ -126,7 +126,7 @@ async fn gate_receives_the_change_and_a_refusal_changes_nothing() {
     let Gated {
         files,
         inner,
-        clerk,
+        gate,
         session,
     } = gated(false, None);
     write(&inner, session, "/old", "before").await.unwrap();
@@ -144,7 +144,7 @@ async fn gate_receives_the_change_and_a_refusal_changes_nothing() {
         assert!(refusal.contains("not approved: /"), "{refusal}");
     }
     assert_eq!(
-        *clerk.asked.lock().unwrap(),
+        *gate.requests.lock().unwrap(),
         [
             "/old: Some(\"before\") -> after",
             "/new: None -> after",
@@ -161,13 +161,13 @@ async fn impossible_changes_are_refused_without_a_request() {
     let Gated {
         files,
         inner,
-        clerk,
+        gate,
         session,
     } = gated(true, None);
     write(&inner, session, "/d/f", "x").await.unwrap();
-    let kept = initial("/kept", "x", true);
-    files.seed_initial_file(session, &kept).await.unwrap();
-    write(&files, session, "/kept", "y").await.unwrap_err();
+    let locked = initial("/locked", "x", true);
+    files.seed_initial_file(session, &locked).await.unwrap();
+    write(&files, session, "/locked", "y").await.unwrap_err();
     write(&files, session, "/d", "y").await.unwrap_err();
     write(&files, session, "/../x", "y").await.unwrap_err();
     files
@@ -176,14 +176,14 @@ async fn impossible_changes_are_refused_without_a_request() {
         .unwrap_err();
     files.delete_file(session, "/", true).await.unwrap_err();
     files
-        .delete_file(session, "/kept", false)
+        .delete_file(session, "/locked", false)
         .await
         .unwrap_err();
     assert!(!files.delete_file(session, "/missing", true).await.unwrap());
     assert!(!files.delete_file(session, "/d", false).await.unwrap());
     let other = files.write_file_if_content_matches(session, "/d/f", "y", "text", "z", "text");
     assert!(other.await.unwrap().is_none());
-    assert_eq!(*clerk.asked.lock().unwrap(), Vec::<String>::new());
+    assert_eq!(*gate.requests.lock().unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test]

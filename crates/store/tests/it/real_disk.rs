@@ -98,29 +98,32 @@ async fn r57_grep_skips_git_and_ignored_files() {
     for path in [
         ".git/config",
         "sub/.git/config",
-        "kept.txt",
+        "included.txt",
         "debug.log",
-        "logs/kept.log",
+        "logs/included.log",
         "out/made",
         "sub/out/made",
         "sub/only_here",
         "only_here",
-        "sub/kept.tmp",
+        "sub/included.tmp",
         "other.tmp",
         ".hidden",
     ] {
         disk.put(path, "needle");
     }
-    disk.put(".gitignore", "*.log\n!logs/kept.log\n/out/\n*.tmp\n[bad\n");
-    disk.put("sub/.gitignore", "only_here\n!kept.tmp\n");
+    disk.put(
+        ".gitignore",
+        "*.log\n!logs/included.log\n/out/\n*.tmp\n[bad\n",
+    );
+    disk.put("sub/.gitignore", "only_here\n!included.tmp\n");
     assert_eq!(
         hits(&disk.files, disk.session, "needle").await,
         [
             "/.hidden",
-            "/kept.txt",
-            "/logs/kept.log",
+            "/included.txt",
+            "/logs/included.log",
             "/only_here",
-            "/sub/kept.tmp",
+            "/sub/included.tmp",
             "/sub/out/made",
         ]
     );
@@ -192,7 +195,7 @@ async fn r61_deleting_a_directory_deletes_links_and_not_where_they_lead() {
 #[tokio::test]
 async fn r61_the_permissions_of_the_host_are_honoured() {
     let disk = DiskFixture::new();
-    disk.put("d/f", "kept");
+    disk.put("d/f", "included");
     fs::set_permissions(disk.path("d/f"), fs::Permissions::from_mode(0o444)).unwrap();
     let (files, session) = (&disk.files, disk.session);
     let stat = files.stat_file(session, "/d/f").await.unwrap().unwrap();
@@ -203,7 +206,7 @@ async fn r61_the_permissions_of_the_host_are_honoured() {
     files.seed_initial_file(session, &seed).await.unwrap_err();
     files.delete_file(session, "/d/f", false).await.unwrap_err();
     files.delete_file(session, "/d", true).await.unwrap_err();
-    assert_eq!(text(files, session, "/d/f").await.unwrap(), "kept");
+    assert_eq!(text(files, session, "/d/f").await.unwrap(), "included");
     fs::set_permissions(disk.path("d/f"), fs::Permissions::from_mode(0o644)).unwrap();
     write(files, session, "/d/f", "new").await.unwrap();
 }
@@ -211,7 +214,7 @@ async fn r61_the_permissions_of_the_host_are_honoured() {
 #[tokio::test]
 async fn r53_read_only_mark_is_removed_with_a_file_deleted_by_another_program() {
     let disk = DiskFixture::new();
-    let seed = initial("/d/f", "kept", true);
+    let seed = initial("/d/f", "included", true);
     disk.files
         .seed_initial_file(disk.session, &seed)
         .await
@@ -230,14 +233,14 @@ async fn r53_read_only_mark_is_removed_with_a_file_deleted_by_another_program() 
 }
 
 #[tokio::test]
-async fn r53_marks_go_with_the_directory_that_had_them() {
+async fn r53_marks_are_removed_with_their_directory() {
     let disk = DiskFixture::new();
     let (files, session) = (&disk.files, disk.session);
-    let seed = initial("/d/f", "kept", true);
+    let seed = initial("/d/f", "included", true);
     files.seed_initial_file(session, &seed).await.unwrap();
     fs::remove_file(disk.path("d/f")).unwrap();
     assert!(files.delete_file(session, "/d", true).await.unwrap());
-    disk.put("d/f", "made by somebody else");
+    disk.put("d/f", "written by another program");
     write(files, session, "/d/f", "free").await.unwrap();
 }
 

@@ -7,7 +7,7 @@ use windlass_store::conformance::{
 
 use crate::support::FileSystemRef;
 
-async fn keeps(name: &str, files: FileSystemRef) {
+async fn check_rule(name: &str, files: FileSystemRef) {
     let mut checks = FILE_CHECKS.iter().chain(FILE_CHECKS_OF_SEPARATE_SESSIONS);
     let check = checks.find(|check| check.name == name).unwrap();
     check.run(files).await.unwrap();
@@ -17,13 +17,13 @@ fn names(checks: &[ConformanceCheck<dyn SessionFileSystem>]) -> Vec<&str> {
     checks.iter().map(|check| check.name).collect()
 }
 
-/// Generates a test for each listed rule, and one that none is missing.
-macro_rules! keep {
+/// Generates a test for each listed rule, and one that checks the list.
+macro_rules! rule_tests {
     ($make:ident, $checks:expr, $($name:ident)*) => {
         $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
         async fn $name() {
-            let (files, _kept) = $make();
-            crate::rules::keeps(stringify!($name), files).await;
+            let (files, _guard) = $make();
+            crate::rules::check_rule(stringify!($name), files).await;
         })*
 
         #[test]
@@ -33,9 +33,9 @@ macro_rules! keep {
     };
 }
 
-macro_rules! keeps_the_rules_of_all {
+macro_rules! test_all_rules {
     ($make:ident) => {
-        keep! { $make, windlass_store::conformance::FILE_CHECKS,
+        rule_tests! { $make, windlass_store::conformance::FILE_CHECKS,
             written_files_read_back_with_their_parents
             bytes_and_encoding_round_trip
             missing_path_is_empty
@@ -48,7 +48,7 @@ macro_rules! keeps_the_rules_of_all {
             r50_dots_in_a_name_are_normal
             r51_spellings_of_a_path_are_one_path
             r52_recursive_delete_spares_read_only_files
-            r53_no_mark_stays_after_a_delete
+            r53_delete_removes_the_read_only_mark
             r54_files_and_directories_do_not_replace_each_other
             r55_size_is_the_decoded_length
             r55_invalid_base64_is_refused
@@ -70,11 +70,11 @@ macro_rules! keeps_the_rules_of_all {
     };
 }
 
-macro_rules! keeps_the_rules_of_separate_sessions {
+macro_rules! test_separate_sessions {
     ($make:ident) => {
         mod separate_sessions {
             use super::$make;
-            keep! { $make, windlass_store::conformance::FILE_CHECKS_OF_SEPARATE_SESSIONS,
+            rule_tests! { $make, windlass_store::conformance::FILE_CHECKS_OF_SEPARATE_SESSIONS,
                 r62_sessions_never_see_each_other
                 forgotten_session_has_no_files
             }
@@ -92,8 +92,8 @@ mod memory {
     fn memory() -> (FileSystemRef, ()) {
         (Arc::new(InMemorySessionFileStore::new()), ())
     }
-    keeps_the_rules_of_all!(memory);
-    keeps_the_rules_of_separate_sessions!(memory);
+    test_all_rules!(memory);
+    test_separate_sessions!(memory);
 }
 
 mod guarded_memory {
@@ -112,8 +112,8 @@ mod guarded_memory {
         (Arc::new(guarded), ())
     }
     // The gate makes two calls of its store for one, so that several new files can be approved at once. The rules of conditional writes still hold.
-    keeps_the_rules_of_all!(guarded);
-    keeps_the_rules_of_separate_sessions!(guarded);
+    test_all_rules!(guarded);
+    test_separate_sessions!(guarded);
 }
 
 #[cfg(all(feature = "real-disk", target_os = "linux"))]
@@ -129,7 +129,7 @@ mod real_disk {
         let root = TempDir::new().unwrap();
         (Arc::new(RealDiskFileStore::new(root.path()).unwrap()), root)
     }
-    keeps_the_rules_of_all!(real_disk);
+    test_all_rules!(real_disk);
 }
 
 #[cfg(all(feature = "real-disk", target_os = "linux"))]
@@ -150,7 +150,7 @@ mod guarded_real_disk {
             root,
         )
     }
-    keeps_the_rules_of_all!(guarded);
+    test_all_rules!(guarded);
 }
 
 #[cfg(feature = "sqlite")]
@@ -169,6 +169,6 @@ mod sqlite {
         let store = tokio::task::block_in_place(|| Handle::current().block_on(opening)).unwrap();
         (Arc::new(store.files()), (store, home))
     }
-    keeps_the_rules_of_all!(sqlite);
-    keeps_the_rules_of_separate_sessions!(sqlite);
+    test_all_rules!(sqlite);
+    test_separate_sessions!(sqlite);
 }

@@ -53,7 +53,7 @@ async fn r72_secrets_are_wiped_when_replaced_deleted_forgotten_and_dropped() {
         let secret = needle.spelled();
         store.set_secret(session, name, &secret).await.unwrap();
         drop(secret);
-        assert_eq!(needle.count(), 1, "the secret is kept once");
+        assert_eq!(needle.count(), 1, "the secret is in memory once");
         needle
     };
 

@@ -27,7 +27,7 @@ pub const FILE_CHECKS: &[ConformanceCheck<dyn SessionFileSystem>] = checks![
     paths::r50_dots_in_a_name_are_normal,
     paths::r51_spellings_of_a_path_are_one_path,
     read_only::r52_recursive_delete_spares_read_only_files,
-    read_only::r53_no_mark_stays_after_a_delete,
+    read_only::r53_delete_removes_the_read_only_mark,
     changes::r54_files_and_directories_do_not_replace_each_other,
     changes::r55_size_is_the_decoded_length,
     changes::r55_invalid_base64_is_refused,

@@ -1,4 +1,4 @@
-//! Many at once.
+//! Concurrent writers and readers.
 
 use tokio::task::JoinSet;
 
@@ -34,12 +34,8 @@ pub(super) async fn concurrent_claims_write_one_at_a_time(store: JournalRef) -> 
     let stream = StreamFixture::new(store, "s").await?;
     let numbers = stream.numbers(0, usize::MAX).await?;
     let expected: Vec<_> = (1..=acknowledged).collect();
-    require!(acknowledged > 0, "nobody could write");
-    require_eq!(
-        numbers,
-        expected,
-        "what {acknowledged} acknowledged records became"
-    );
+    require!(acknowledged > 0, "no append succeeded");
+    require_eq!(numbers, expected, "the {acknowledged} acknowledged records");
     Ok(())
 }
 
@@ -80,7 +76,7 @@ pub(super) async fn readers_see_only_whole_batches(store: JournalRef) -> CheckOu
         let is_done = writing.is_finished();
         let numbers = stream.numbers(0, usize::MAX).await?;
         let expected: Vec<_> = (1..=numbers.len() as u64).collect();
-        require_eq!(numbers, expected, "numbers while somebody writes");
+        require_eq!(numbers, expected, "numbers during writes");
         require!(numbers.len() % 3 == 0, "half a batch is seen");
         if is_done {
             break;

@@ -68,14 +68,14 @@ pub(super) async fn shared_records_are_delivered_once(store: JournalRef) -> Chec
 pub(super) async fn removed_records_are_not_delivered(store: JournalRef) -> CheckOutcome {
     let gone = StreamFixture::new(store.clone(), "gone").await?;
     gone.append(1, 5).await?;
-    let kept = StreamFixture::new(store.clone(), "kept").await?;
-    kept.append(1, 1).await?;
+    let remaining = StreamFixture::new(store.clone(), "remaining").await?;
+    remaining.append(1, 1).await?;
     let page = store.read_after(None, 2).await?;
     require_eq!(page.entries.len(), 2, "the first page");
     store.remove(&gone.key).await?;
     let mut left = Vec::new();
     read_on(&store, Some(page.next), |entry| left.push(entry.stream)).await?;
-    require_eq!(left, [kept.key], "what is left");
+    require_eq!(left, [remaining.key], "the remaining records");
     Ok(())
 }
 
@@ -115,10 +115,10 @@ pub(super) async fn feed_reader_continues_during_writes(store: JournalRef) -> Ch
     }
     require!(
         wrong.is_none(),
-        "it came twice, or before another: {wrong:?}"
+        "a record came twice or out of order: {wrong:?}"
     );
     let count: u64 = heads.values().sum();
-    require_eq!(count, WRITERS * APPENDS, "all that came");
+    require_eq!(count, WRITERS * APPENDS, "delivered records");
     Ok(())
 }
 
@@ -134,7 +134,7 @@ pub(super) async fn invalid_cursor_is_refused(store: JournalRef) -> CheckOutcome
         require!(is_refused, "{wrong} is a cursor: {answer:?}");
     }
     let page = store.read_after(Some(&cursor), 9).await?;
-    require_eq!(page.entries.len(), 1, "behind the first record");
+    require_eq!(page.entries.len(), 1, "after the first record");
     Ok(())
 }
 
@@ -142,10 +142,10 @@ pub(super) async fn forged_cursor_is_only_a_position(store: JournalRef) -> Check
     let stream = StreamFixture::new(store.clone(), "s").await?;
     stream.append(1, 2).await?;
     let cursor = store.read_after(None, 1).await?.next;
-    for (place, expected) in [(0, 2), (u64::MAX, 0), (i64::MAX as u64, 0)] {
-        let forged = forged(&cursor, u64::MAX, place);
+    for (position, expected) in [(0, 2), (u64::MAX, 0), (i64::MAX as u64, 0)] {
+        let forged = forged(&cursor, u64::MAX, position);
         let page = store.read_after(Some(&forged), 9).await?;
-        require_eq!(page.entries.len(), expected, "behind {place}");
+        require_eq!(page.entries.len(), expected, "after {position}");
     }
     Ok(())
 }
@@ -156,8 +156,8 @@ pub(super) async fn watch_all_sees_an_append(store: JournalRef) -> CheckOutcome 
     for name in ["a", "b"] {
         let stream = StreamFixture::new(store.clone(), name).await?;
         stream.append(1, 1).await?;
-        let rang = watch.changed().await;
-        require!(rang.is_ok(), "the watch ended");
+        let changed = watch.changed().await;
+        require!(changed.is_ok(), "the watch ended");
         watch.borrow_and_update();
     }
     Ok(())

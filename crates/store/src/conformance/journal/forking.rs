@@ -37,16 +37,20 @@ pub(super) async fn fork_has_its_parents_records_and_continues_separately(
     let page = store.read(&child(), 0, 10).await?;
     require_eq!(page.head, 3, "head that a reader sees");
     let before = store.read(&parent.key, 0, 2).await?.events;
-    for (taken, own) in page.events.iter().zip(&before) {
-        require_eq!(taken.session_id, SessionId::from_seed(8), "whose record");
+    for (shared, own) in page.events.iter().zip(&before) {
         require_eq!(
-            (taken.id, taken.sequence, &taken.data),
+            shared.session_id,
+            SessionId::from_seed(8),
+            "session ID of a shared record"
+        );
+        require_eq!(
+            (shared.id, shared.sequence, &shared.data),
             (own.id, own.sequence, &own.data),
-            "a record that was taken over"
+            "a shared record"
         );
     }
     let last = page.events.last().map(|event| event.event_type.as_str());
-    require_eq!(last, Some("session.forked"), "where it comes from");
+    require_eq!(last, Some("session.forked"), "the origin of the fork");
 
     let own = StreamFixture::new(store.clone(), "child").await?;
     require_eq!(own.claim.head, 3, "head that a writer sees");
@@ -67,13 +71,13 @@ pub(super) async fn waiting_inputs_are_cancelled_in_the_fork(store: JournalRef) 
     put(&parent, 3, ended(one)?).await?;
     store.fork(&parent.key, 3, &child(), forked(3)).await?;
     let unfinished = store.open(None, 9).await?;
-    require_eq!(unfinished, [parent.key], "streams to go on with");
+    require_eq!(unfinished, [parent.key], "streams to resume");
     let page = store.read(&child(), 3, 10).await?;
     let types = page.events.iter().map(|event| event.event_type.as_str());
     require_eq!(
         types.collect::<Vec<_>>(),
         ["session.forked", "turn.cancelled"],
-        "what follows in the fork"
+        "the own records of the fork"
     );
     Ok(())
 }
@@ -101,6 +105,6 @@ pub(super) async fn refused_fork_leaves_nothing(store: JournalRef) -> CheckOutco
         "forked over a stream: {refused:?}"
     );
     other.append(2, 1).await?;
-    require_eq!(other.numbers(0, 10).await?, [1, 2], "the stream in the way");
+    require_eq!(other.numbers(0, 10).await?, [1, 2], "the existing stream");
     Ok(())
 }

@@ -21,7 +21,7 @@ async fn shown(store: &JournalRef, stream: &StreamKey) -> Result<Vec<(u128, Stri
 }
 
 /// The expected records of a fork: those of its parent under its own session ID.
-fn taken(parent: &[(u128, String)], count: usize, session: u128) -> Vec<(u128, String)> {
+fn expected_prefix(parent: &[(u128, String)], count: usize, session: u128) -> Vec<(u128, String)> {
     let shared = parent.iter().take(count);
     shared.map(|(_, id)| (session, id.clone())).collect()
 }
@@ -34,7 +34,7 @@ pub(super) async fn fork_can_be_forked_at_any_record(store: JournalRef) -> Check
     first.append(5, 2).await?;
     let root = shown(&store, &parent.key).await?;
     let trunk = shown(&store, &first.key).await?;
-    require_eq!(trunk[..3], taken(&root, 3, 8), "the fork");
+    require_eq!(trunk[..3], expected_prefix(&root, 3, 8), "the fork");
     // After its own records, at its first one, at the last shared one, and before that.
     for (at, session) in [(6, 11), (4, 12), (3, 13), (1, 14)] {
         let key = StreamKey::new(format!("fork at {at}"));
@@ -46,7 +46,7 @@ pub(super) async fn fork_can_be_forked_at_any_record(store: JournalRef) -> Check
         let branch = shown(&store, &key).await?;
         require_eq!(
             branch[..count],
-            taken(&trunk, count, session),
+            expected_prefix(&trunk, count, session),
             "fork at {at}"
         );
         let own = StreamFixture {
@@ -57,7 +57,7 @@ pub(super) async fn fork_can_be_forked_at_any_record(store: JournalRef) -> Check
         require_eq!(own.claim.head, at + 1, "head for a writer at {at}");
         own.append(at + 2, 1).await?;
         let numbers: Vec<u64> = (1..=at + 2).collect();
-        require_eq!(own.numbers(0, 99).await?, numbers, "fork at {at} goes on");
+        require_eq!(own.numbers(0, 99).await?, numbers, "fork at {at} continues");
     }
     require_eq!(shown(&store, &parent.key).await?, root, "the parent");
     require_eq!(shown(&store, &first.key).await?, trunk, "the first fork");
@@ -75,11 +75,14 @@ pub(super) async fn removed_parent_remains_only_in_its_forks(store: JournalRef) 
     require!(!store.remove(&parent.key).await?, "it was removed twice");
     require_eq!(store.read(&parent.key, 0, 9).await?.head, 0, "its head");
     let unfinished = store.open(None, 9).await?;
-    require!(unfinished.is_empty(), "it goes on: {unfinished:?}");
+    require!(
+        unfinished.is_empty(),
+        "it is listed as open: {unfinished:?}"
+    );
     let refused = parent.append(5, 1).await;
     require!(
         matches!(refused, Err(JournalError::Removed(_))),
-        "its writer goes on: {refused:?}"
+        "its writer can still append: {refused:?}"
     );
     let refused = store
         .fork(&parent.key, 2, &StreamKey::new("late"), forked(2))
@@ -105,7 +108,7 @@ pub(super) async fn removed_parent_remains_only_in_its_forks(store: JournalRef) 
     require_eq!(
         shown(&store, &StreamKey::new("late")).await?[..2],
         before[..2],
-        "a fork of what only forks have"
+        "a fork of records that only forks have"
     );
     Ok(())
 }
@@ -125,9 +128,9 @@ pub(super) async fn shared_records_are_removed_with_the_last_fork(
     require_eq!(shown(&store, &second).await?, before, "fork of a fork");
     store.remove(&second).await?;
     require_eq!(shown(&store, &third).await?.len(), 2, "the last fork");
-    require_eq!(all_events(&*store).await?.len(), 1, "all that is left");
+    require_eq!(all_events(&*store).await?.len(), 1, "the remaining records");
     store.remove(&third).await?;
-    require!(all_events(&*store).await?.is_empty(), "something is left");
+    require!(all_events(&*store).await?.is_empty(), "records remain");
     for name in ["parent", "child", "second", "third"] {
         let again = StreamFixture::new(store.clone(), name).await?;
         require_eq!(again.claim.head, 0, "head of {name} when it begins again");

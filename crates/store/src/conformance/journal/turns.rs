@@ -70,7 +70,7 @@ pub(super) async fn open_lists_streams_with_open_turns(store: JournalRef) -> Che
     store.remove(&open.key).await?;
     require!(
         store.open(None, 9).await?.is_empty(),
-        "a removed stream goes on"
+        "a removed stream is listed as open"
     );
     Ok(())
 }
@@ -93,10 +93,6 @@ pub(super) async fn status_returns_head_and_open_turns(store: JournalRef) -> Che
         require_eq!(status, expected, "after record {seq}");
     }
     let nowhere = store.status(&StreamKey::new("nowhere")).await?;
-    require_eq!(
-        nowhere,
-        StreamStatus::default(),
-        "a stream that is not there"
-    );
+    require_eq!(nowhere, StreamStatus::default(), "a missing stream");
     Ok(())
 }

@@ -25,7 +25,7 @@ pub(super) async fn watch_shows_the_newest_record(store: JournalRef) -> CheckOut
     );
     require!(
         !watch.has_changed().map_err(closed)?,
-        "a refused append rang"
+        "a refused append caused a notification"
     );
     Ok(())
 }
@@ -54,5 +54,5 @@ pub(super) async fn watch_ends_with_its_stream(store: JournalRef) -> CheckOutcom
 }
 
 fn closed(_: tokio::sync::watch::error::RecvError) -> Violation {
-    Violation("the watch of a stream that is there ended".to_owned())
+    Violation("the watch of an existing stream ended".to_owned())
 }

@@ -1,4 +1,4 @@
-//! Places in lists.
+//! Cursors of lists.
 
 use super::subject::{QueryStoresRef, ThreadFixture};
 use crate::conformance::check::{CheckOutcome, Violation};

@@ -45,7 +45,7 @@ async fn turns(thread: &mut ThreadFixture, texts: &[&str]) -> Result<Vec<TurnId>
 }
 
 /// Returns the text of a turn, and whether the turn is shared.
-async fn said(
+async fn first_text(
     store: &QueryStoresRef,
     stream: &str,
     turn: TurnId,
@@ -95,12 +95,16 @@ pub(super) async fn fork_shows_shared_turns_and_counts_its_own(
         ("parent", a[0], Some(("one".to_owned(), false))),
         ("parent", b[0], None),
     ] {
-        require_eq!(said(&store, stream, turn).await?, expected, "in {stream}");
+        require_eq!(
+            first_text(&store, stream, turn).await?,
+            expected,
+            "in {stream}"
+        );
     }
     let shared = store.queries.turn(&child, a[0]).await?;
     let shared = shared.map(|turn| (turn.view.session_id, turn.stream));
     let expected = (SessionId::from_seed(8), child.clone());
-    require_eq!(shared, Some(expected), "whose it is");
+    require_eq!(shared, Some(expected), "session of a shared turn");
     let detail = store.queries.thread_detail(&child, 2).await?;
     let detail = detail.map(|detail| detail.turns.len());
     require_eq!(detail, Some(2), "the newest of both");
@@ -138,8 +142,8 @@ pub(super) async fn fork_retains_its_turns_when_its_parent_is_removed(
     let child = StreamKey::new("child");
     let listed = pages(&store, &child, Order::NewestFirst, 9).await?;
     require_eq!(listed, [vec![a[0]]], "its turns");
-    let shown = said(&store, "child", a[0]).await?;
-    require_eq!(shown, Some(("one".to_owned(), true)), "what was said");
+    let shown = first_text(&store, "child", a[0]).await?;
+    require_eq!(shown, Some(("one".to_owned(), true)), "the shared text");
     let runs = store.queries.runs(RunFilter::default(), 9).await?;
     require!(runs.is_empty(), "runs of a removed thread: {runs:?}");
     require_eq!(store.queries.counts().await?.current, 1, "threads");

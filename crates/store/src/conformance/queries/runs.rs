@@ -82,7 +82,7 @@ pub(super) async fn turns_are_runs_of_their_agents(store: QueryStoresRef) -> Che
         (Some(OWN_AGENT), None, &[c, a]),
         (Some("worker"), None, &[b]),
         (Some("worker"), Some(RunStatus::Cancelled), &[]),
-        (Some("nobody"), None, &[]),
+        (Some("unknown"), None, &[]),
     ] {
         let found = ids(&store, filter(agent, status)).await?;
         require_eq!(found, names(expected), "{agent:?} {status:?}");
@@ -92,15 +92,15 @@ pub(super) async fn turns_are_runs_of_their_agents(store: QueryStoresRef) -> Che
         before: all.get(1).map(RunRow::position),
         ..RunFilter::default()
     };
-    require_eq!(ids(&store, behind).await?, names(&[a]), "behind a place");
+    require_eq!(ids(&store, behind).await?, names(&[a]), "before a position");
     let found = store.queries.run(&b.to_string()).await?;
-    require_eq!(found.as_ref(), all.get(1), "one that is looked for");
+    require_eq!(found.as_ref(), all.get(1), "a run by its ID");
     let Some(RunRow::Turn(found)) = found else {
         return Err(Violation("it is no turn".to_owned()));
     };
     require_eq!((found.stream, found.first_seq), (theirs.key, 2), "where");
     let intent = all.get(2).map(|run| run.summary().intent.clone());
-    require_eq!(intent.as_deref(), Some("sum up"), "what it is to do");
+    require_eq!(intent.as_deref(), Some("sum up"), "the intent");
     Ok(())
 }
 
@@ -132,7 +132,7 @@ pub(super) async fn runs_of_both_kinds_are_one_list(store: QueryStoresRef) -> Ch
     require_eq!(status, Some(RunStatus::Incomplete), "its end");
     let open = ids(&store, filter(None, Some(RunStatus::InProgress))).await?;
     require_eq!(open, [b.as_str()], "open");
-    require_eq!(store.queries.run("x").await?, None, "one that is not there");
+    require_eq!(store.queries.run("x").await?, None, "a missing run");
     require_eq!(store.runs.forget(at(501), 9).await?, 1, "forgotten");
     require_eq!(
         ids(&store, RunFilter::default()).await?,
@@ -180,6 +180,10 @@ pub(super) async fn runs_are_listed_by_agent_and_status(store: QueryStoresRef) -
     require_eq!(listed_open, ["r8", "r4", "r0"], "by status");
     require_eq!(listed(Some("b"), open, None).await?.0, ["r4"], "by both");
     let none: [&str; 0] = [];
-    require_eq!(listed(Some("d"), None, None).await?.0, none, "nobody's");
+    require_eq!(
+        listed(Some("d"), None, None).await?.0,
+        none,
+        "of an unknown agent"
+    );
     Ok(())
 }

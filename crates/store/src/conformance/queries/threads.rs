@@ -24,7 +24,7 @@ async fn names(store: &QueryStoresRef, query: ThreadQuery) -> Result<Vec<Vec<Str
     }
 }
 
-fn doing(states: &[ThreadState], limit: usize) -> ThreadQuery {
+fn in_states(states: &[ThreadState], limit: usize) -> ThreadQuery {
     ThreadQuery {
         states: states.to_vec(),
         ..ThreadQuery::first(limit)
@@ -58,7 +58,7 @@ pub(super) async fn threads_are_listed_by_their_last_update(store: QueryStoresRe
         (&[Idle], 1, vec![vec!["a"], vec!["c"]]),
         (&[Idle, Running], 2, vec![vec!["b", "a"], vec!["c"]]),
     ] {
-        let listed = names(&store, doing(states, limit)).await?;
+        let listed = names(&store, in_states(states, limit)).await?;
         require_eq!(listed, expected, "{states:?} by {limit}");
     }
     let none = store.queries.threads(ThreadQuery::first(0)).await?;
@@ -120,7 +120,7 @@ pub(super) async fn host_record_determines_owner_and_archival(
         (Include::Current, Some("b"), &[]),
         (Include::Archived, Some("b"), &["theirs"]),
         (Include::Recorded, Some("a"), &["ours"]),
-        (Include::All, Some("nobody"), &[]),
+        (Include::All, Some("unknown"), &[]),
     ] {
         let query = ThreadQuery {
             include,
@@ -262,6 +262,10 @@ pub(super) async fn removed_thread_is_in_no_answer(store: QueryStoresRef) -> Che
     let mut again = ThreadFixture::new(&store, "s").await?;
     again.note().await?;
     let shown = again.thread().await?;
-    require_eq!((shown.seq, shown.turns), (1, 0), "another one of its name");
+    require_eq!(
+        (shown.seq, shown.turns),
+        (1, 0),
+        "a new thread of the same name"
+    );
     Ok(())
 }

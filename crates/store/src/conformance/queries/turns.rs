@@ -68,13 +68,9 @@ pub(super) async fn turns_are_listed_from_both_ends(store: QueryStoresRef) -> Ch
     let open = store.queries.turn(&thread.key, d).await?;
     require_eq!(open.and_then(|turn| turn.last_seq), None, "the open one");
     let other = store.queries.turn(&thread.key, TurnId::new()).await?;
-    require_eq!(other, None, "one that is not there");
+    require_eq!(other, None, "a missing turn");
     let nowhere = pages(&store, &StreamKey::new("x"), Order::NewestFirst, 9).await?;
-    require_eq!(
-        nowhere,
-        [Vec::<TurnId>::new()],
-        "a thread that is not there"
-    );
+    require_eq!(nowhere, [Vec::<TurnId>::new()], "a missing thread");
     Ok(())
 }
 
@@ -144,7 +140,7 @@ pub(super) async fn turn_detail_contains_streamed_text(store: QueryStoresRef) ->
         .map(|item| (item.status, item.detail().into_owned()))
         .collect();
     let expected = [(ItemStatus::InProgress, "so far".to_owned())];
-    require_eq!(shown, expected, "what streams");
+    require_eq!(shown, expected, "streamed text");
     Ok(())
 }
 
@@ -171,7 +167,7 @@ pub(super) async fn thread_detail_contains_the_newest_turns(store: QueryStoresRe
         require_eq!(shown, expected, "the newest {newest}");
         let waits = found.turns.iter().flat_map(|turn| turn.log.open_waits());
         let waits: Vec<_> = waits.map(|wait| wait.exec_id).collect();
-        require_eq!(waits.len(), usize::from(newest > 0), "what waits");
+        require_eq!(waits.len(), usize::from(newest > 0), "waits");
         let older = match found.older {
             None => Vec::new(),
             Some(after) => {

@@ -70,7 +70,7 @@ pub(super) async fn turns_are_summed_by_day_model_provider_and_thread(
     two.end(open).await?;
     let report = store.queries.usage(by(UsageBy::Model, None, None)).await?;
     let unknown = report.groups.get("").map(|sum| sum.turns);
-    require_eq!(unknown, Some(1), "a turn that tells no model");
+    require_eq!(unknown, Some(1), "a turn without a model");
     Ok(())
 }
 

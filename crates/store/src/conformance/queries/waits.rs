@@ -52,10 +52,10 @@ pub(super) async fn waits_are_in_all_answers_until_they_end(store: QueryStoresRe
     one.say(step, "approval.decided", decided).await?;
     let shown: Vec<_> = queries.waits(None).await?;
     let shown: Vec<_> = shown.iter().map(|wait| wait.exec_id).collect();
-    require_eq!(shown, [second], "what is left");
+    require_eq!(shown, [second], "the remaining waits");
     let over = queries.wait(first).await?;
     let over = over.map(|wait| (wait.stream, wait.is_open));
-    require_eq!(over, Some((one.key.clone(), false)), "one that is over");
+    require_eq!(over, Some((one.key.clone(), false)), "an ended wait");
     Ok(())
 }
 

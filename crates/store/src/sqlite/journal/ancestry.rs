@@ -13,8 +13,8 @@ use windlass_core::typed_id::SessionId;
 use super::streams::{StreamInfo, list_names};
 use crate::journal::{JournalError, StreamKey};
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::error::{DbError, DbResult};
+use crate::sqlite::numbers::{first_number, first_value, int, uint};
 
 /// Consecutive records of one stream that a stream shows: those of an ancestor, or its own.
 #[derive(Debug, Clone)]
@@ -51,14 +51,10 @@ impl Lineage {
     }
 
     /// Looks up the parts of a stream.
-    pub(crate) fn load(
-        connection: &Connection,
-        key: &StreamKey,
-        stream: u64,
-    ) -> Result<Self, DbError> {
+    pub(crate) fn load(db: &Connection, key: &StreamKey, stream: u64) -> DbResult<Self> {
         let mut lineage = Self::alone(key, stream);
         let mut next = stream;
-        while let Some(link) = link(connection, next)? {
+        while let Some(link) = link(db, next)? {
             let damaged = |what: &str| JournalError::damaged(key, link.parent_seq, what);
             let oldest = lineage.parts.len() - 1;
             let oldest = &mut lineage.parts[oldest];
@@ -66,7 +62,7 @@ impl Lineage {
                 return Err(damaged("the position of its fork is wrong").into());
             }
             oldest.after = link.parent_seq;
-            let name = holder(connection, link.parent)?;
+            let name = holder(db, link.parent)?;
             let part = LineagePart {
                 stream: link.parent,
                 key: name.ok_or_else(|| damaged("the parent of the fork is missing"))?,
@@ -127,8 +123,8 @@ struct Link {
     session: SessionId,
 }
 
-fn link(connection: &Connection, stream: u64) -> Result<Option<Link>, DbError> {
-    Ok(connection.find_row(
+fn link(db: &Connection, stream: u64) -> DbResult<Option<Link>> {
+    Ok(db.find_row(
         "SELECT parent, parent_seq, session FROM forks WHERE stream = ?1",
         [int(stream)],
         |row| {
@@ -142,28 +138,28 @@ fn link(connection: &Connection, stream: u64) -> Result<Option<Link>, DbError> {
 }
 
 /// Returns the key of a stream, including a removed one that its forks still share.
-pub(crate) fn holder(connection: &Connection, stream: u64) -> Result<Option<StreamKey>, DbError> {
-    Ok(connection.find_row("SELECT key FROM streams WHERE id = ?1 UNION ALL SELECT key FROM kept WHERE stream = ?1", [int(stream)], |row| row.get::<_, String>(0))?.map(StreamKey::new))
+pub(crate) fn holder(db: &Connection, stream: u64) -> DbResult<Option<StreamKey>> {
+    let sql = "SELECT key FROM streams WHERE id = ?1 \
+        UNION ALL SELECT key FROM kept WHERE stream = ?1";
+    let key = db.find_row(sql, [int(stream)], first_value::<String>)?;
+    Ok(key.map(StreamKey::new))
 }
 
 /// Returns the last record of a stream that forks share; 0 if none is shared.
-pub(crate) fn shared_upto(connection: &Connection, stream: u64) -> Result<u64, DbError> {
-    Ok(connection.get_row(
+pub(crate) fn shared_upto(db: &Connection, stream: u64) -> DbResult<u64> {
+    Ok(db.get_row(
         "SELECT coalesce(max(parent_seq), 0) FROM forks WHERE parent = ?1",
         [int(stream)],
-        |row| uint(row, 0),
+        first_number,
     )?)
 }
 
 /// Lists the removed streams that forks still share, and returns the error that ended the listing early, if any.
-pub(crate) fn retained_streams(connection: &Connection) -> (Vec<StreamInfo>, Option<DbError>) {
-    list_names(
-        connection,
-        "SELECT key, stream, 0, 0 FROM kept ORDER BY stream",
-    )
+pub(crate) fn retained_streams(db: &Connection) -> (Vec<StreamInfo>, Option<DbError>) {
+    list_names(db, "SELECT key, stream, 0, 0 FROM kept ORDER BY stream")
 }
 
 /// Returns whether a stream was removed but is retained for its forks.
-pub(crate) fn is_retained(connection: &Connection, stream: u64) -> Result<bool, DbError> {
-    Ok(connection.has_rows("SELECT 1 FROM kept WHERE stream = ?1", [int(stream)])?)
+pub(crate) fn is_retained(db: &Connection, stream: u64) -> DbResult<bool> {
+    Ok(db.has_rows("SELECT 1 FROM kept WHERE stream = ?1", [int(stream)])?)
 }

@@ -13,7 +13,7 @@ use crate::host_records::RowWrite;
 use crate::journal::JournalError;
 use crate::ledger::Settlement;
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::numbers::int;
 use crate::sqlite::stores::host_records;
 use crate::sqlite::stores::ledger;
@@ -50,17 +50,17 @@ impl Append {
     }
 
     /// Writes the records and returns them, so that another thread frees their memory.
-    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> Result<Vec<Encoded>, DbError> {
-        let head = work.state.heads.get(work.connection, self.stream)?;
+    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> DbResult<Vec<Encoded>> {
+        let head = work.state.heads.get(work.db, self.stream)?;
         self.check(head)?;
         let at = self.events.last().map_or_else(Utc::now, |event| event.ts);
-        host_records::apply(work.connection, &self.puts, at)?;
-        ledger::settle(work.connection, &self.settlements)?;
+        host_records::apply(work.db, &self.puts, at)?;
+        ledger::settle(work.db, &self.settlements)?;
         if self.records.is_empty() {
             return Ok(self.records);
         }
         let mut head = head.clone();
-        let mut insert = Insert::new(work.connection)?;
+        let mut insert = Insert::new(work.db)?;
         for record in &self.records {
             head.seq += 1;
             head.chain = work
@@ -107,21 +107,21 @@ impl Append {
 
 /// Writes consecutive records.
 pub(crate) struct Insert<'a> {
-    connection: &'a Connection,
+    db: &'a Connection,
     record: CachedStatement<'a>,
     placing: Placing<'a>,
 }
 
 impl<'a> Insert<'a> {
-    pub(crate) fn new(connection: &'a Connection) -> Result<Self, DbError> {
+    pub(crate) fn new(db: &'a Connection) -> DbResult<Self> {
         Ok(Self {
-            connection,
-            record: connection.prepare_cached(
+            db,
+            record: db.prepare_cached(
                 "INSERT INTO records \
                  (position, stream, seq, version, form, chunk, open_from, at, commits, chain, body) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             )?,
-            placing: Placing::new(connection)?,
+            placing: Placing::new(db)?,
         })
     }
 
@@ -132,10 +132,10 @@ impl<'a> Insert<'a> {
         stream: u64,
         head: &Head,
         record: &Encoded,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         let (form, body) = record.body();
         if let Some(bytes) = record.blob() {
-            self.connection.execute_cached(
+            self.db.execute_cached(
                 "INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)",
                 (body, bytes),
             )?;
@@ -160,7 +160,7 @@ impl<'a> Insert<'a> {
     }
 
     /// Writes the span of the inserted records.
-    pub(crate) fn end(&mut self) -> Result<(), DbError> {
+    pub(crate) fn end(&mut self) -> DbResult<()> {
         self.placing.end()
     }
 }

@@ -2,13 +2,13 @@
 
 use crate::journal::{Claim, StreamKey};
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::numbers::uint;
 use crate::sqlite::write::writer::WriteContext;
 
 /// Raises the epoch of a stream. Creates the stream if it does not exist.
-pub(crate) fn claim(work: &mut WriteContext<'_>, key: &StreamKey) -> Result<Claim, DbError> {
-    let (stream, epoch): (u64, u64) = work.connection.get_row(
+pub(crate) fn claim(work: &mut WriteContext<'_>, key: &StreamKey) -> DbResult<Claim> {
+    let (stream, epoch): (u64, u64) = work.db.get_row(
         "INSERT INTO streams (key, epoch) VALUES (?1, 1) \
              ON CONFLICT (key) DO UPDATE SET epoch = epoch + 1 RETURNING id, epoch",
         [key.as_str()],
@@ -16,7 +16,7 @@ pub(crate) fn claim(work: &mut WriteContext<'_>, key: &StreamKey) -> Result<Clai
     )?;
     // The cached head has the old epoch.
     work.state.heads.forget(stream);
-    let head = work.state.heads.get(work.connection, stream)?.seq;
+    let head = work.state.heads.get(work.db, stream)?.seq;
     Ok(Claim {
         stream,
         epoch,

@@ -14,7 +14,7 @@ use crate::durable::chain::Chain;
 use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::{FeedEntry, FeedPage, JournalError, StreamKey};
 use crate::runs::is_run_stream;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::{DbError, DbResult};
 use crate::sqlite::numbers::{int, uint};
 use crate::sqlite::open::inspect::read_identity;
 
@@ -27,7 +27,7 @@ pub(super) fn read_feed(
     (chain, cursors): (&Chain, &Cursors),
     after: Option<&str>,
     limit: usize,
-) -> Result<FeedPage, DbError> {
+) -> DbResult<FeedPage> {
     let transaction = reader.unchecked_transaction()?;
     let upto = read_identity(&transaction)?.map_or(0, |identity| identity.position);
     let key = after.map(|cursor| cursors.read(CursorList::Feed, upto, cursor));
@@ -77,7 +77,7 @@ fn walk_to<'a>(
     chain: &'a Chain,
     stream: u64,
     seq: u64,
-) -> Result<Option<WalkResult<'a>>, DbError> {
+) -> DbResult<Option<WalkResult<'a>>> {
     let Some(key) = named(reader, stream)?.filter(|key| !is_run_stream(key)) else {
         return Ok(None);
     };
@@ -94,7 +94,7 @@ fn walk_to<'a>(
     }
 }
 
-fn entry(walk: &mut ChainWalk<'_>, stored: &StoredRecord<'_>) -> Result<FeedEntry, DbError> {
+fn entry(walk: &mut ChainWalk<'_>, stored: &StoredRecord<'_>) -> DbResult<FeedEntry> {
     let event = match walk.step(stored) {
         Ok(()) => walk.event(stored),
         Err(DbError::Journal(error)) => {

@@ -20,7 +20,7 @@ use crate::journal::fork::{
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{StreamKey, StreamStatus};
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::{Append, claim, find};
 use crate::sqlite::numbers::{int, uint};
 use crate::sqlite::write::writer::WriteContext;
@@ -35,7 +35,7 @@ pub(crate) struct Fork {
 
 impl Fork {
     /// Creates the fork; returns the number of its newest record.
-    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> Result<u64, DbError> {
+    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> DbResult<u64> {
         let Self {
             parent,
             at_seq,
@@ -43,15 +43,15 @@ impl Fork {
             forked,
         } = self;
         // Check before claiming: a claim would fence off the writer of a stream that is in use.
-        if find(work.connection, &child)?.is_some_and(|child| child.head > 0) {
+        if find(work.db, &child)?.is_some_and(|child| child.head > 0) {
             return Err(refused(&child, 0, HAS_RECORDS).into());
         }
         let mut waiting = OpenInputs::default();
         let claim = match at_seq {
             0 => claim(work, &child)?,
             _ => {
-                let lineage = forkable(work.connection, &parent, at_seq)?;
-                waiting = waiting_at(work.connection, &lineage, at_seq)?;
+                let lineage = forkable(work.db, &parent, at_seq)?;
+                waiting = waiting_at(work.db, &lineage, at_seq)?;
                 if waiting.is_busy() {
                     return Err(refused(&parent, at_seq, BUSY).into());
                 }
@@ -69,15 +69,15 @@ impl Fork {
 }
 
 /// Checks that a stream can be forked after a record.
-fn forkable(connection: &Connection, parent: &StreamKey, at_seq: u64) -> Result<Lineage, DbError> {
-    let found = find(connection, parent)?.filter(|found| found.head >= at_seq);
+fn forkable(db: &Connection, parent: &StreamKey, at_seq: u64) -> DbResult<Lineage> {
+    let found = find(db, parent)?.filter(|found| found.head >= at_seq);
     let found = found.ok_or_else(|| refused(parent, at_seq, TOO_SHORT))?;
-    let lineage = Lineage::load(connection, parent, found.stream)?;
-    let is_retained = match record(connection, &lineage, at_seq)? {
+    let lineage = Lineage::load(db, parent, found.stream)?;
+    let is_retained = match record(db, &lineage, at_seq)? {
         None => false,
         Some((_, 0)) => true,
         // A process that died while it pruned leaves the end of a turn without its beginning.
-        Some((_, open_from)) => link_at(connection, &lineage, open_from)?.is_some(),
+        Some((_, open_from)) => link_at(db, &lineage, open_from)?.is_some(),
     };
     if is_retained {
         Ok(lineage)
@@ -93,10 +93,10 @@ pub(crate) fn share(
     parent: &Lineage,
     at_seq: u64,
     session: SessionId,
-) -> Result<(), DbError> {
-    let connection = work.connection;
+) -> DbResult<()> {
+    let db = work.db;
     let holder = parent.part_of(at_seq);
-    connection.execute_cached(
+    db.execute_cached(
         "INSERT INTO forks (stream, parent, parent_seq, session) VALUES (?1, ?2, ?3, ?4)",
         (
             int(child),
@@ -106,7 +106,7 @@ pub(crate) fn share(
         ),
     )?;
     // Shared text chunks cannot be pruned, so a sweep begins after them.
-    connection.execute_cached(
+    db.execute_cached(
         "UPDATE streams SET swept = max(swept, ?2) WHERE id = ?1",
         [int(holder.stream), int(at_seq)],
     )?;
@@ -117,44 +117,36 @@ pub(crate) fn share(
 
 /// Returns the start of a fork without own records: the number, the chain and the open turns.
 pub(crate) fn start(
-    connection: &Connection,
+    db: &Connection,
     chain: &Chain,
     fork: &Lineage,
-) -> Result<(u64, Digest, OpenTurns), DbError> {
+) -> DbResult<(u64, Digest, OpenTurns)> {
     let at_seq = fork.own().after;
-    let link = link_at(connection, fork, at_seq)?;
+    let link = link_at(db, fork, at_seq)?;
     let link = link.ok_or_else(|| refused(&fork.own().key, at_seq, PRUNED))?;
-    let open = open_at(connection, fork, at_seq)?;
+    let open = open_at(db, fork, at_seq)?;
     Ok((at_seq, chain.fork(&link, &fork.own().key), open))
 }
 
 /// Returns the turns that are open at a record that was not pruned.
-pub(crate) fn open_at(
-    connection: &Connection,
-    lineage: &Lineage,
-    at_seq: u64,
-) -> Result<OpenTurns, DbError> {
+pub(crate) fn open_at(db: &Connection, lineage: &Lineage, at_seq: u64) -> DbResult<OpenTurns> {
     let mut open = OpenTurns::default();
-    replay_open(connection, lineage, at_seq, |event| {
+    replay_open(db, lineage, at_seq, |event| {
         open.apply(event.seq(), TurnChange::of(event));
     })?;
     Ok(open)
 }
 
-fn waiting_at(
-    connection: &Connection,
-    lineage: &Lineage,
-    at_seq: u64,
-) -> Result<OpenInputs, DbError> {
+fn waiting_at(db: &Connection, lineage: &Lineage, at_seq: u64) -> DbResult<OpenInputs> {
     let mut waiting = OpenInputs::default();
-    replay_open(connection, lineage, at_seq, |event| {
+    replay_open(db, lineage, at_seq, |event| {
         waiting.apply(&event.data);
     })?;
     Ok(waiting)
 }
 
 /// Returns the number of a stream's newest record, and its open turns.
-pub(crate) fn status(reader: &Connection, key: &StreamKey) -> Result<StreamStatus, DbError> {
+pub(crate) fn status(reader: &Connection, key: &StreamKey) -> DbResult<StreamStatus> {
     let transaction = reader.unchecked_transaction()?;
     let Some(stream) = find(&transaction, key)? else {
         return Ok(StreamStatus::default());
@@ -173,22 +165,14 @@ pub(crate) fn status(reader: &Connection, key: &StreamKey) -> Result<StreamStatu
 }
 
 /// Returns the link of a record; `None` if it was pruned.
-pub(crate) fn link_at(
-    connection: &Connection,
-    lineage: &Lineage,
-    seq: u64,
-) -> Result<Option<Digest>, DbError> {
-    Ok(record(connection, lineage, seq)?.map(|(link, _)| link))
+pub(crate) fn link_at(db: &Connection, lineage: &Lineage, seq: u64) -> DbResult<Option<Digest>> {
+    Ok(record(db, lineage, seq)?.map(|(link, _)| link))
 }
 
 /// Looks up a record's link and the first record of the oldest open turn there.
-fn record(
-    connection: &Connection,
-    lineage: &Lineage,
-    seq: u64,
-) -> Result<Option<(Digest, u64)>, DbError> {
+fn record(db: &Connection, lineage: &Lineage, seq: u64) -> DbResult<Option<(Digest, u64)>> {
     let at = [int(lineage.part_of(seq).stream), int(seq)];
-    Ok(connection.find_row(
+    Ok(db.find_row(
         concat!(
             "SELECT chain, open_from FROM placed WHERE stream = ?1 AND ",
             at!("?2")
@@ -200,26 +184,26 @@ fn record(
 
 /// Replays the events that may have opened or ended a turn that is open at a record.
 fn replay_open(
-    connection: &Connection,
+    db: &Connection,
     lineage: &Lineage,
     at_seq: u64,
     each: impl FnMut(&Arc<Event>),
-) -> Result<(), DbError> {
-    match record(connection, lineage, at_seq)? {
-        Some((_, from)) if from > 0 => replay(connection, lineage, from - 1, at_seq, each),
+) -> DbResult<()> {
+    match record(db, lineage, at_seq)? {
+        Some((_, from)) if from > 0 => replay(db, lineage, from - 1, at_seq, each),
         _ => Ok(()),
     }
 }
 
 /// Replays events of a stream, without text chunks.
 pub(crate) fn replay(
-    connection: &Connection,
+    db: &Connection,
     lineage: &Lineage,
     after: u64,
     upto: u64,
     mut each: impl FnMut(&Arc<Event>),
-) -> Result<(), DbError> {
-    let mut statement = connection.prepare_cached(&format!(
+) -> DbResult<()> {
+    let mut statement = db.prepare_cached(&format!(
         "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} AND chunk = 0 {IN_ORDER}",
         between!("?2 + 1", "?3")
     ))?;
@@ -229,7 +213,7 @@ pub(crate) fn replay(
         let mut rows = statement.query(range)?;
         let mut buffer = RecordBuffer::default();
         while let Some(row) = rows.next()? {
-            let stored = StoredRecord::from_row(connection, row, &mut buffer)?;
+            let stored = StoredRecord::from_row(db, row, &mut buffer)?;
             each(&lineage.show(stored.decode(&lineage.own().key)?));
         }
     }

@@ -13,7 +13,7 @@ use crate::durable::chain::{Chain, Digest};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::numbers::{int, uint};
 
 /// The maximum number of cached streams; another look-up is cheap.
@@ -51,9 +51,9 @@ impl Heads {
     }
 
     /// Returns the end of a stream; fails with [`JournalError::Removed`] if it does not exist.
-    pub(crate) fn get(&mut self, connection: &Connection, stream: u64) -> Result<&Head, DbError> {
+    pub(crate) fn get(&mut self, db: &Connection, stream: u64) -> DbResult<&Head> {
         if self.by_stream.get(stream).is_none() {
-            let head = load(connection, &self.chain, stream)?;
+            let head = load(db, &self.chain, stream)?;
             self.put(stream, head);
         }
         let head = self.by_stream.get(stream);
@@ -90,15 +90,15 @@ impl Heads {
     }
 }
 
-fn load(connection: &Connection, chain: &Chain, stream: u64) -> Result<Head, DbError> {
-    let named: Option<(String, u64)> = connection.find_row(
+fn load(db: &Connection, chain: &Chain, stream: u64) -> DbResult<Head> {
+    let named: Option<(String, u64)> = db.find_row(
         "SELECT key, epoch FROM streams WHERE id = ?1",
         [int(stream)],
         |row| Ok((row.get(0)?, uint(row, 1)?)),
     )?;
     let (key, epoch) = named.ok_or(JournalError::Removed(stream))?;
     let key = StreamKey::new(key);
-    let record: Option<(u64, Digest, u64)> = connection.find_row(
+    let record: Option<(u64, Digest, u64)> = db.find_row(
         concat!(
             "SELECT seq, chain, open_from FROM records WHERE position = ",
             newest_position!("?1")
@@ -107,17 +107,17 @@ fn load(connection: &Connection, chain: &Chain, stream: u64) -> Result<Head, DbE
         |row| Ok((uint(row, 0)?, row.get(1)?, uint(row, 2)?)),
     )?;
     let Some((seq, chain, open_from)) = record else {
-        let newest = spans::newest(connection, stream)?;
+        let newest = spans::newest(db, stream)?;
         // A stream without its newest record is damaged, not empty.
         if newest > 0 {
             return Err(JournalError::damaged(&key, newest, "it is missing").into());
         }
-        return begin(connection, chain, key, stream, epoch);
+        return begin(db, chain, key, stream, epoch);
     };
     let mut open = OpenTurns::default();
     if open_from > 0 {
         let own = Lineage::alone(&key, stream);
-        replay(connection, &own, open_from - 1, seq, |event| {
+        replay(db, &own, open_from - 1, seq, |event| {
             open.apply(event.seq(), TurnChange::of(event));
         })?;
     }
@@ -132,15 +132,15 @@ fn load(connection: &Connection, chain: &Chain, stream: u64) -> Result<Head, DbE
 
 /// Returns the head of a stream without own records. A fork has none only while it is created.
 fn begin(
-    connection: &Connection,
+    db: &Connection,
     chain: &Chain,
     key: StreamKey,
     stream: u64,
     epoch: u64,
-) -> Result<Head, DbError> {
-    let lineage = Lineage::load(connection, &key, stream)?;
+) -> DbResult<Head> {
+    let lineage = Lineage::load(db, &key, stream)?;
     let (seq, chain, open) = if lineage.is_fork() {
-        fork::start(connection, chain, &lineage)?
+        fork::start(db, chain, &lineage)?
     } else {
         (0, chain.start(&key), OpenTurns::default())
     };

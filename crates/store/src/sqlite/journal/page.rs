@@ -17,8 +17,8 @@ use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::durable::trail::{Gap, Trail};
 use crate::journal::{JournalError, Page, StreamKey};
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::error::DbResult;
+use crate::sqlite::numbers::{first_value, int, uint};
 
 /// A reader's position in a stream, with the chain up to there.
 pub(crate) struct ChainWalk<'a> {
@@ -56,7 +56,7 @@ impl<'a> ChainWalk<'a> {
         reader: &'a Connection,
         chain: &'a Chain,
         lineage: Lineage,
-    ) -> Result<Self, DbError> {
+    ) -> DbResult<Self> {
         let after = lineage.own().after;
         Self::after(reader, chain, lineage, after)
     }
@@ -67,7 +67,7 @@ impl<'a> ChainWalk<'a> {
         chain: &'a Chain,
         lineage: Lineage,
         after: u64,
-    ) -> Result<Self, DbError> {
+    ) -> DbResult<Self> {
         let mut walk = Self::begin(reader, chain, lineage);
         if after == 0 {
             return Ok(walk);
@@ -77,7 +77,7 @@ impl<'a> ChainWalk<'a> {
         let record: Option<Digest> = reader.find_row(
             concat!("SELECT chain FROM placed WHERE stream = ?1 AND ", at!("?2")),
             at,
-            |row| row.get(0),
+            first_value,
         )?;
         if let Some(link) = record {
             walk.trail = Trail { seq: after, link };
@@ -108,7 +108,7 @@ impl<'a> ChainWalk<'a> {
     }
 
     /// Reads the next record: skips a gap before it, and checks that it follows.
-    pub(crate) fn step(&mut self, stored: &StoredRecord<'_>) -> Result<(), DbError> {
+    pub(crate) fn step(&mut self, stored: &StoredRecord<'_>) -> DbResult<()> {
         while self.trail.seq + 1 < stored.seq {
             self.step_over_gap()?;
         }
@@ -118,7 +118,7 @@ impl<'a> ChainWalk<'a> {
     }
 
     /// Steps over one stored gap; an error when none begins here.
-    pub(crate) fn step_over_gap(&mut self) -> Result<(), DbError> {
+    pub(crate) fn step_over_gap(&mut self) -> DbResult<()> {
         self.cross();
         let first = self.trail.seq + 1;
         let stream = self.lineage.parts()[self.part].stream;
@@ -144,7 +144,7 @@ impl<'a> ChainWalk<'a> {
     }
 
     /// Returns whether records in a gap that was stepped over belonged to turns.
-    pub(crate) fn has_turns(&self, gap: &RangeInclusive<u64>) -> Result<bool, DbError> {
+    pub(crate) fn has_turns(&self, gap: &RangeInclusive<u64>) -> DbResult<bool> {
         let query =
             "SELECT 1 FROM pruned WHERE stream = ?1 AND first BETWEEN ?2 AND ?3 AND turns = 1";
         let stream = self.lineage.parts()[self.part].stream;
@@ -154,7 +154,7 @@ impl<'a> ChainWalk<'a> {
     }
 
     /// Checks that nothing is missing at the end: the newest record is never pruned.
-    pub(crate) fn end(&self) -> Result<(), DbError> {
+    pub(crate) fn end(&self) -> DbResult<()> {
         if self.trail.seq < spans::newest(self.reader, self.lineage.own().stream)? {
             Err(self.damaged(self.trail.seq + 1, "it is missing").into())
         } else {
@@ -205,7 +205,7 @@ impl<'a> ChainWalk<'a> {
         &mut self,
         upto: u64,
         PageBounds { records, bytes }: PageBounds,
-    ) -> Result<Vec<Arc<Event>>, DbError> {
+    ) -> DbResult<Vec<Arc<Event>>> {
         let mut events = Vec::with_capacity(records.min(256));
         let mut read_bytes = 0;
         let mut statement = self.reader.prepare_cached(&format!(
@@ -265,7 +265,7 @@ pub(crate) fn read_page(
     key: &StreamKey,
     after: u64,
     bounds: PageBounds,
-) -> Result<Page, DbError> {
+) -> DbResult<Page> {
     // All queries of a page must see the same state.
     let transaction = reader.unchecked_transaction()?;
     let Some(stream) = find(&transaction, key)? else {

@@ -5,8 +5,8 @@ use rusqlite::{Connection, Row};
 use super::spans::{newest_position, newest_seq};
 use crate::journal::StreamKey;
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::error::{DbError, DbResult};
+use crate::sqlite::numbers::{first_value, int, uint};
 
 /// A stream without its records.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +38,7 @@ fn info(row: &Row<'_>) -> rusqlite::Result<StreamInfo> {
 }
 
 /// Lists the streams of sessions. Streams of runs are numerous and have their own rows.
-pub(crate) fn list(reader: &Connection) -> Result<Vec<StreamInfo>, DbError> {
+pub(crate) fn list(reader: &Connection) -> DbResult<Vec<StreamInfo>> {
     Ok(reader.list_rows(
         &format!("{INFO} WHERE streams.key < 'run:' OR streams.key >= 'run;' ORDER BY streams.key"),
         [],
@@ -53,7 +53,7 @@ pub(crate) fn names(reader: &Connection) -> (Vec<StreamInfo>, Option<DbError>) {
 
 pub(super) fn list_names(reader: &Connection, query: &str) -> (Vec<StreamInfo>, Option<DbError>) {
     let mut streams = Vec::new();
-    let mut list_all = || -> Result<(), DbError> {
+    let mut list_all = || -> DbResult<()> {
         for stream in reader.prepare_cached(query)?.query_map([], info)? {
             streams.push(stream?);
         }
@@ -63,7 +63,7 @@ pub(super) fn list_names(reader: &Connection, query: &str) -> (Vec<StreamInfo>, 
     (streams, error)
 }
 
-pub(crate) fn find(reader: &Connection, key: &StreamKey) -> Result<Option<StreamInfo>, DbError> {
+pub(crate) fn find(reader: &Connection, key: &StreamKey) -> DbResult<Option<StreamInfo>> {
     Ok(reader.find_row(
         &format!("{INFO} WHERE streams.key = ?1"),
         [key.as_str()],
@@ -72,12 +72,12 @@ pub(crate) fn find(reader: &Connection, key: &StreamKey) -> Result<Option<Stream
 }
 
 /// Returns the name of a stream.
-pub(crate) fn named(connection: &Connection, stream: u64) -> Result<Option<StreamKey>, DbError> {
-    Ok(connection
+pub(crate) fn named(db: &Connection, stream: u64) -> DbResult<Option<StreamKey>> {
+    Ok(db
         .find_row(
             "SELECT key FROM streams WHERE id = ?1",
             [int(stream)],
-            |row| row.get::<_, String>(0),
+            first_value::<String>,
         )?
         .map(StreamKey::new))
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::error::{DbError, SqliteError, is_damage};
+use super::error::{DbError, DbResult, SqliteError, is_damage};
 use super::inner::Inner;
 use super::journal::heads::Heads;
 use super::options::{OpenCheck, SqliteOptions};
@@ -69,12 +69,11 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     }
 
     rights::make_private(&location.directory);
-    let mut connection = location.connect_to_write(options.max_bytes)?;
-    schema::migrate(&mut connection, &location)?;
+    let mut db = location.connect_to_write(options.max_bytes)?;
+    schema::migrate(&mut db, &location)?;
     // A new database gets its identity before it has a log, so that a lost log cannot lose the identity.
-    let identity = identify(&connection, &chain)?;
-    connection
-        .pragma_update(None, "journal_mode", "WAL")
+    let identity = identify(&db, &chain)?;
+    db.pragma_update(None, "journal_mode", "WAL")
         .map_err(DbError::from)?;
     let count = CommitCount {
         database: identity.database,
@@ -86,7 +85,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let tail = Arc::new(NewerRows::new(identity.database));
     let row_writer = Arc::new(RowWriter::default());
     // Rows that a killed process left unwritten are written soon.
-    row_writer.note(identity.position.saturating_sub(folded(&connection)?));
+    row_writer.note(identity.position.saturating_sub(folded(&db)?));
     let broken = Arc::default();
     let page_check = PageCheck::begin(PageCheckJob {
         location: location.clone(),
@@ -95,10 +94,10 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     })
     .map_err(no_thread)?;
     let check = page_check.check();
-    let is_removing = deferred_delete::is_any_left(&connection)?;
+    let is_removing = deferred_delete::is_any_left(&db)?;
     let committer = Committer {
         wal: Wal::new(location.clone()),
-        connection,
+        db,
         counter,
         _owner: owner,
         notifier: Arc::clone(&notifier),
@@ -189,12 +188,12 @@ fn read_counter(location: &Location) -> Result<CounterFile, SqliteError> {
 }
 
 /// Reads the identity of the database; a new one gets one first.
-fn identify(connection: &Connection, chain: &Chain) -> Result<Identity, DbError> {
-    if let Some(identity) = read_identity(connection)? {
+fn identify(db: &Connection, chain: &Chain) -> DbResult<Identity> {
+    if let Some(identity) = read_identity(db)? {
         return Ok(identity);
     }
     let database = *Uuid::now_v7().as_bytes();
-    connection.execute(
+    db.execute(
         "INSERT INTO state (only, database_id, chain_key, commits, position) VALUES (1, ?1, ?2, ?3, ?3)",
         (database, chain.key_check(), 0),
     )?;

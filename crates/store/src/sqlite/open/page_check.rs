@@ -121,16 +121,16 @@ impl PageCheckJob {
         if stop_signal.wait(CHECK_AFTER) {
             return;
         }
-        let connection = match self.location.connect_to_read() {
-            Ok(connection) => connection,
+        let db = match self.location.connect_to_read() {
+            Ok(db) => db,
             Err(error) => {
                 let error = SqliteError::from(error);
                 tracing::warn!(%error, "the pages of the database cannot be looked at now");
                 return;
             }
         };
-        let _ = stop_signal.interrupt.set(connection.get_interrupt_handle());
-        let findings = damage(&connection);
+        let _ = stop_signal.interrupt.set(db.get_interrupt_handle());
+        let findings = damage(&db);
         if *stop_signal.is_stopped() {
             return;
         }

@@ -9,19 +9,19 @@ use windlass_core::typed_id::ExecId;
 
 use super::load::open_waits;
 use super::rebuild::base;
-use super::tables::{TURN, WAIT, find_thread, turns_in, wait};
+use super::tables::{TURN, WAIT, find_thread, turns_of, wait};
 use super::tail::{ReadModelRows, folded};
 use crate::journal::StreamKey;
 use crate::queries::fold::{Changed, ThreadFold};
 use crate::queries::{ThreadRow, TurnRow, WaitRow};
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::{DbError, SqliteError};
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::journal::ancestry::is_retained;
 use crate::sqlite::numbers::{int, uint};
 
 /// A comparison of one thread, event by event.
 pub(crate) struct ThreadRowCheck<'a> {
-    connection: &'a Connection,
+    db: &'a Connection,
     key: StreamKey,
     stream: u64,
     is_retained: bool,
@@ -42,17 +42,13 @@ pub(crate) struct ThreadRowCheck<'a> {
 }
 
 impl<'a> ThreadRowCheck<'a> {
-    pub(crate) fn begin(
-        connection: &'a Connection,
-        key: &StreamKey,
-        stream: u64,
-    ) -> Result<Self, DbError> {
+    pub(crate) fn begin(db: &'a Connection, key: &StreamKey, stream: u64) -> DbResult<Self> {
         let mut check = Self {
-            connection,
+            db,
             key: key.clone(),
             stream,
-            is_retained: is_retained(connection, stream)?,
-            folded: folded(connection)?,
+            is_retained: is_retained(db, stream)?,
+            folded: folded(db)?,
             fold: None,
             thread: None,
             turns: BTreeMap::new(),
@@ -76,40 +72,28 @@ impl<'a> ThreadRowCheck<'a> {
         Ok(check)
     }
 
-    fn read(&mut self) -> Result<(), DbError> {
-        self.thread = find_thread(self.connection, self.stream)?;
-        self.fold = base(
-            self.connection,
-            (self.stream, &self.key),
-            self.thread.as_ref(),
-        )?;
+    fn read(&mut self) -> DbResult<()> {
+        self.thread = find_thread(self.db, self.stream)?;
+        self.fold = base(self.db, (self.stream, &self.key), self.thread.as_ref())?;
         let query = format!("SELECT {TURN} FROM turns WHERE stream = ?1 AND pruned = 0");
-        let mut statement = self.connection.prepare_cached(&query)?;
-        let mut turns = turns_in(&mut statement, [int(self.stream)], &self.key)?;
-        let waits = open_waits(
-            self.connection,
-            &ReadModelRows::default(),
-            self.stream,
-            &self.key,
-        )?;
+        let mut turns = turns_of(self.db, &query, [int(self.stream)], &self.key)?;
+        let waits = open_waits(self.db, &ReadModelRows::default(), self.stream, &self.key)?;
         for turn in turns.iter_mut().filter(|turn| turn.last_seq.is_none()) {
             let of_turn = waits.iter().filter(|wait| wait.turn_id == turn.view.id);
             turn.waits = of_turn.cloned().collect();
         }
         self.turns = turns.into_iter().map(|turn| (turn.place, turn)).collect();
         let query = format!("SELECT {WAIT} FROM waits WHERE stream = ?1");
-        let mut statement = self.connection.prepare_cached(&query)?;
+        let mut statement = self.db.prepare_cached(&query)?;
         let found = statement.query_map([int(self.stream)], |row| wait(row, &self.key))?;
         for wait in found {
             let wait = wait?;
             self.waits.insert(wait.exec_id, wait);
         }
         let query = "SELECT first, last FROM pruned WHERE stream = ?1 AND turns = 1";
-        let gaps = self
-            .connection
-            .list_rows(query, [int(self.stream)], |row| {
-                Ok(uint(row, 0)?..=uint(row, 1)?)
-            })?;
+        let gaps = self.db.list_rows(query, [int(self.stream)], |row| {
+            Ok(uint(row, 0)?..=uint(row, 1)?)
+        })?;
         self.gone = gaps;
         Ok(())
     }

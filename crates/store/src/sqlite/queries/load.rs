@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use rusqlite::{Connection, Row};
 use windlass_core::runs::RunRecord;
 
-use super::tables::{TURN, WAIT, find_run, find_thread, turns_in, wait};
+use super::tables::{TURN, WAIT, find_run, find_thread, turns_of, wait};
 use super::tail::ReadModelRows;
 use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::{JournalError, StreamKey};
@@ -15,9 +15,9 @@ use crate::queries::usage::TurnUsage;
 use crate::queries::{TurnRow, WaitRow};
 use crate::runs::{StoredRun, is_run_stream};
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::ancestry::{holder, is_retained};
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::numbers::{first_number, int, uint};
 use crate::sqlite::stores::runs::{as_stored, begun, decode as decode_run};
 
 /// A record on its way into the rows.
@@ -33,12 +33,12 @@ pub(super) struct PositionedRecord<'a> {
 impl<'a> PositionedRecord<'a> {
     /// Reads a row with the columns of a record, and then position, stream, chunk and time.
     pub(super) fn of(
-        connection: &Connection,
+        db: &Connection,
         row: &'a Row<'_>,
         buffer: &'a mut RecordBuffer,
-    ) -> Result<Self, DbError> {
+    ) -> DbResult<Self> {
         Ok(Self {
-            stored: StoredRecord::from_row(connection, row, buffer)?,
+            stored: StoredRecord::from_row(db, row, buffer)?,
             position: uint(row, 5)?,
             stream: uint(row, 6)?,
             is_chunk: row.get(7)?,
@@ -70,32 +70,28 @@ pub(super) enum Folded {
 
 impl Folded {
     /// Restores a stream's fold from its rows.
-    pub(super) fn load(
-        connection: &Connection,
-        newer: &ReadModelRows,
-        stream: u64,
-    ) -> Result<Self, DbError> {
-        let Some(key) = holder(connection, stream)? else {
+    pub(super) fn load(db: &Connection, newer: &ReadModelRows, stream: u64) -> DbResult<Self> {
+        let Some(key) = holder(db, stream)? else {
             return Ok(Self::Left);
         };
         if is_run_stream(&key) {
             let run = match newer.runs.get(&stream) {
                 Some(run) => Some(StoredRun::clone(run)),
-                None => find_run(connection, stream)?,
+                None => find_run(db, stream)?,
             };
             let run = run.map(Box::new);
             return Ok(Self::Run { key, run });
         }
-        let is_retained = is_retained(connection, stream)?;
+        let is_retained = is_retained(db, stream)?;
         let row = match newer.threads.get(&stream) {
             Some(row) => Some((**row).clone()),
             // That of a removed one is gone, and its turns may still have to end.
             None if is_retained => Some(ThreadFold::begin(&key, DateTime::UNIX_EPOCH).row),
-            None => find_thread(connection, stream)?,
+            None => find_thread(db, stream)?,
         };
         let fold = match row {
             Some(row) => {
-                let open = open_turns(connection, newer, stream, &key)?;
+                let open = open_turns(db, newer, stream, &key)?;
                 Some(Box::new(ThreadFold { row, open }))
             }
             None => None,
@@ -133,20 +129,20 @@ impl Folded {
     /// Folds one record. A record that the rows already include changes nothing.
     pub(super) fn apply(
         &mut self,
-        connection: &Connection,
+        db: &Connection,
         record: &PositionedRecord<'_>,
         rows: &mut ReadModelRows,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         rows.touched.insert(record.stream, record.position);
         let (seq, before) = (record.stored.seq, self.seq());
         if seq <= before {
             return Ok(());
         }
         let follows = before == 0 || seq == before + 1;
-        let is_read = (follows || is_gap(connection, record.stream, before + 1)?)
+        let is_read = (follows || is_gap(db, record.stream, before + 1)?)
             && match self {
                 Self::Thread { key, fold, .. } => take_event(key, fold, record, rows).is_ok(),
-                Self::Run { key, run } => take_record(connection, key, run, record)?.is_ok(),
+                Self::Run { key, run } => take_record(db, key, run, record)?.is_ok(),
                 Self::Left => true,
             };
         if !is_read {
@@ -209,16 +205,16 @@ pub(super) fn take_event(
 
 /// An unreadable record of a run does not hide the run: it was a turn, because the start and the end are read.
 fn take_record(
-    connection: &Connection,
+    db: &Connection,
     key: &StreamKey,
     run: &mut Option<Box<StoredRun>>,
     record: &PositionedRecord<'_>,
-) -> Result<Result<(), JournalError>, DbError> {
+) -> DbResult<Result<(), JournalError>> {
     let said = decode_run(&record.stored, key).map(|(_, said)| said);
     match (&mut *run, said) {
         (None, Ok(RunRecord::Started(started))) => {
             let place = (record.stream, record.position);
-            *run = Some(Box::new(begun(connection, place, &started)?));
+            *run = Some(Box::new(begun(db, place, &started)?));
         }
         (Some(run), Ok(said)) => {
             run.summary.apply(&said);
@@ -232,8 +228,8 @@ fn take_record(
 }
 
 /// Returns whether retention removed a record.
-fn is_gap(connection: &Connection, stream: u64, seq: u64) -> Result<bool, DbError> {
-    Ok(connection.has_rows(
+fn is_gap(db: &Connection, stream: u64, seq: u64) -> DbResult<bool> {
+    Ok(db.has_rows(
         "SELECT 1 FROM pruned WHERE stream = ?1 AND first <= ?2 AND last >= ?2",
         [int(stream), int(seq)],
     )?)
@@ -241,22 +237,21 @@ fn is_gap(connection: &Connection, stream: u64, seq: u64) -> Result<bool, DbErro
 
 /// Returns the turns of a stream that have no end, in the order in which they began.
 fn open_turns(
-    connection: &Connection,
+    db: &Connection,
     newer: &ReadModelRows,
     stream: u64,
     key: &StreamKey,
-) -> Result<Vec<TurnRow>, DbError> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {TURN} FROM turns INDEXED BY turns_open WHERE stream = ?1 AND status = 0"
-    ))?;
-    let mut turns = turns_in(&mut statement, [int(stream)], key)?;
+) -> DbResult<Vec<TurnRow>> {
+    let query =
+        format!("SELECT {TURN} FROM turns INDEXED BY turns_open WHERE stream = ?1 AND status = 0");
+    let mut turns = turns_of(db, &query, [int(stream)], key)?;
     turns.retain(|turn| !newer.turns.contains_key(&turn.place));
     let fresh = newer.turns.values().filter(|(of, _)| *of == stream);
     let fresh = fresh.filter(|(_, turn)| turn.last_seq.is_none());
     turns.extend(fresh.map(|(_, turn)| (**turn).clone()));
     turns.sort_unstable_by_key(|turn| turn.place);
     if !turns.is_empty() {
-        let waits = open_waits(connection, newer, stream, key)?;
+        let waits = open_waits(db, newer, stream, key)?;
         for turn in &mut turns {
             let of_turn = waits.iter().filter(|wait| wait.turn_id == turn.view.id);
             turn.waits = of_turn.cloned().collect();
@@ -267,12 +262,12 @@ fn open_turns(
 
 /// Returns the open waits of a stream, in the order in which they began.
 pub(super) fn open_waits(
-    connection: &Connection,
+    db: &Connection,
     newer: &ReadModelRows,
     stream: u64,
     key: &StreamKey,
-) -> Result<Vec<WaitRow>, DbError> {
-    let found = connection.list_rows(
+) -> DbResult<Vec<WaitRow>> {
+    let found = db.list_rows(
         &format!(
             "SELECT {WAIT} FROM waits INDEXED BY waits_open WHERE stream = ?1 AND is_open = 1"
         ),
@@ -290,20 +285,20 @@ pub(super) fn open_waits(
 
 /// Finds the current row of a run by its ID.
 pub(super) fn run_now(
-    connection: &Connection,
+    db: &Connection,
     newer: &ReadModelRows,
     key: &StreamKey,
-) -> Result<Option<StoredRun>, DbError> {
-    let stream: Option<u64> = connection.find_row(
+) -> DbResult<Option<StoredRun>> {
+    let stream: Option<u64> = db.find_row(
         "SELECT id FROM streams WHERE key = ?1",
         [key.as_str()],
-        |row| uint(row, 0),
+        first_number,
     )?;
     let Some(stream) = stream else {
         return Ok(None);
     };
     match newer.runs.get(&stream) {
         Some(run) => Ok(Some(StoredRun::clone(run))),
-        None => find_run(connection, stream),
+        None => find_run(db, stream),
     }
 }

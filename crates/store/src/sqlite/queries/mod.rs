@@ -31,7 +31,7 @@ use async_trait::async_trait;
 use rusqlite::{Connection, Transaction};
 use windlass_core::typed_id::{ExecId, TurnId};
 
-use super::error::DbError;
+use super::error::DbResult;
 use super::inner::Inner;
 use super::journal::ancestry::Lineage;
 use super::journal::find;
@@ -61,7 +61,7 @@ pub struct SqliteQueries {
 
 /// A snapshot of the database: the tables, and the rows that are newer.
 pub(super) struct QuerySnapshot<'a> {
-    connection: Transaction<'a>,
+    db: Transaction<'a>,
     newer: Arc<ReadModelRows>,
     /// The newest record.
     upto: u64,
@@ -72,13 +72,13 @@ pub(super) struct QuerySnapshot<'a> {
 impl SqliteQueries {
     async fn ask<T: Send + 'static>(
         &self,
-        answer: impl FnOnce(&QuerySnapshot<'_>) -> Result<T, DbError> + Send + 'static,
+        answer: impl FnOnce(&QuerySnapshot<'_>) -> DbResult<T> + Send + 'static,
     ) -> Result<T, QueryError> {
         let inner = Arc::clone(&self.inner);
         let answer = move |reader: &Connection| {
-            let (connection, newer, upto) = inner.tail.look(reader, FoldExtent::Newest)?;
+            let (db, newer, upto) = inner.tail.look(reader, FoldExtent::Newest)?;
             answer(&QuerySnapshot {
-                connection,
+                db,
                 newer,
                 upto,
                 chain: inner.chain.clone(),
@@ -94,20 +94,20 @@ impl QuerySnapshot<'_> {
         self.cursors.write(list, self.upto, key)
     }
 
-    fn place(&self, list: CursorList, cursor: Option<&String>) -> Result<Option<Key>, DbError> {
+    fn place(&self, list: CursorList, cursor: Option<&String>) -> DbResult<Option<Key>> {
         let Some(cursor) = cursor else {
             return Ok(None);
         };
         // The newest record may have been removed since.
-        let given_out = read_identity(&self.connection)?.map_or(0, |identity| identity.position);
+        let given_out = read_identity(&self.db)?.map_or(0, |identity| identity.position);
         let upto = self.upto.max(given_out);
         Ok(Some(self.cursors.read(list, upto, cursor)?))
     }
 
     /// Finds an existing stream, with its shared parts.
-    fn lineage(&self, key: &StreamKey) -> Result<Option<Lineage>, DbError> {
-        let found = find(&self.connection, key)?;
-        let lineage = found.map(|found| Lineage::load(&self.connection, key, found.stream));
+    fn lineage(&self, key: &StreamKey) -> DbResult<Option<Lineage>> {
+        let found = find(&self.db, key)?;
+        let lineage = found.map(|found| Lineage::load(&self.db, key, found.stream));
         lineage.transpose()
     }
 }

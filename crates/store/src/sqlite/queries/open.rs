@@ -7,13 +7,13 @@ use rusqlite::Connection;
 
 use crate::journal::StreamKey;
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::spans::newest_position;
 use crate::sqlite::numbers::int;
 
 /// Notes whether a turn of a stream is open.
-pub(super) fn note(connection: &Connection, stream: u64) -> Result<(), DbError> {
-    let is_open = connection.has_rows(
+pub(super) fn note(db: &Connection, stream: u64) -> DbResult<()> {
+    let is_open = db.has_rows(
         concat!(
             "SELECT 1 FROM streams CROSS JOIN records ON position = ",
             newest_position!("?1"),
@@ -26,13 +26,13 @@ pub(super) fn note(connection: &Connection, stream: u64) -> Result<(), DbError> 
     } else {
         "DELETE FROM open_streams WHERE stream = ?1"
     };
-    connection.execute_cached(change, [int(stream)])?;
+    db.execute_cached(change, [int(stream)])?;
     Ok(())
 }
 
 /// Rebuilds the table.
-pub(super) fn fill(connection: &Connection) -> Result<(), DbError> {
-    connection.execute_batch(concat!(
+pub(super) fn fill(db: &Connection) -> DbResult<()> {
+    db.execute_batch(concat!(
         "DELETE FROM open_streams; INSERT INTO open_streams SELECT streams.id FROM streams \
          CROSS JOIN records AS newest ON newest.position = ",
         newest_position!("streams.id"),
@@ -54,7 +54,7 @@ pub(crate) fn open_streams(
     reader: &Connection,
     after: &str,
     limit: usize,
-) -> Result<Vec<StreamKey>, DbError> {
+) -> DbResult<Vec<StreamKey>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     Ok(reader.list_rows(OPEN, (after, limit), |row| {
         Ok(StreamKey::new(row.get::<_, String>(0)?))

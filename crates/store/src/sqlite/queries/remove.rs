@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 use windlass_core::events::TokenUsage;
 
 use super::retained::retain_turn;
-use super::tables::{TURN, turns_in};
+use super::tables::{TURN, turns_of};
 use crate::queries::TurnRow;
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::{DbError, SqliteError};
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::journal::ancestry::shared_upto;
 use crate::sqlite::journal::named;
-use crate::sqlite::numbers::int;
+use crate::sqlite::numbers::{first_value, int};
 
 /// Removes a stream from all lists. Rows of its turns stay until they are [trimmed](trim).
-pub(crate) fn hide(connection: &Connection, stream: u64) -> Result<(), DbError> {
+pub(crate) fn hide(db: &Connection, stream: u64) -> DbResult<()> {
     for table in ["threads", "thread_records", "waits", "runs", "open_streams"] {
-        connection.execute_cached(
+        db.execute_cached(
             &format!("DELETE FROM {table} WHERE stream = ?1"),
             [int(stream)],
         )?;
@@ -27,45 +27,39 @@ pub(crate) fn hide(connection: &Connection, stream: u64) -> Result<(), DbError> 
 }
 
 /// Removes rows of turns that begin after a record, up to a limit; returns how many.
-pub(crate) fn trim(
-    connection: &Connection,
-    (stream, after): (u64, u64),
-    limit: u64,
-) -> Result<u64, DbError> {
-    let removed = connection.execute_cached(
-        "DELETE FROM turns WHERE place IN (SELECT place FROM turns INDEXED BY turns_by_stream \
-             WHERE stream = ?1 AND first > ?2 LIMIT ?3)",
-        [stream, after, limit].map(int),
-    )?;
+pub(crate) fn trim(db: &Connection, (stream, after): (u64, u64), limit: u64) -> DbResult<u64> {
+    let sql = "DELETE FROM turns WHERE place IN (SELECT place FROM turns INDEXED BY turns_by_stream \
+             WHERE stream = ?1 AND first > ?2 LIMIT ?3)";
+    let removed = db.execute_cached(sql, [stream, after, limit].map(int))?;
     Ok(removed as u64)
 }
 
 /// Deletes rows of turns whose records were pruned, the oldest first and up to a limit; returns how many. Their usage is added to the row of the
 /// thread. Rows that forks show stay.
-pub(crate) fn forget(connection: &Connection, stream: u64, limit: u64) -> Result<u64, DbError> {
-    if shared_upto(connection, stream)? > 0 {
+pub(crate) fn forget(db: &Connection, stream: u64, limit: u64) -> DbResult<u64> {
+    if shared_upto(db, stream)? > 0 {
         return Ok(0);
     }
-    let Some(key) = named(connection, stream)? else {
+    let Some(key) = named(db, stream)? else {
         return Ok(0);
     };
-    let mut statement = connection.prepare_cached(&format!(
+    let query = format!(
         "SELECT {TURN} FROM turns INDEXED BY turns_by_stream WHERE stream = ?1 AND pruned = 1 ORDER BY first LIMIT ?2"
-    ))?;
-    let turns = turns_in(&mut statement, [stream, limit].map(int), &key)?;
-    let mut gone = ForgottenTurns::of(connection, stream)?;
+    );
+    let turns = turns_of(db, &query, [stream, limit].map(int), &key)?;
+    let mut gone = ForgottenTurns::of(db, stream)?;
     for turn in &turns {
         gone.add(turn);
-        retain_turn(connection, turn)?;
-        connection.execute_cached("DELETE FROM turns WHERE place = ?1", [int(turn.place)])?;
+        retain_turn(db, turn)?;
+        db.execute_cached("DELETE FROM turns WHERE place = ?1", [int(turn.place)])?;
         let last = turn.last_seq.unwrap_or(turn.seq);
-        connection.execute_cached(
+        db.execute_cached(
             "DELETE FROM waits WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3",
             [stream, turn.first_seq, last].map(int),
         )?;
     }
     if !turns.is_empty() {
-        gone.put(connection, stream)?;
+        gone.put(db, stream)?;
     }
     Ok(turns.len() as u64)
 }
@@ -80,11 +74,11 @@ pub(super) struct ForgottenTurns {
 
 impl ForgottenTurns {
     /// Reads the totals of a thread.
-    pub(super) fn of(connection: &Connection, stream: u64) -> Result<Self, DbError> {
-        let noted: Option<Option<String>> = connection.find_row(
+    pub(super) fn of(db: &Connection, stream: u64) -> DbResult<Self> {
+        let noted: Option<Option<String>> = db.find_row(
             "SELECT gone FROM threads WHERE stream = ?1",
             [int(stream)],
-            |row| row.get(0),
+            first_value,
         )?;
         let noted = noted.flatten().map(|text| serde_json::from_str(&text));
         let noted = noted.transpose().map_err(|error| SqliteError::DamagedRow {
@@ -102,10 +96,10 @@ impl ForgottenTurns {
         }
     }
 
-    pub(super) fn put(&self, connection: &Connection, stream: u64) -> Result<(), DbError> {
+    pub(super) fn put(&self, db: &Connection, stream: u64) -> DbResult<()> {
         let noted = serde_json::to_string(self)
             .map_err(|error| DbError::unavailable(format!("a row has no JSON: {error}")))?;
-        connection.execute_cached(
+        db.execute_cached(
             "UPDATE threads SET gone = ?2 WHERE stream = ?1",
             (int(stream), noted),
         )?;
@@ -115,11 +109,11 @@ impl ForgottenTurns {
 
 /// Marks turns as pruned: their rows stay, but they are no longer listed as runs.
 pub(crate) fn mark_pruned(
-    connection: &Connection,
+    db: &Connection,
     stream: u64,
     gone: &RangeInclusive<u64>,
-) -> Result<(), DbError> {
-    connection.execute_cached(
+) -> DbResult<()> {
+    db.execute_cached(
         "UPDATE turns SET pruned = 1 WHERE stream = ?1 AND first BETWEEN ?2 AND ?3",
         [stream, *gone.start(), *gone.end()].map(int),
     )?;

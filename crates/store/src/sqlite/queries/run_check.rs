@@ -1,4 +1,4 @@
-//! Comparing the row of a run from outside with its records.
+//! Compares the row of an externally reported run with its records.
 
 use rusqlite::Connection;
 use windlass_core::runs::{RunRecord, RunStatus, RunSummary};
@@ -6,7 +6,7 @@ use windlass_core::runs::{RunRecord, RunStatus, RunSummary};
 use super::tables::find_run;
 use super::tail::folded;
 use crate::runs::StoredRun;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::{DbError, DbResult};
 use crate::sqlite::stores::runs::as_stored;
 
 /// A comparison of one run, record by record.
@@ -35,9 +35,9 @@ enum RowState {
 }
 
 impl RunCheck {
-    pub(crate) fn begin(connection: &Connection, stream: u64) -> Result<Self, DbError> {
+    pub(crate) fn begin(db: &Connection, stream: u64) -> DbResult<Self> {
         let mut differences = Vec::new();
-        let row = match find_run(connection, stream) {
+        let row = match find_run(db, stream) {
             Ok(None) => RowState::Missing { is_needed: false },
             Ok(Some(row)) => RowState::Found {
                 row,
@@ -50,7 +50,7 @@ impl RunCheck {
             Err(error) => return Err(error),
         };
         Ok(Self {
-            folded: folded(connection)?,
+            folded: folded(db)?,
             row,
             summary: None,
             differences,
@@ -98,7 +98,7 @@ impl RunCheck {
         let what = match &self.row {
             RowState::Missing { is_needed: true } => Some("the row of the run is missing"),
             RowState::Found { row, .. } if row.epoch == 0 => {
-                Some("nobody has ever had the right to write to the run")
+                Some("no client has ever had the right to write to the run")
             }
             RowState::Found {
                 is_right: false, ..

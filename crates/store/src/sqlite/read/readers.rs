@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::read_threads::ReadThreads;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::{DbError, DbResult};
 use crate::sqlite::open::connect::{Freshness, Location};
 
 /// How many reads run at a time; more of them wait without a thread.
@@ -45,16 +45,16 @@ impl Readers {
     /// Runs a short read on a thread that may block.
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Connection) -> Result<T, DbError> + Send + 'static,
-    ) -> Result<T, DbError> {
+        work: impl FnOnce(&Connection) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(closed)?;
         let readers = Arc::clone(self);
         // A cancelled caller does not end the read, so the read itself holds the permit.
         let done = self.threads.run(permit, move || {
-            let (connection, sees) = readers.take()?;
-            let result = work(&connection);
-            readers.put(connection, sees);
+            let (db, sees) = readers.take()?;
+            let result = work(&db);
+            readers.put(db, sees);
             result
         });
         let done =
@@ -63,22 +63,22 @@ impl Readers {
             .map_err(|_| DbError::unavailable("a read panicked"))?
     }
 
-    fn take(&self) -> Result<(Connection, Freshness), DbError> {
+    fn take(&self) -> DbResult<(Connection, Freshness)> {
         let idle = self.lock().pop();
         match idle {
-            Some(connection) => Ok((connection, Freshness::Changes)),
+            Some(db) => Ok((db, Freshness::Changes)),
             None => self.location.connect_to_look(),
         }
     }
 
     /// Returns a connection to the pool, unless it opened the database as immutable.
-    fn put(&self, connection: Connection, sees: Freshness) {
+    fn put(&self, db: Connection, sees: Freshness) {
         if self.permits.is_closed() || sees != Freshness::Changes {
             return;
         }
         let mut idle = self.lock();
         if idle.len() < MAX_READERS {
-            idle.push(connection);
+            idle.push(db);
         }
     }
 

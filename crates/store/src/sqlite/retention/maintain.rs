@@ -13,12 +13,12 @@ use super::prune::{put_note, steps};
 use super::sweep::{self, SweepMark, SweepPlan, Swept, Until, old_chunks, old_turns};
 use crate::journal::{JournalError, StreamKey};
 use crate::maintenance::{Maintenance, MaintenanceReport, OverLimit};
-use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{DbError, SqliteError};
-use crate::sqlite::numbers::uint;
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
+use crate::sqlite::numbers::first_number;
 use crate::sqlite::queries::row_writer::step;
 use crate::sqlite::verify::verify_report::Finding;
 use crate::sqlite::write::writer::WriteContext;
+use crate::sqlite::{SqliteStore, run_blocking};
 
 /// The numbers of removed records.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -112,13 +112,12 @@ impl SqliteStore {
     pub async fn write_back(&self) -> Result<(), SqliteError> {
         self.inner.writer()?;
         let readers = Arc::clone(&self.inner.readers);
-        let written = tokio::task::spawn_blocking(move || -> Result<(), DbError> {
-            let connection = readers.location().connect_to_write(None)?;
-            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
-            Ok(())
-        });
-        let written = written.await;
-        Ok(written.map_err(|error| SqliteError::Unavailable(error.to_string()))??)
+        run_blocking(move || {
+            let db = readers.location().connect_to_write(None)?;
+            let checkpoint = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            Ok(checkpoint.map_err(DbError::from)?)
+        })
+        .await
     }
 
     /// Returns how many bytes of the database are in use.
@@ -156,7 +155,7 @@ impl SqliteStore {
             if !notes.is_empty() {
                 let write = move |work: &mut WriteContext<'_>| {
                     let mut notes = notes.into_iter();
-                    notes.try_for_each(|(stream, note)| put_note(work.connection, stream, note))
+                    notes.try_for_each(|(stream, note)| put_note(work.db, stream, note))
                 };
                 self.write(write).await?;
             }
@@ -165,14 +164,14 @@ impl SqliteStore {
 
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Connection) -> Result<T, DbError> + Send + 'static,
+        look: impl FnOnce(&Connection) -> DbResult<T> + Send + 'static,
     ) -> Result<T, SqliteError> {
         self.inner.read(look).await
     }
 
     pub(crate) async fn write<T: Send + 'static>(
         &self,
-        job: impl FnOnce(&mut WriteContext<'_>) -> Result<T, DbError> + Send + 'static,
+        job: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
     ) -> Result<T, SqliteError> {
         self.inner.write(job).await
     }
@@ -181,7 +180,7 @@ impl SqliteStore {
     pub(crate) async fn prune(
         &self,
         stream: &Swept,
-        find: impl Fn(&Connection, &Swept) -> Result<SweepPlan, DbError> + Copy + Send + 'static,
+        find: impl Fn(&Connection, &Swept) -> DbResult<SweepPlan> + Copy + Send + 'static,
         has_turns: bool,
         now: i64,
         findings: &mut Vec<Finding>,
@@ -245,8 +244,8 @@ fn earlier(now: i64, age: Duration) -> i64 {
     now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn used(reader: &Connection) -> Result<u64, DbError> {
-    let ask = |pragma| reader.pragma_query_value(None, pragma, |row| uint(row, 0));
+fn used(reader: &Connection) -> DbResult<u64> {
+    let ask = |pragma| reader.pragma_query_value(None, pragma, first_number);
     let pages = ask("page_count")?.saturating_sub(ask("freelist_count")?);
     Ok(pages * ask("page_size")?)
 }

@@ -13,8 +13,8 @@ use crate::maintenance::OverLimit;
 use crate::runs::is_run_stream;
 use crate::sqlite::SqliteStore;
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::{DbError, SqliteError};
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::error::{DbResult, SqliteError};
+use crate::sqlite::numbers::{first_number, first_value, int, uint};
 use crate::sqlite::queries;
 use crate::sqlite::stores::runs::forget_ended;
 use crate::sqlite::transfer::export::OF_WORK;
@@ -64,7 +64,7 @@ impl SqliteStore {
         self.condense(limit).await?;
         let kinds = self.inner.expendable_records;
         while self.used_bytes().await? > limit {
-            let remove = move |work: &mut WriteContext<'_>| remove_oldest(work.connection, kinds);
+            let remove = move |work: &mut WriteContext<'_>| remove_oldest(work.db, kinds);
             if self.write(remove).await? == 0 {
                 break;
             }
@@ -191,27 +191,26 @@ impl SqliteStore {
             stream = next;
             let mut after = Some(0);
             while let Some(from) = after {
-                let condense =
-                    move |work: &mut WriteContext<'_>| condense(work.connection, stream, from);
+                let condense = move |work: &mut WriteContext<'_>| condense(work.db, stream, from);
                 after = self.write(condense).await?;
             }
             let forget =
-                move |work: &mut WriteContext<'_>| queries::forget(work.connection, stream, FORGET);
+                move |work: &mut WriteContext<'_>| queries::forget(work.db, stream, FORGET);
             while self.write(forget).await? == FORGET {}
         }
         Ok(())
     }
 }
 
-/// Removes about [`ENDED_JOBS`] of the oldest records of each kind, up to the same time, because some kinds are indexes of others.
-fn remove_oldest(connection: &Connection, kinds: &[&str]) -> Result<usize, DbError> {
+/// Removes about [`ENDED_JOBS`] of the oldest records of each kind, up to the same time, because some kinds are indexes of other kinds.
+fn remove_oldest(db: &Connection, kinds: &[&str]) -> DbResult<usize> {
     let mut until: Option<i64> = None;
     for offset in [ENDED_JOBS, 0] {
         for kind in kinds {
-            let at: Option<i64> = connection.find_row(
+            let at: Option<i64> = db.find_row(
                 "SELECT at FROM host_records WHERE kind = ?1 ORDER BY at LIMIT 1 OFFSET ?2",
                 (kind, int(offset)),
-                |row| row.get(0),
+                first_value,
             )?;
             until = until.into_iter().chain(at).min();
         }
@@ -221,7 +220,7 @@ fn remove_oldest(connection: &Connection, kinds: &[&str]) -> Result<usize, DbErr
     }
     let mut removed = 0;
     for kind in kinds {
-        removed += connection.execute_cached(
+        removed += db.execute_cached(
             "DELETE FROM host_records WHERE kind = ?1 AND at <= ?2",
             (kind, until),
         )?;
@@ -230,7 +229,7 @@ fn remove_oldest(connection: &Connection, kinds: &[&str]) -> Result<usize, DbErr
 }
 
 /// Sums up the rows that retention never removes.
-fn unremovable(reader: &Connection, expendable: &[&str]) -> Result<u64, DbError> {
+fn unremovable(reader: &Connection, expendable: &[&str]) -> DbResult<u64> {
     let mut bytes = 0;
     for query in [
         "SELECT coalesce(sum(length(record)), 0) FROM harnesses",
@@ -240,7 +239,7 @@ fn unremovable(reader: &Connection, expendable: &[&str]) -> Result<u64, DbError>
         "SELECT coalesce(sum(length(name) + length(sealed)), 0) FROM secrets",
         "SELECT coalesce(sum(length(path) + coalesce(length(content), 0)), 0) FROM files",
     ] {
-        bytes += reader.query_row(query, [], |row| uint(row, 0))?;
+        bytes += reader.query_row(query, [], first_number)?;
     }
     let mut statement = reader.prepare_cached(
         "SELECT kind, sum(length(name) + length(body)) FROM host_records GROUP BY kind",

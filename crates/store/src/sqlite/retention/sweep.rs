@@ -7,11 +7,11 @@ use rusqlite::{Connection, Row};
 
 use crate::journal::StreamKey;
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::ancestry::shared_upto;
 use crate::sqlite::journal::spans::{IN_ORDER, NEWEST_FIRST, between, newest_seq};
 use crate::sqlite::journal::{StreamInfo, find};
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::numbers::{first_number, int, uint};
 use crate::sqlite::queries::tail::folded;
 
 /// The number of streams or records per read.
@@ -44,10 +44,7 @@ impl Swept {
 }
 
 /// Lists some streams of sessions after a name. Streams of runs are numerous and are skipped.
-pub(crate) fn streams(
-    reader: &Connection,
-    after: Option<&StreamKey>,
-) -> Result<Vec<Swept>, DbError> {
+pub(crate) fn streams(reader: &Connection, after: Option<&StreamKey>) -> DbResult<Vec<Swept>> {
     let after = after.map_or("", StreamKey::as_str);
     let [first_run, behind_runs] = RUNS;
     let mut found = Vec::new();
@@ -61,7 +58,7 @@ pub(crate) fn streams(
     Ok(found)
 }
 
-fn page(reader: &Connection, after: &str, before: &str) -> Result<Vec<Swept>, DbError> {
+fn page(reader: &Connection, after: &str, before: &str) -> DbResult<Vec<Swept>> {
     Ok(reader.list_rows(
         concat!(
             "SELECT key, id, coalesce(",
@@ -133,7 +130,7 @@ impl Looked {
 }
 
 /// Reads the records of a stream after a number and up to another, at most [`LOOK`] of them.
-fn look(reader: &Connection, stream: u64, after: u64, last: u64) -> Result<Vec<Looked>, DbError> {
+fn look(reader: &Connection, stream: u64, after: u64, last: u64) -> DbResult<Vec<Looked>> {
     Ok(reader.list_rows(&format!(
         "SELECT seq, last, position, CASE form WHEN 1 THEN coalesce((SELECT length(bytes) FROM blobs WHERE hash = body), 0) \
          ELSE length(body) END, at, chunk, open_from = 0 FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?4",
@@ -149,7 +146,7 @@ struct Prunable {
     is_all: bool,
 }
 
-fn prunable(reader: &Connection, stream: &StreamInfo) -> Result<Prunable, DbError> {
+fn prunable(reader: &Connection, stream: &StreamInfo) -> DbResult<Prunable> {
     // The newest record, open turns and shared records of forks always stay. Records that are in no row yet stay too, because the rows outlive the
     // records.
     let end = match stream.open_from {
@@ -165,19 +162,15 @@ fn prunable(reader: &Connection, stream: &StreamInfo) -> Result<Prunable, DbErro
 }
 
 /// Returns the newest record of a stream that is in its rows.
-pub(crate) fn upto_folded(connection: &Connection, stream: u64) -> Result<u64, DbError> {
-    let upto = [int(stream), int(folded(connection)?)];
-    Ok(connection.find_row(&format!(
+pub(crate) fn upto_folded(db: &Connection, stream: u64) -> DbResult<u64> {
+    let upto = [int(stream), int(folded(db)?)];
+    Ok(db.find_row(&format!(
         "SELECT seq, last, position FROM placed WHERE stream = ?1 AND position <= ?2 {NEWEST_FIRST} LIMIT 1"
-    ), upto, |row| uint(row, 0))?.unwrap_or(0))
+    ), upto, first_number)?.unwrap_or(0))
 }
 
 /// Finds text chunks of ended turns that are older than a time.
-pub(crate) fn old_chunks(
-    reader: &Connection,
-    of: &Swept,
-    before: i64,
-) -> Result<SweepPlan, DbError> {
+pub(crate) fn old_chunks(reader: &Connection, of: &Swept, before: i64) -> DbResult<SweepPlan> {
     let mut plan = SweepPlan::default();
     if of.swept + 1 >= of.head {
         return Ok(plan);
@@ -229,11 +222,7 @@ impl Until {
 }
 
 /// Finds the oldest whole turns of a stream.
-pub(crate) fn old_turns(
-    reader: &Connection,
-    of: &Swept,
-    until: Until,
-) -> Result<SweepPlan, DbError> {
+pub(crate) fn old_turns(reader: &Connection, of: &Swept, until: Until) -> DbResult<SweepPlan> {
     let mut plan = SweepPlan::default();
     if matches!(until, Until::Time(_)) && of.aged == of.head {
         return Ok(plan);
@@ -286,7 +275,7 @@ pub(crate) fn old_turns(
 pub(crate) fn oldest_streams(
     reader: &Connection,
     after: u64,
-) -> Result<Option<(Vec<Swept>, u64)>, DbError> {
+) -> DbResult<Option<(Vec<Swept>, u64)>> {
     let mut statement = reader.prepare_cached(
         "SELECT position, stream FROM records WHERE position > ?1 ORDER BY position LIMIT ?2",
     )?;

@@ -9,7 +9,7 @@ use windlass_core::error::Result;
 
 use crate::host_records::{HostRecord, HostRecords, RowWrite};
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::inner::Inner;
 
 /// Records of the host in a SQLite database; clones share them.
@@ -78,26 +78,27 @@ impl HostRecords for SqliteHostRecords {
             .write(move |work| {
                 let puts = records.iter();
                 puts.map(|(kind, record)| (*kind, record.name.as_str(), Some(&*record.body)))
-                    .try_for_each(|put| write(work.connection, put, at))
+                    .try_for_each(|put| write(work.db, put, at))
             })
             .await
     }
 
     async fn add(&self, kind: &'static str, record: HostRecord, at: DateTime<Utc>) -> Result<bool> {
-        self.inner.write(move |work| {
-            let inserted = work
-                .connection
-                .execute_cached("INSERT OR IGNORE INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4)", (kind, record.name, at.timestamp_micros(), &*record.body))?;
-            Ok(inserted > 0)
-        })
-        .await
+        self.inner
+            .write(move |work| {
+                let sql = "INSERT OR IGNORE INTO host_records (kind, name, at, body) \
+                VALUES (?1, ?2, ?3, ?4)";
+                let row = (kind, record.name, at.timestamp_micros(), &*record.body);
+                Ok(work.db.execute_cached(sql, row)? > 0)
+            })
+            .await
     }
 
     async fn remove(&self, kind: &'static str, name: &str) -> Result<bool> {
         let name = name.to_owned();
         self.inner
             .write(move |work| {
-                let deleted = work.connection.execute_cached(
+                let deleted = work.db.execute_cached(
                     "DELETE FROM host_records WHERE kind = ?1 AND name = ?2",
                     (kind, name),
                 )?;
@@ -115,7 +116,7 @@ impl HostRecords for SqliteHostRecords {
         let newest = i64::try_from(newest).ok();
         self.inner
             .write(move |work| {
-                let old = work.connection.execute_cached(
+                let old = work.db.execute_cached(
                     "DELETE FROM host_records WHERE kind = ?1 AND at < ?2",
                     (kind, before.timestamp_micros()),
                 )?;
@@ -123,11 +124,9 @@ impl HostRecords for SqliteHostRecords {
                 let Some(newest) = newest else {
                     return Ok(old);
                 };
-                let many = work.connection.execute_cached(
-                    "DELETE FROM host_records WHERE rowid IN (SELECT rowid FROM host_records \
-                     WHERE kind = ?1 ORDER BY at DESC, rowid DESC LIMIT -1 OFFSET ?2)",
-                    (kind, newest),
-                )?;
+                let sql = "DELETE FROM host_records WHERE rowid IN (SELECT rowid FROM host_records \
+                     WHERE kind = ?1 ORDER BY at DESC, rowid DESC LIMIT -1 OFFSET ?2)";
+                let many = work.db.execute_cached(sql, (kind, newest))?;
                 Ok(old + many)
             })
             .await
@@ -135,28 +134,24 @@ impl HostRecords for SqliteHostRecords {
 }
 
 /// Writes the rows of an append.
-pub(crate) fn apply(
-    connection: &Connection,
-    puts: &[RowWrite],
-    at: DateTime<Utc>,
-) -> std::result::Result<(), DbError> {
+pub(crate) fn apply(db: &Connection, puts: &[RowWrite], at: DateTime<Utc>) -> DbResult<()> {
     let mut puts = puts.iter();
-    puts.try_for_each(|put| write(connection, (put.kind, &put.key, put.value.as_deref()), at))
+    puts.try_for_each(|put| write(db, (put.kind, &put.key, put.value.as_deref()), at))
 }
 
 /// Writes a record or replaces the one of its name; removes it where there is none.
 fn write(
-    connection: &Connection,
+    db: &Connection,
     (kind, name, body): (&str, &str, Option<&[u8]>),
     at: DateTime<Utc>,
-) -> std::result::Result<(), DbError> {
+) -> DbResult<()> {
     match body {
-        Some(body) => connection.execute_cached(
+        Some(body) => db.execute_cached(
             "INSERT INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4) \
                  ON CONFLICT (kind, name) DO UPDATE SET at = excluded.at, body = excluded.body",
             (kind, name, at.timestamp_micros(), body),
         )?,
-        None => connection.execute_cached(
+        None => db.execute_cached(
             "DELETE FROM host_records WHERE kind = ?1 AND name = ?2",
             (kind, name),
         )?,

@@ -10,7 +10,7 @@ use windlass_core::typed_id::ExecId;
 
 use crate::ledger::{LedgerError, OwnerSpending, Reservation, Settlement, SpendingLedger};
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::{DbError, SqliteError};
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::inner::Inner;
 use crate::sqlite::numbers::{int, uint};
 
@@ -41,9 +41,9 @@ impl SpendingLedger for SqliteLedger {
     ) -> Result<(), LedgerError> {
         let limits = *limits;
         let reserved = self.inner.writer()?.write(move |work| {
-            let refusal = refusal(work.connection, &reservation, &limits)?;
+            let refusal = refusal(work.db, &reservation, &limits)?;
             if refusal.is_none() {
-                reserve(work.connection, &reservation)?;
+                reserve(work.db, &reservation)?;
             }
             Ok(refusal)
         });
@@ -79,16 +79,16 @@ fn name(owner: Option<&str>) -> &str {
 }
 
 fn refusal(
-    connection: &Connection,
+    db: &Connection,
     next: &Reservation,
     limits: &DayLimits,
-) -> Result<Option<DayBudgetRefusal>, DbError> {
+) -> DbResult<Option<DayBudgetRefusal>> {
     let (mut all, mut own) = (
         Reserve::default(),
         next.owner.as_ref().map(|_| Reserve::default()),
     );
-    let mut statement = connection
-        .prepare_cached("SELECT owner, tokens, micro_usd FROM spending WHERE day = ?1")?;
+    let mut statement =
+        db.prepare_cached("SELECT owner, tokens, micro_usd FROM spending WHERE day = ?1")?;
     let mut rows = statement.query([number(next.at.date_naive())])?;
     while let Some(row) = rows.next()? {
         let amount = Reserve {
@@ -103,34 +103,34 @@ fn refusal(
     Ok(limits.refuse(all, own, next.amount, next.at))
 }
 
-fn reserve(connection: &Connection, next: &Reservation) -> Result<(), DbError> {
+fn reserve(db: &Connection, next: &Reservation) -> DbResult<()> {
     let (day, owner) = (number(next.at.date_naive()), name(next.owner.as_deref()));
-    if charge(connection, (day, owner), next.amount)? {
+    if charge(db, (day, owner), next.amount)? {
         // The first charge of a day. For calls that never ended, the charge stays and the reservation is removed.
-        connection.execute_cached("DELETE FROM reservations WHERE day < ?1 - 1", [day])?;
+        db.execute_cached("DELETE FROM reservations WHERE day < ?1 - 1", [day])?;
     }
-    connection
-        .execute_cached("INSERT OR REPLACE INTO reservations (exec, day, owner, tokens, micro_usd) VALUES (?1, ?2, ?3, ?4, ?5)", (
+    let sql = "INSERT OR REPLACE INTO reservations (exec, day, owner, tokens, micro_usd) VALUES (?1, ?2, ?3, ?4, ?5)";
+    db.execute_cached(
+        sql,
+        (
             next.exec_id.uuid().as_bytes(),
             day,
             owner,
             int(next.amount.tokens),
             int(next.amount.micro_usd),
-        ))?;
+        ),
+    )?;
     Ok(())
 }
 
 /// Adds to the charges of a day; returns whether the owner had no row for it. Sums saturate.
-fn charge(
-    connection: &Connection,
-    (day, owner): (i64, &str),
-    amount: Reserve,
-) -> Result<bool, DbError> {
-    let changed = connection
-        .execute_cached("UPDATE spending SET tokens = min(tokens, 9223372036854775807 - ?3) + ?3, \
-             micro_usd = min(micro_usd, 9223372036854775807 - ?4) + ?4 WHERE day = ?1 AND owner = ?2", (day, owner, int(amount.tokens), int(amount.micro_usd)))?;
+fn charge(db: &Connection, (day, owner): (i64, &str), amount: Reserve) -> DbResult<bool> {
+    let sql = "UPDATE spending SET tokens = min(tokens, 9223372036854775807 - ?3) + ?3, \
+             micro_usd = min(micro_usd, 9223372036854775807 - ?4) + ?4 WHERE day = ?1 AND owner = ?2";
+    let changed =
+        db.execute_cached(sql, (day, owner, int(amount.tokens), int(amount.micro_usd)))?;
     if changed == 0 {
-        connection.execute_cached(
+        db.execute_cached(
             "INSERT INTO spending (day, owner, tokens, micro_usd) VALUES (?1, ?2, ?3, ?4)",
             (day, owner, int(amount.tokens), int(amount.micro_usd)),
         )?;
@@ -139,8 +139,8 @@ fn charge(
 }
 
 /// Deletes the reservation of a step.
-fn release(connection: &Connection, exec_id: ExecId) -> Result<Option<(String, Reserve)>, DbError> {
-    let held = connection.find_row(
+fn release(db: &Connection, exec_id: ExecId) -> DbResult<Option<(String, Reserve)>> {
+    let held = db.find_row(
         "DELETE FROM reservations WHERE exec = ?1 RETURNING day, owner, tokens, micro_usd",
         [exec_id.uuid().as_bytes()],
         |row| {
@@ -154,18 +154,19 @@ fn release(connection: &Connection, exec_id: ExecId) -> Result<Option<(String, R
     let Some((day, owner, amount)) = held else {
         return Ok(None);
     };
-    connection.execute_cached(
-        "UPDATE spending SET tokens = max(tokens - ?3, 0), micro_usd = max(micro_usd - ?4, 0) \
-             WHERE day = ?1 AND owner = ?2",
+    let sql = "UPDATE spending SET tokens = max(tokens - ?3, 0), micro_usd = max(micro_usd - ?4, 0) \
+             WHERE day = ?1 AND owner = ?2";
+    db.execute_cached(
+        sql,
         (day, &owner, int(amount.tokens), int(amount.micro_usd)),
     )?;
     Ok(Some((owner, amount)))
 }
 
 /// Settles the spending of an append.
-pub(crate) fn settle(connection: &Connection, settlements: &[Settlement]) -> Result<(), DbError> {
+pub(crate) fn settle(db: &Connection, settlements: &[Settlement]) -> DbResult<()> {
     for settlement in settlements {
-        let held = release(connection, settlement.exec_id)?;
+        let held = release(db, settlement.exec_id)?;
         let amount = settlement.amount(held.as_ref().map(|(_, amount)| *amount));
         let owner = match &held {
             Some((owner, _)) => owner,
@@ -173,17 +174,18 @@ pub(crate) fn settle(connection: &Connection, settlements: &[Settlement]) -> Res
         };
         if amount != Reserve::default() {
             let day = number(settlement.at.date_naive());
-            charge(connection, (day, owner), amount)?;
+            charge(db, (day, owner), amount)?;
         }
     }
     Ok(())
 }
 
-fn spending(connection: &Connection, day: NaiveDate) -> Result<Vec<OwnerSpending>, DbError> {
-    Ok(connection.list_rows("SELECT owner, tokens, micro_usd, \
+fn spending(db: &Connection, day: NaiveDate) -> DbResult<Vec<OwnerSpending>> {
+    let sql = "SELECT owner, tokens, micro_usd, \
          (SELECT coalesce(sum(tokens), 0) FROM reservations AS held WHERE held.day = spending.day AND held.owner = spending.owner), \
          (SELECT coalesce(sum(micro_usd), 0) FROM reservations AS held WHERE held.day = spending.day AND held.owner = spending.owner) \
-         FROM spending WHERE day = ?1 ORDER BY owner", [number(day)], |row| {
+         FROM spending WHERE day = ?1 ORDER BY owner";
+    Ok(db.list_rows(sql, [number(day)], |row| {
         let charged = Reserve {
             tokens: uint(row, 1)?,
             micro_usd: uint(row, 2)?,

@@ -17,9 +17,9 @@ use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 
 use crate::records::Records;
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::{DbError, SqliteError};
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::inner::Inner;
-use crate::sqlite::numbers::int;
+use crate::sqlite::numbers::{first_value, int};
 use crate::sqlite::write::writer::WriteContext;
 
 /// Harnesses, agents and sessions in a SQLite database; clones share them.
@@ -32,12 +32,12 @@ pub struct SqliteRecords {
 pub(crate) const CHILDREN: &str = "SELECT id FROM sessions WHERE parent = ?3 ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
 pub(crate) const ALL_CHILDREN: &str = "SELECT id FROM sessions WHERE parent IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
 
-fn json(record: &impl Serialize) -> std::result::Result<String, DbError> {
+fn json(record: &impl Serialize) -> DbResult<String> {
     serde_json::to_string(record)
         .map_err(|error| DbError::unavailable(format!("a record has no JSON: {error}")))
 }
 
-fn parse<T: DeserializeOwned>(table: &str, text: &str) -> std::result::Result<T, DbError> {
+fn parse<T: DeserializeOwned>(table: &str, text: &str) -> DbResult<T> {
     serde_json::from_str(text).map_err(|error| {
         let what = format!("record of {table}");
         let why = error.to_string();
@@ -45,36 +45,28 @@ fn parse<T: DeserializeOwned>(table: &str, text: &str) -> std::result::Result<T,
     })
 }
 
-fn get<T: DeserializeOwned>(
-    connection: &Connection,
-    table: &str,
-    id: Uuid,
-) -> std::result::Result<Option<T>, DbError> {
-    let text = text(connection, table, id)?;
+fn get<T: DeserializeOwned>(db: &Connection, table: &str, id: Uuid) -> DbResult<Option<T>> {
+    let text = text(db, table, id)?;
     text.map(|text| parse(table, &text)).transpose()
 }
 
 /// Reads the JSON of a record.
-pub(crate) fn text(
-    connection: &Connection,
-    table: &str,
-    id: Uuid,
-) -> std::result::Result<Option<String>, DbError> {
-    let text = connection.find_row(
+pub(crate) fn text(db: &Connection, table: &str, id: Uuid) -> DbResult<Option<String>> {
+    let text = db.find_row(
         &format!("SELECT record FROM {table} WHERE id = ?1"),
         [id.as_bytes()],
-        |row| row.get(0),
+        first_value,
     )?;
     Ok(text)
 }
 
 fn select<T: DeserializeOwned>(
-    connection: &Connection,
+    db: &Connection,
     table: &str,
     rest: &str,
     parameters: impl rusqlite::Params,
-) -> std::result::Result<Vec<T>, DbError> {
-    let mut statement = connection.prepare_cached(&format!("SELECT record FROM {table} {rest}"))?;
+) -> DbResult<Vec<T>> {
+    let mut statement = db.prepare_cached(&format!("SELECT record FROM {table} {rest}"))?;
     let mut rows = statement.query(parameters)?;
     let mut records = Vec::new();
     while let Some(row) = rows.next()? {
@@ -86,24 +78,17 @@ fn select<T: DeserializeOwned>(
     Ok(records)
 }
 
-fn delete(
-    work: &mut WriteContext<'_>,
-    table: &str,
-    id: Uuid,
-) -> std::result::Result<bool, DbError> {
-    let deleted = work.connection.execute_cached(
+fn delete(work: &mut WriteContext<'_>, table: &str, id: Uuid) -> DbResult<bool> {
+    let deleted = work.db.execute_cached(
         &format!("DELETE FROM {table} WHERE id = ?1"),
         [id.as_bytes()],
     )?;
     Ok(deleted > 0)
 }
 
-pub(crate) fn put_harness(
-    work: &mut WriteContext<'_>,
-    harness: &Harness,
-) -> std::result::Result<(), DbError> {
+pub(crate) fn put_harness(work: &mut WriteContext<'_>, harness: &Harness) -> DbResult<()> {
     let parent = harness.parent_harness_id.map(|id| *id.uuid().as_bytes());
-    work.connection.execute_cached(
+    work.db.execute_cached(
         "INSERT OR REPLACE INTO harnesses (id, name, parent, record) VALUES (?1, ?2, ?3, ?4)",
         (
             harness.id.uuid().as_bytes(),
@@ -115,25 +100,20 @@ pub(crate) fn put_harness(
     Ok(())
 }
 
-pub(crate) fn put_agent(
-    work: &mut WriteContext<'_>,
-    agent: &Agent,
-) -> std::result::Result<(), DbError> {
-    work.connection.execute_cached(
+pub(crate) fn put_agent(work: &mut WriteContext<'_>, agent: &Agent) -> DbResult<()> {
+    work.db.execute_cached(
         "INSERT OR REPLACE INTO agents (id, name, record) VALUES (?1, ?2, ?3)",
         (agent.public_id.uuid().as_bytes(), &agent.name, json(agent)?),
     )?;
     Ok(())
 }
 
-pub(crate) fn put_session(
-    work: &mut WriteContext<'_>,
-    session: &Session,
-) -> std::result::Result<(), DbError> {
-    work.connection.execute_cached(
-        "INSERT OR REPLACE INTO sessions \
+pub(crate) fn put_session(work: &mut WriteContext<'_>, session: &Session) -> DbResult<()> {
+    let sql = "INSERT OR REPLACE INTO sessions \
              (id, harness, agent, parent, status, created_at, updated_at, record) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+    work.db.execute_cached(
+        sql,
         (
             session.id.uuid().as_bytes(),
             session.harness_id.uuid().as_bytes(),
@@ -157,7 +137,7 @@ impl SqliteRecords {
     ) -> Result<Option<Session>> {
         self.inner
             .write(move |work| {
-                let found: Option<Session> = get(work.connection, "sessions", id.uuid())?;
+                let found: Option<Session> = get(work.db, "sessions", id.uuid())?;
                 let Some(mut session) = found else {
                     return Ok(None);
                 };
@@ -300,10 +280,7 @@ impl HarnessStore for SqliteRecords {
 }
 
 /// Follows the parents of a harness; root first.
-fn harness_chain(
-    reader: &Connection,
-    harness_id: HarnessId,
-) -> std::result::Result<Vec<Harness>, DbError> {
+fn harness_chain(reader: &Connection, harness_id: HarnessId) -> DbResult<Vec<Harness>> {
     let mut chain: Vec<Harness> = Vec::new();
     let mut next = Some(harness_id);
     while let Some(id) = next {

@@ -14,7 +14,8 @@ use windlass_core::typed_id::SessionId;
 use zeroize::Zeroizing;
 
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::{DbError, SqliteError};
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
+use crate::sqlite::numbers::first_value;
 
 /// The key that secrets are sealed with.
 pub struct SecretsKey(SecretBox<[u8; 32]>);
@@ -63,31 +64,23 @@ impl SecretCipher {
         Self(key)
     }
 
-    fn key(&self) -> Result<&SecretsKey, DbError> {
+    fn key(&self) -> DbResult<&SecretsKey> {
         self.0.as_ref().ok_or(SqliteError::NoSecretsKey.into())
     }
 
     /// Returns the name of a secret that was sealed with another key; without a key there is none to compare with.
-    pub(crate) fn sealed_with_another_key(
-        &self,
-        reader: &Connection,
-    ) -> Result<Option<String>, DbError> {
+    pub(crate) fn sealed_with_another_key(&self, reader: &Connection) -> DbResult<Option<String>> {
         let Some(key) = &self.0 else {
             return Ok(None);
         };
         Ok(reader.find_row(
             "SELECT name FROM secrets WHERE key_id <> ?1 LIMIT 1",
             [key.mark()],
-            |row| row.get(0),
+            first_value,
         )?)
     }
 
-    pub(crate) fn seal(
-        &self,
-        session: SessionId,
-        name: &str,
-        value: &str,
-    ) -> Result<Sealed, DbError> {
+    pub(crate) fn seal(&self, session: SessionId, name: &str, value: &str) -> DbResult<Sealed> {
         let key = self.key()?;
         let nonce = XNonce::try_generate().map_err(|error| {
             DbError::unavailable(format!("the system gives no random bytes: {error}"))
@@ -111,7 +104,7 @@ impl SecretCipher {
         session: SessionId,
         name: &str,
         sealed: &Sealed,
-    ) -> Result<SecretString, DbError> {
+    ) -> DbResult<SecretString> {
         let key = self.key()?;
         if sealed.key_id != key.mark() {
             return Err(SqliteError::WrongSecretsKey(name.to_owned()).into());

@@ -11,6 +11,7 @@ use windlass_core::typed_id::SessionId;
 use super::secrets::Sealed;
 use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::inner::Inner;
+use crate::sqlite::numbers::first_value;
 use crate::sqlite::times::{now, time};
 
 /// Values and secrets in a SQLite database, each session for itself; clones share them.
@@ -31,7 +32,7 @@ impl SqliteSessionStorageStore {
         let name = name.to_owned();
         self.inner
             .write(move |work| {
-                let deleted = work.connection.execute_cached(
+                let deleted = work.db.execute_cached(
                     &format!("DELETE FROM {table} WHERE session = ?1 AND name = ?2"),
                     (session.uuid().as_bytes(), name),
                 )?;
@@ -59,12 +60,11 @@ impl SessionStorageStore for SqliteSessionStorageStore {
         let (key, value) = (key.to_owned(), value.to_owned());
         self.inner
             .write(move |work| {
-                work.connection.execute_cached(
-                    "INSERT INTO entries (session, name, value, created_at, updated_at) \
+                let sql = "INSERT INTO entries (session, name, value, created_at, updated_at) \
                      VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT (session, name) \
-                     DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
-                    (session_id.uuid().as_bytes(), key, value, now()),
-                )?;
+                     DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at";
+                work.db
+                    .execute_cached(sql, (session_id.uuid().as_bytes(), key, value, now()))?;
                 Ok(())
             })
             .await
@@ -77,7 +77,7 @@ impl SessionStorageStore for SqliteSessionStorageStore {
                 Ok(reader.find_row(
                     "SELECT value FROM entries WHERE session = ?1 AND name = ?2",
                     (session_id.uuid().as_bytes(), key),
-                    |row| row.get(0),
+                    first_value,
                 )?)
             })
             .await
@@ -101,11 +101,11 @@ impl SessionStorageStore for SqliteSessionStorageStore {
         let sealed = self.inner.vault.seal(session_id, name, value)?;
         let name = name.to_owned();
         self.inner.write(move |work| {
-            work.connection
-                .execute_cached("INSERT INTO secrets (session, name, key_id, nonce, sealed, created_at, updated_at) \
+            let sql = "INSERT INTO secrets (session, name, key_id, nonce, sealed, created_at, updated_at) \
                      VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT (session, name) DO UPDATE SET \
                      key_id = excluded.key_id, nonce = excluded.nonce, sealed = excluded.sealed, \
-                     updated_at = excluded.updated_at", (
+                     updated_at = excluded.updated_at";
+            work.db.execute_cached(sql, (
                     session_id.uuid().as_bytes(),
                     name,
                     sealed.key_id,
@@ -161,7 +161,7 @@ impl SessionStorageStore for SqliteSessionStorageStore {
         self.inner
             .write(move |work| {
                 for table in ["entries", "secrets"] {
-                    work.connection.execute_cached(
+                    work.db.execute_cached(
                         &format!("DELETE FROM {table} WHERE session = ?1"),
                         [session_id.uuid().as_bytes()],
                     )?;

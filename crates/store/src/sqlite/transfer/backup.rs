@@ -21,7 +21,7 @@ use super::staging::{
 };
 use crate::sqlite::SqliteStore;
 use crate::sqlite::error::{DbError, SqliteError};
-use crate::sqlite::numbers::uint;
+use crate::sqlite::numbers::first_number;
 use crate::sqlite::open::commit_counter::CommitCount;
 use crate::sqlite::open::connect::Location;
 use crate::sqlite::open::inspect::{damage, read_identity};
@@ -185,8 +185,8 @@ fn copy_database(
     }
 }
 
-fn pages(connection: &Connection, pragma: &str) -> rusqlite::Result<u64> {
-    connection.pragma_query_value(None, pragma, |row| uint(row, 0))
+fn pages(db: &Connection, pragma: &str) -> rusqlite::Result<u64> {
+    db.pragma_query_value(None, pragma, first_number)
 }
 
 /// Runs a long statement of SQLite and reports its progress meanwhile.

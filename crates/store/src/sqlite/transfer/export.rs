@@ -19,7 +19,7 @@ use crate::durable::chain::{Chain, Digest, hex};
 use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::{JournalError, StreamKey};
 use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{DbError, SqliteError};
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::journal::ancestry::{Lineage, retained_streams};
 use crate::sqlite::journal::spans::{IN_ORDER, PLACED_COLUMNS};
 use crate::sqlite::journal::{ChainWalk, StreamInfo, names};
@@ -172,12 +172,12 @@ struct Exporter<W: Write> {
     places: HashMap<u64, u64>,
 }
 
-fn has_forks(reader: &Connection) -> Result<bool, DbError> {
+fn has_forks(reader: &Connection) -> DbResult<bool> {
     let mut statement = reader.prepare("SELECT 1 FROM forks LIMIT 1")?;
     Ok(statement.exists([])?)
 }
 
-fn has_condensed(reader: &Connection) -> Result<bool, DbError> {
+fn has_condensed(reader: &Connection) -> DbResult<bool> {
     let mut statement = reader.prepare("SELECT 1 FROM pruned WHERE length(digests) = 0 LIMIT 1")?;
     Ok(statement.exists([])?)
 }
@@ -192,7 +192,7 @@ pub(crate) fn add(total: &mut blake3::Hasher, digest: &Digest) {
 }
 
 impl<W: Write> Exporter<W> {
-    fn write(&mut self, line: &ExportLine) -> Result<(), DbError> {
+    fn write(&mut self, line: &ExportLine) -> DbResult<()> {
         serde_json::to_writer(&mut self.out, line)
             .map_err(std::io::Error::from)
             .and_then(|()| self.out.write_all(b"\n"))
@@ -200,11 +200,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// Records a failure of SQLite as a finding; only a failure of the output ends the export.
-    fn note_trouble(
-        &mut self,
-        stream: Option<&StreamKey>,
-        done: Result<(), DbError>,
-    ) -> Result<(), DbError> {
+    fn note_trouble(&mut self, stream: Option<&StreamKey>, done: DbResult<()>) -> DbResult<()> {
         match done {
             Err(DbError::Sql(error)) => {
                 let what = error.to_string();
@@ -219,12 +215,12 @@ impl<W: Write> Exporter<W> {
         }
     }
 
-    fn table(&mut self, reader: &Connection, table: ExportTable) -> Result<(), DbError> {
+    fn table(&mut self, reader: &Connection, table: ExportTable) -> DbResult<()> {
         let done = self.rows(reader, table);
         self.note_trouble(None, done)
     }
 
-    fn rows(&mut self, reader: &Connection, (table, make): ExportTable) -> Result<(), DbError> {
+    fn rows(&mut self, reader: &Connection, (table, make): ExportTable) -> DbResult<()> {
         let mut statement = reader.prepare(&format!("SELECT record FROM {table} ORDER BY id"))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -245,7 +241,7 @@ impl<W: Write> Exporter<W> {
         chain: &Chain,
         stream: &StreamInfo,
         begin: BeginLine,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         self.write(&begin(stream.key.to_string()))?;
         self.report.streams += 1;
         self.places.insert(stream.stream, self.report.streams);
@@ -254,7 +250,7 @@ impl<W: Write> Exporter<W> {
     }
 
     /// Writes the origin of a fork, or a line that reports that it cannot be found.
-    fn fork(&mut self, lineage: &Lineage, link: &Digest) -> Result<(), DbError> {
+    fn fork(&mut self, lineage: &Lineage, link: &Digest) -> DbResult<()> {
         let seq = lineage.own().after;
         let parent = self.places.get(&lineage.part_of(seq).stream).copied();
         if let (Some(parent), Some(session)) = (parent, lineage.session()) {
@@ -269,7 +265,7 @@ impl<W: Write> Exporter<W> {
         Ok(())
     }
 
-    fn damaged(&mut self, key: &StreamKey, error: JournalError, seq: u64) -> Result<(), DbError> {
+    fn damaged(&mut self, key: &StreamKey, error: JournalError, seq: u64) -> DbResult<()> {
         let finding = Finding::of_error(key, error);
         self.write(&ExportLine::Damaged {
             seq: finding.seq.unwrap_or(seq),
@@ -279,12 +275,7 @@ impl<W: Write> Exporter<W> {
         Ok(())
     }
 
-    fn records(
-        &mut self,
-        reader: &Connection,
-        chain: &Chain,
-        stream: &StreamInfo,
-    ) -> Result<(), DbError> {
+    fn records(&mut self, reader: &Connection, chain: &Chain, stream: &StreamInfo) -> DbResult<()> {
         let transaction = reader.unchecked_transaction()?;
         let mut statement = transaction.prepare_cached(&format!(
             "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {IN_ORDER}"
@@ -332,7 +323,7 @@ impl<W: Write> Exporter<W> {
         walk: &mut ChainWalk<'_>,
         stored: &StoredRecord<'_>,
         total: &mut blake3::Hasher,
-    ) -> Result<(), DbError> {
+    ) -> DbResult<()> {
         while walk.seq() + 1 < stored.seq {
             let first = walk.seq() + 1;
             walk.step_over_gap()?;

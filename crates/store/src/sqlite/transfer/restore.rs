@@ -18,7 +18,6 @@ use super::staging::{
     FileTrouble, MARK, Staging, above, beside, copy, is_unfinished, put_counter, sync_directory,
 };
 use crate::durable::chain::ChainKey;
-use crate::sqlite::SqliteStore;
 use crate::sqlite::error::{DbError, SqliteError};
 use crate::sqlite::open::commit_counter::CommitCount;
 use crate::sqlite::open::connect::Location;
@@ -27,6 +26,7 @@ use crate::sqlite::open::owner::DirectoryLock;
 use crate::sqlite::open::schema;
 use crate::sqlite::options::SqliteOptions;
 use crate::sqlite::verify::verify_report::Finding;
+use crate::sqlite::{SqliteStore, run_blocking};
 
 /// Reasons for a failed restore.
 #[derive(Debug, thiserror::Error)]
@@ -172,9 +172,9 @@ pub async fn restore(
     mut step: impl FnMut(RestoreStep) + Send + 'static,
 ) -> Result<RestoreReport, RestoreError> {
     let chain_key = options.chain_key.clone();
-    let (prepared, mut step) = blocking(move || {
+    let (prepared, mut step) = run_blocking(move || {
         let prepared = Prepared::make(options, &mut step)?;
-        Ok((prepared, step))
+        Ok::<_, RestoreError>((prepared, step))
     })
     .await?;
     let mut opening = SqliteOptions::new(prepared.staging.path());
@@ -189,14 +189,7 @@ pub async fn restore(
     }
     step(RestoreStep::Verified);
     let records = verified.records;
-    blocking(move || prepared.put_in_place(records, &mut step)).await
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, RestoreError> + Send + 'static,
-) -> Result<T, RestoreError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| SqliteError::Unavailable(error.to_string()))?
+    run_blocking(move || prepared.put_in_place(records, &mut step)).await
 }
 
 /// How the copy gets to the target path.

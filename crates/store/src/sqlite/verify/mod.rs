@@ -14,7 +14,7 @@ use windlass_core::events::Event;
 use windlass_core::runs::RunRecord;
 
 use super::SqliteStore;
-use super::error::{DbError, SqliteError};
+use super::error::{DbError, DbResult, SqliteError};
 use super::journal::ancestry::{Lineage, retained_streams};
 use super::journal::fork::open_at;
 use super::journal::spans::{IN_ORDER, PLACED_COLUMNS, at};
@@ -134,7 +134,7 @@ enum Checks<'a> {
 }
 
 impl<'a> Checks<'a> {
-    fn begin(reader: &'a Connection, stream: &StreamInfo) -> Result<Self, DbError> {
+    fn begin(reader: &'a Connection, stream: &StreamInfo) -> DbResult<Self> {
         let (number, key) = (stream.stream, &stream.key);
         Ok(if is_run_stream(key) {
             Self::Run(Box::new(RunCheck::begin(reader, number)?))
@@ -232,7 +232,7 @@ fn walk(
     chain: &Chain,
     stream: &StreamInfo,
     report: &mut Report,
-) -> Result<(), DbError> {
+) -> DbResult<()> {
     let transaction = reader.unchecked_transaction()?;
     let mut statement = transaction.prepare_cached(&format!(
         "SELECT {PLACED_COLUMNS}, open_from FROM placed WHERE stream = ?1 {IN_ORDER}"
@@ -339,7 +339,7 @@ fn check_head(
     key: &StreamKey,
     expected: &StreamHead,
     report: &mut Report,
-) -> Result<(), DbError> {
+) -> DbResult<()> {
     let Some(head) = report.heads.first() else {
         return Ok(());
     };
@@ -361,7 +361,7 @@ fn check_head(
 }
 
 /// Returns the stored link of a record, or of a gap that ends with it; `None` inside of a gap and at 0.
-fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> Result<Option<String>, DbError> {
+fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> DbResult<Option<String>> {
     let Some(stream) = find(reader, key)? else {
         return Ok(None);
     };

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use rusqlite::Connection;
 
-use crate::sqlite::error::{DbError, SqliteError};
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::open::connect::{CHECKPOINT_PAGES, Location};
 
 /// After how many changed rows the log is written back for the first time.
@@ -24,7 +24,7 @@ pub(crate) struct Wal {
     /// How many fill it.
     due: u64,
     /// The thread that writes it back; it ends with its connection.
-    underway: Option<JoinHandle<Result<Connection, DbError>>>,
+    underway: Option<JoinHandle<DbResult<Connection>>>,
     /// The connection of the last one.
     spare: Option<Connection>,
     /// Why it could not be written back the last time.
@@ -85,7 +85,7 @@ impl Wal {
     }
 
     /// Logs when checkpoints begin to fail, and when they work again. A failure loses nothing, but the log grows.
-    fn tell(&mut self, written: Result<(), DbError>) {
+    fn tell(&mut self, written: DbResult<()>) {
         let trouble = written
             .err()
             .map(|error| SqliteError::from(error).to_string());
@@ -99,21 +99,21 @@ impl Wal {
         self.trouble = trouble;
     }
 
-    fn begin(&mut self) -> io::Result<JoinHandle<Result<Connection, DbError>>> {
+    fn begin(&mut self) -> io::Result<JoinHandle<DbResult<Connection>>> {
         let (location, spare) = (self.location.clone(), self.spare.take());
         let name = "windlass-sqlite-log".to_owned();
         thread::Builder::new().name(name).spawn(move || {
-            let connection = match spare {
-                Some(connection) => connection,
+            let db = match spare {
+                Some(db) => db,
                 None => location.connect_to_write_back()?,
             };
-            write_back(&connection)?;
-            Ok(connection)
+            write_back(&db)?;
+            Ok(db)
         })
     }
 
     /// Checkpoints the pages that were written during the thread's checkpoint, and learns how many changes fill the log.
-    fn write_rest_back(&mut self, writer: &Connection) -> Result<(), DbError> {
+    fn write_rest_back(&mut self, writer: &Connection) -> DbResult<()> {
         let pages = write_back(writer);
         let known = pages.as_ref().copied().unwrap_or(0);
         self.due = next_due(self.changes, self.due, known);
@@ -137,8 +137,8 @@ impl Drop for Wal {
 }
 
 /// Checkpoints the pages that no reader uses; returns how many pages the log has.
-fn write_back(connection: &Connection) -> rusqlite::Result<u32> {
-    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
+fn write_back(db: &Connection) -> rusqlite::Result<u32> {
+    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
 }
 
 /// Returns how many changes fill the log, given that `changes` changes made `pages` pages.

@@ -93,7 +93,7 @@ async fn import_restores_the_exported_data() {
 
     let twice = copy.import(Cursor::new(lines)).await.unwrap();
     assert_eq!((twice.streams, twice.findings.len()), (0, 4));
-    assert!(twice.findings[0].to_string().contains("there already"));
+    assert!(twice.findings[0].to_string().contains("exists already"));
 }
 
 #[tokio::test]

@@ -161,9 +161,9 @@ async fn check(fixture: &str) -> (StoreHome, SqliteStore) {
     assert_eq!(value.unwrap().as_deref(), Some("value"));
     let secret = store.storage().get_secret(session, "name").await;
     assert_eq!(secret.unwrap().as_deref(), Some("secret"));
-    let kept = store.records().get_session(session).await;
-    assert_eq!(kept.unwrap().unwrap().title.as_deref(), Some("title"));
-    fill(&store, "turns", vec![custom("goes on")]).await;
+    let session = store.records().get_session(session).await;
+    assert_eq!(session.unwrap().unwrap().title.as_deref(), Some("title"));
+    fill(&store, "turns", vec![custom("appended")]).await;
     assert!(store.verify().await.unwrap().findings.is_empty());
     (home, store)
 }

@@ -53,11 +53,21 @@ async fn fork_writes_few_rows_for_any_length() {
     store.write_rows().await.unwrap();
     let after = rows(&home.database());
     let written: Vec<_> = after.iter().zip(before).map(|(a, b)| a - b).collect();
-    let [streams, records, pruned, blobs, forks, kept, threads, turns] = written[..] else {
+    let [
+        streams,
+        records,
+        pruned,
+        blobs,
+        forks,
+        retained,
+        threads,
+        turns,
+    ] = written[..]
+    else {
         panic!("{written:?}")
     };
     assert_eq!((streams, records, forks, threads), (3, 3, 3, 3));
-    assert_eq!((pruned, blobs, kept, turns), (0, 0, 0, 0));
+    assert_eq!((pruned, blobs, retained, turns), (0, 0, 0, 0));
     for (child, head) in [("end", 6001), ("middle", 3001), ("early", 4)] {
         assert_eq!(read(&store, child).await.unwrap().len(), head);
     }
@@ -97,7 +107,7 @@ async fn damaged_shared_record_is_reported_for_all_its_streams() {
         assert_eq!(one, [expected(name)]);
     }
     assert_eq!(read(&store, "before").await.unwrap().len(), 2);
-    fill(&store, "before", vec![custom("goes on")]).await;
+    fill(&store, "before", vec![custom("appended")]).await;
 
     // The shared records of a removed parent are checked too.
     store.journal().remove(&key("parent")).await.unwrap();
@@ -156,7 +166,7 @@ async fn shared_records_are_removed_with_the_last_fork() {
     assert_eq!(
         records(),
         10 + 1 + 2 + 1,
-        "what nobody shares is gone at once"
+        "unshared records are removed at once"
     );
     assert_eq!(found(&store).await, [""; 0]);
     journal.remove(&key("long")).await.unwrap();
@@ -229,7 +239,7 @@ async fn import_restores_sharing() {
         let (ours, theirs) = (copy.verify().await.unwrap(), store.verify().await.unwrap());
         assert!(ours.findings.is_empty(), "{:?}", ours.findings);
         assert_eq!(ours.heads == theirs.heads, is_same, "chains");
-        fill(&copy, "two", vec![custom("goes on")]).await;
+        fill(&copy, "two", vec![custom("appended")]).await;
         assert_eq!(found(&copy).await, [""; 0]);
     }
 }
@@ -249,16 +259,16 @@ async fn fork_is_imported_only_after_its_original_parent() {
     assert_eq!(read(&store, "one").await.unwrap().len(), 3);
     assert_eq!(found(&store).await, [""; 0]);
 
-    // Another stream has its name, or it was left out.
+    // Another stream has its name, or it was omitted.
     let text = String::from_utf8(lines).unwrap();
     let changed = text.replacen("\"payload\":\"2\"", "\"payload\":\"3\"", 1);
     for (lines, other, why) in [
         (
             text,
             vec![custom("1"), custom("other")],
-            "is another one here",
+            "has other records",
         ),
-        (changed, vec![], "was left out"),
+        (changed, vec![], "parent was omitted"),
     ] {
         let home = StoreHome::new();
         let store = home.open().await;
@@ -267,8 +277,11 @@ async fn fork_is_imported_only_after_its_original_parent() {
         }
         let taken = store.import(Cursor::new(lines)).await.unwrap();
         assert_eq!((taken.streams, taken.findings.len()), (0, 2));
-        let said = taken.findings[1].to_string();
-        assert!(said.contains("stream one") && said.contains(why), "{said}");
+        let finding = taken.findings[1].to_string();
+        assert!(
+            finding.contains("stream one") && finding.contains(why),
+            "{finding}"
+        );
         assert!(read(&store, "one").await.unwrap().is_empty());
         assert_eq!(found(&store).await, [""; 0]);
     }

@@ -27,8 +27,8 @@ async fn full_database_refuses_writes_until_space_is_free() {
         "{refused}"
     );
     assert!(acknowledged > 2);
-    let kept = read(&store, "s").await.unwrap();
-    assert_eq!(kept.len() as u64, acknowledged);
+    let stored = read(&store, "s").await.unwrap();
+    assert_eq!(stored.len() as u64, acknowledged);
 
     // Space is free again, and the same writer continues.
     assert!(journal.remove(&key("ballast")).await.unwrap());

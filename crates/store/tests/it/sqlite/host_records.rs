@@ -36,6 +36,6 @@ async fn records_of_the_host_survive_a_restart() {
     records.put("a", record.clone(), Utc::now()).await.unwrap();
     store.close().await;
     let store = home.open().await;
-    let kept = store.host_records().get("a", "x").await.unwrap();
-    assert_eq!(kept, Some(record));
+    let stored = store.host_records().get("a", "x").await.unwrap();
+    assert_eq!(stored, Some(record));
 }

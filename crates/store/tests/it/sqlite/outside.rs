@@ -43,7 +43,7 @@ impl OutsideWriter {
         }
     }
 
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         let stdin = self.child.stdin.as_mut().unwrap();
         stdin.write_all(b"on\n").unwrap();
     }
@@ -58,7 +58,7 @@ fn write(directory: &Path) {
         let store = SqliteStore::open(options()).await.unwrap();
         let journal = store.journal();
         let claim = journal.claim(&key("s")).await.unwrap();
-        let mut said = std::io::stdin().lines();
+        let mut signals = std::io::stdin().lines();
         for number in 1.. {
             let event = events(number, [custom("x")]);
             journal.append(&claim, event).await.unwrap();
@@ -66,9 +66,9 @@ fn write(directory: &Path) {
                 let reader = SqliteStore::open_read_only(options()).await.unwrap();
                 assert_eq!(read(&reader, "s").await.unwrap().len() as u64, number);
                 reader.close().await;
-                let said_so = format!("acknowledged {number}\n");
-                std::io::stdout().write_all(said_so.as_bytes()).unwrap();
-                said.next().unwrap().unwrap();
+                let report = format!("acknowledged {number}\n");
+                std::io::stdout().write_all(report.as_bytes()).unwrap();
+                signals.next().unwrap().unwrap();
             }
         }
     });
@@ -110,7 +110,7 @@ async fn external_backup_loses_no_commits() {
             .unwrap();
         outside.close().unwrap();
         remove_log_if_unused(&home);
-        writer.go_on();
+        writer.resume();
     }
     let acknowledged = writer.acknowledged();
     writer.child.kill().unwrap();

@@ -92,9 +92,9 @@ async fn records_survive_a_restart() {
             .is_empty()
     );
     assert_eq!(records.list_harnesses().await.unwrap().len(), 2);
-    let kept = records.get_agent(one.public_id).await.unwrap().unwrap();
+    let stored = records.get_agent(one.public_id).await.unwrap().unwrap();
     assert_eq!(
-        serde_json::to_value(&kept).unwrap(),
+        serde_json::to_value(&stored).unwrap(),
         serde_json::to_value(&one).unwrap()
     );
     let listed = records.list_sessions().await.unwrap();

@@ -139,7 +139,7 @@ async fn restore_replaces_the_directory_and_retains_the_former_one() {
     assert_eq!(
         text(&data, "tokens.json"),
         "new tokens",
-        "what was revoked stays so"
+        "revoked tokens stay revoked"
     );
     assert_eq!(
         text(&data, "secrets.key"),
@@ -378,11 +378,11 @@ async fn killed_restore_is_complete_or_absent_and_can_be_repeated() {
                 .all(|name| name.starts_with("data.before-restore-")),
             "{step:?}: {others:?}"
         );
-        let kept = if is_new { 2 } else { 1 };
+        let expected = if is_new { 2 } else { 1 };
         assert_eq!(
             others.len(),
-            kept,
-            "{step:?}: what was there first is never lost: {others:?}"
+            expected,
+            "{step:?}: the former content is never lost: {others:?}"
         );
     }
 }

@@ -55,7 +55,7 @@ async fn text_chunks_of_ended_turns_are_pruned_and_the_chain_stays() {
     .await;
     let head = store.verify().await.unwrap().heads;
     let none = store.maintain(Utc::now()).await.unwrap();
-    assert_eq!(none.chunks, 0, "they are too young");
+    assert_eq!(none.chunks, 0, "they are too recent");
 
     let later = Utc::now() + Duration::from_secs(120);
     let done = store.maintain(later).await.unwrap();
@@ -226,7 +226,7 @@ async fn shared_text_chunks_stay_until_the_fork_is_removed() {
     assert_eq!(gaps("late").await, [5..=5]);
     let in_gap = fork(&journal, "s", 5, "never").await;
     let refused = in_gap.unwrap_err().to_string();
-    assert!(refused.contains("no longer kept"), "{refused}");
+    assert!(refused.contains("removed by retention"), "{refused}");
 
     journal.remove(&key("late")).await.unwrap();
     assert_eq!(store.maintain(later).await.unwrap().chunks, 0);
@@ -287,7 +287,7 @@ async fn store_stays_within_its_byte_limit() {
     for stream in 0..5 {
         let name = format!("s{stream}");
         let claim = store.journal().claim(&key(&name)).await.unwrap();
-        assert_eq!(claim.head, 12 * 300, "numbers go on");
+        assert_eq!(claim.head, 12 * 300, "numbers continue");
         assert!(!read(&store, &name).await.unwrap().is_empty());
     }
 }

@@ -37,7 +37,7 @@ pub(super) async fn begin(store: &SqliteStore, run_id: &str) -> StoredRun {
     };
     match store.runs().begin(started, "client").await.unwrap() {
         BeginOutcome::New(run) => run,
-        BeginOutcome::Existing(run) => panic!("{run:?} is there already"),
+        BeginOutcome::Existing(run) => panic!("{run:?} exists already"),
     }
 }
 
@@ -139,7 +139,7 @@ async fn changed_run_record_is_found() {
         "{read:?}"
     );
     let other = store.runs().read("done", 0, 10, usize::MAX).await.unwrap();
-    assert_eq!(other.records.len(), 2, "others go on");
+    assert_eq!(other.records.len(), 2, "other runs are unaffected");
 }
 
 #[tokio::test]

@@ -131,8 +131,8 @@ async fn secret_is_bound_to_its_session_and_name() {
         let refused = store.storage().get_secret(session, name).await.unwrap_err();
         assert!(refused.to_string().contains("was changed"), "{refused}");
     }
-    let kept = store.storage().get_secret(two, "b").await.unwrap();
-    assert_eq!(kept.as_deref(), Some("secret"));
+    let secret = store.storage().get_secret(two, "b").await.unwrap();
+    assert_eq!(secret.as_deref(), Some("secret"));
 }
 
 #[tokio::test]

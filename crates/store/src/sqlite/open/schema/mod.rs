@@ -10,7 +10,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use super::connect::Location;
 use super::inspect::damage;
 use super::rights;
-use crate::sqlite::error::{DbError, SqliteError};
+use crate::sqlite::error::{DbResult, SqliteError};
+use crate::sqlite::numbers::first_value;
 
 /// Identifies a database of Windlass, in the header of the file.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
@@ -26,16 +27,16 @@ pub(crate) const STEPS: &[MigrationStep] = &[include_str!("1.sql"), include_str!
 pub(crate) const VERSION: u32 = STEPS.len() as u32;
 
 /// Reads the version; a file without tables has 0.
-pub(crate) fn version(connection: &Connection) -> Result<u32, DbError> {
-    let has_versions: bool = connection.query_row(
+pub(crate) fn version(db: &Connection) -> DbResult<u32> {
+    let has_versions: bool = db.query_row(
         "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'schema_versions')",
         [],
-        |row| row.get(0),
+        first_value,
     )?;
     if !has_versions {
         return Ok(0);
     }
-    let newest: Option<u32> = connection
+    let newest: Option<u32> = db
         .query_row("SELECT max(version) FROM schema_versions", [], |row| {
             row.get(0)
         })
@@ -45,32 +46,28 @@ pub(crate) fn version(connection: &Connection) -> Result<u32, DbError> {
 }
 
 /// Returns whether the first version is the released one: earlier ones had the same number.
-pub(crate) fn is_known(connection: &Connection) -> Result<bool, DbError> {
+pub(crate) fn is_known(db: &Connection) -> DbResult<bool> {
     let query = "SELECT 1 FROM pragma_table_info('state') WHERE name = 'folded'";
-    Ok(connection.prepare(query)?.exists([])?)
+    Ok(db.prepare(query)?.exists([])?)
 }
 
 /// Migrates the tables. Each step is one transaction, and the file is copied before the first one.
-pub(crate) fn migrate(connection: &mut Connection, location: &Location) -> Result<(), DbError> {
-    migrate_by(connection, location, STEPS)
+pub(crate) fn migrate(db: &mut Connection, location: &Location) -> DbResult<()> {
+    migrate_by(db, location, STEPS)
 }
 
-fn migrate_by(
-    connection: &mut Connection,
-    location: &Location,
-    steps: &[MigrationStep],
-) -> Result<(), DbError> {
-    let found = version(connection)?;
+fn migrate_by(db: &mut Connection, location: &Location, steps: &[MigrationStep]) -> DbResult<()> {
+    let found = version(db)?;
     let known = steps.len() as u32;
     if found > known {
         let path = location.database();
         return Err(SqliteError::NewerSchema { path, found, known }.into());
     }
     if found > 0 && found < known {
-        back_up(connection, location, found)?;
+        back_up(db, location, found)?;
     }
     for (version, step) in (found + 1..).zip(&steps[found as usize..]) {
-        let transaction = connection.transaction()?;
+        let transaction = db.transaction()?;
         transaction.execute_batch(step)?;
         transaction.execute(
             "INSERT INTO schema_versions (version, applied_at) VALUES (?1, unixepoch())",
@@ -82,7 +79,7 @@ fn migrate_by(
 }
 
 /// Copies the unchanged database. An existing copy is from an earlier attempt at the same step; it stays if it is complete.
-fn back_up(connection: &Connection, location: &Location, version: u32) -> Result<(), DbError> {
+fn back_up(db: &Connection, location: &Location, version: u32) -> DbResult<()> {
     let path = location
         .directory
         .join(format!("windlass.db.before-version-{}", version + 1));
@@ -97,7 +94,7 @@ fn back_up(connection: &Connection, location: &Location, version: u32) -> Result
         .ok_or_else(|| io::Error::other("the path is not UTF-8"))
         .map_err(write_error.clone())?;
     create_empty(&partial).map_err(write_error.clone())?;
-    connection.execute("VACUUM INTO ?1", [name])?;
+    db.execute("VACUUM INTO ?1", [name])?;
     File::open(&partial)
         .and_then(|copy| copy.sync_all())
         .and_then(|()| fs::rename(&partial, &path))
@@ -142,20 +139,20 @@ mod tests {
             "INSERT INTO two VALUES (3)",
         ];
         let _owner = DirectoryLock::take(&location).unwrap();
-        let mut connection = location.connect_to_write(None).unwrap();
-        migrate_by(&mut connection, &location, &steps[..1]).unwrap();
+        let mut db = location.connect_to_write(None).unwrap();
+        migrate_by(&mut db, &location, &steps[..1]).unwrap();
         let backup = directory.path().join("windlass.db.before-version-2");
         assert!(!backup.exists(), "a new database needs no backup");
 
-        migrate_by(&mut connection, &location, &steps).unwrap();
-        migrate_by(&mut connection, &location, &steps).unwrap();
-        let rows: u32 = connection
+        migrate_by(&mut db, &location, &steps).unwrap();
+        migrate_by(&mut db, &location, &steps).unwrap();
+        let rows: u32 = db
             .query_row("SELECT count(*) FROM two", [], |row| row.get(0))
             .unwrap();
-        assert_eq!((version(&connection).unwrap(), rows), (3, 1));
+        assert_eq!((version(&db).unwrap(), rows), (3, 1));
         assert_eq!(version(&Connection::open(backup).unwrap()).unwrap(), 1);
 
-        let error = migrate_by(&mut connection, &location, &steps[..2]).unwrap_err();
+        let error = migrate_by(&mut db, &location, &steps[..2]).unwrap_err();
         let error = SqliteError::from(error).to_string();
         assert!(
             error.contains("version 3") && error.contains("newer Windlass"),
@@ -168,13 +165,13 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let location = Location::new(directory.path());
         let _owner = DirectoryLock::take(&location).unwrap();
-        let mut connection = location.connect_to_write(None).unwrap();
-        migrate_by(&mut connection, &location, &STEPS[..1]).unwrap();
+        let mut db = location.connect_to_write(None).unwrap();
+        migrate_by(&mut db, &location, &STEPS[..1]).unwrap();
         let whole = fs::read(location.database()).unwrap();
         let backup = directory.path().join("windlass.db.before-version-2");
         fs::write(&backup, &whole[..whole.len() / 2]).unwrap();
         let steps = [STEPS[0], "CREATE TABLE two (x INTEGER)"];
-        migrate_by(&mut connection, &location, &steps).unwrap();
+        migrate_by(&mut db, &location, &steps).unwrap();
         assert!(is_whole(&backup, 1));
     }
 
@@ -183,12 +180,12 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let location = Location::new(directory.path());
         let _owner = DirectoryLock::take(&location).unwrap();
-        let mut connection = location.connect_to_write(None).unwrap();
+        let mut db = location.connect_to_write(None).unwrap();
         let nonsense = "CREATE TABLE two (x INTEGER); CREATE nonsense";
         let steps = [STEPS[0], nonsense];
-        assert!(migrate_by(&mut connection, &location, &steps).is_err());
-        assert_eq!(version(&connection).unwrap(), 1);
-        assert!(connection.prepare("SELECT * FROM two").is_err());
+        assert!(migrate_by(&mut db, &location, &steps).is_err());
+        assert_eq!(version(&db).unwrap(), 1);
+        assert!(db.prepare("SELECT * FROM two").is_err());
     }
 
     #[test]
@@ -196,8 +193,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let location = Location::new(directory.path());
         let _owner = DirectoryLock::take(&location).unwrap();
-        let mut connection = location.connect_to_write(None).unwrap();
-        migrate_by(&mut connection, &location, &STEPS[..1]).unwrap();
+        let mut db = location.connect_to_write(None).unwrap();
+        migrate_by(&mut db, &location, &STEPS[..1]).unwrap();
         const DAY: i64 = 86_400_000_000;
         for (place, agent, ended_at, cost) in [
             (1, "", Some(3 * DAY), Some(0.1)),
@@ -206,7 +203,7 @@ mod tests {
             (4, "", None, None),
         ] {
             let tokens = ended_at.map(|_| 10);
-            connection
+            db
                 .execute(
                     "INSERT INTO turns (place, stream, turn, first, seq, agent, intent, status, steps, ended_at, model, \
                      provider, input_tokens, output_tokens, cost, view) \
@@ -215,8 +212,8 @@ mod tests {
                 )
                 .unwrap();
         }
-        migrate(&mut connection, &location).unwrap();
-        let mut statement = connection
+        migrate(&mut db, &location).unwrap();
+        let mut statement = db
             .prepare("SELECT day, owner, tokens, micro_usd FROM spending ORDER BY owner")
             .unwrap();
         let rows = statement.query_map([], |row| {

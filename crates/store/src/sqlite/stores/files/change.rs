@@ -13,13 +13,13 @@ use crate::files::rules;
 use crate::files::view::View;
 use crate::files::writer::WriteOrigin;
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::error::{DbError, DbResult};
+use crate::sqlite::numbers::{first_value, int, uint};
 use crate::sqlite::times::now;
 
 /// A change of the files of one session in progress.
 pub(super) struct FileChange<'a> {
-    pub(super) connection: &'a Connection,
+    pub(super) db: &'a Connection,
     pub(super) session: SessionId,
     pub(super) quota: FileQuota,
 }
@@ -31,9 +31,9 @@ impl FileChange<'_> {
         path: &str,
         content: &Content,
         writer: WriteOrigin,
-    ) -> Result<SessionFile, DbError> {
+    ) -> DbResult<SessionFile> {
         let (mut replaced, mut parents) = (None, Vec::new());
-        match find(self.connection, self.session, path)? {
+        match find(self.db, self.session, path)? {
             SqliteEntry::Directory(_) => return Err(rules::is_directory(path).into()),
             SqliteEntry::BelowFile { file } => return Err(rules::below_file(&file, path).into()),
             SqliteEntry::File(file) if file.is_readonly && writer == WriteOrigin::Caller => {
@@ -49,12 +49,14 @@ impl FileChange<'_> {
         })?;
         self.make_directories(&parents)?;
         // A replaced file retains its ID and its creation time.
-        self.connection
-            .execute_cached("INSERT INTO files \
+        let sql = "INSERT INTO files \
                  (session, path, parent, id, is_readonly, encoding, size, created_at, updated_at, content) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9) ON CONFLICT (session, path) DO UPDATE SET \
                  is_readonly = excluded.is_readonly, encoding = excluded.encoding, size = excluded.size, \
-                 updated_at = excluded.updated_at, content = excluded.content", (
+                 updated_at = excluded.updated_at, content = excluded.content";
+        self.db.execute_cached(
+            sql,
+            (
                 self.session.uuid().as_bytes(),
                 path,
                 parent_of(path),
@@ -64,13 +66,14 @@ impl FileChange<'_> {
                 int(content.len()),
                 now(),
                 content.bytes(),
-            ))?;
+            ),
+        )?;
         Ok(self.made(path)?.into_file(Some(content)))
     }
 
     /// Creates a directory and its parents; an existing directory is no error.
-    pub(super) fn create_directory(&self, path: &str) -> Result<FileInfo, DbError> {
-        match find(self.connection, self.session, path)? {
+    pub(super) fn create_directory(&self, path: &str) -> DbResult<FileInfo> {
+        match find(self.db, self.session, path)? {
             SqliteEntry::File(_) => return Err(rules::is_file(path).into()),
             SqliteEntry::BelowFile { file } => return Err(rules::below_file(&file, path).into()),
             SqliteEntry::Directory(view) => return Ok(view.into_info()),
@@ -84,11 +87,11 @@ impl FileChange<'_> {
     }
 
     /// Deletes a path. Returns false if it does not exist, or is a non-empty directory without `recursive`.
-    pub(super) fn delete(&self, path: &str, recursive: bool) -> Result<bool, DbError> {
+    pub(super) fn delete(&self, path: &str, recursive: bool) -> DbResult<bool> {
         if split_last(path).is_none() {
             return Err(rules::root_delete().into());
         }
-        match find(self.connection, self.session, path)? {
+        match find(self.db, self.session, path)? {
             SqliteEntry::Missing { .. } | SqliteEntry::BelowFile { .. } => return Ok(false),
             SqliteEntry::File(file) if file.is_readonly => {
                 return Err(rules::read_only(path).into());
@@ -104,7 +107,7 @@ impl FileChange<'_> {
             }
         }
         let (from, to) = inside_of(path);
-        self.connection.execute_cached(
+        self.db.execute_cached(
             "DELETE FROM files WHERE session = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)",
             (self.session.uuid().as_bytes(), path, from, to),
         )?;
@@ -112,8 +115,8 @@ impl FileChange<'_> {
     }
 
     /// Deletes all files of the session.
-    pub(super) fn forget(&self) -> Result<(), DbError> {
-        self.connection.execute_cached(
+    pub(super) fn forget(&self) -> DbResult<()> {
+        self.db.execute_cached(
             "DELETE FROM files WHERE session = ?1",
             [self.session.uuid().as_bytes()],
         )?;
@@ -121,18 +124,18 @@ impl FileChange<'_> {
     }
 
     /// Returns the first path inside of a directory that is of some kind.
-    fn below(&self, path: &str, kind: &str) -> Result<Option<String>, DbError> {
+    fn below(&self, path: &str, kind: &str) -> DbResult<Option<String>> {
         let (from, to) = inside_of(path);
-        let mut statement = self.connection.prepare_cached(&format!(
+        let mut statement = self.db.prepare_cached(&format!(
             "SELECT path FROM files WHERE session = ?1 AND path > ?2 AND path < ?3 AND {kind} \
              ORDER BY path LIMIT 1"
         ))?;
         let mut rows = statement.query((self.session.uuid().as_bytes(), from, to))?;
-        Ok(rows.next()?.map(|row| row.get(0)).transpose()?)
+        Ok(rows.next()?.map(first_value).transpose()?)
     }
 
-    fn made(&self, path: &str) -> Result<View, DbError> {
-        match find(self.connection, self.session, path)? {
+    fn made(&self, path: &str) -> DbResult<View> {
+        match find(self.db, self.session, path)? {
             SqliteEntry::File(view) | SqliteEntry::Directory(view) => Ok(view),
             SqliteEntry::Missing { .. } | SqliteEntry::BelowFile { .. } => Err(
                 DbError::unavailable(format!("{path} was written and is not there")),
@@ -141,8 +144,8 @@ impl FileChange<'_> {
     }
 
     /// Creates missing directories. The caller has checked that no segment of the paths is a file.
-    fn make_directories(&self, paths: &[String]) -> Result<(), DbError> {
-        let mut statement = self.connection.prepare_cached(
+    fn make_directories(&self, paths: &[String]) -> DbResult<()> {
+        let mut statement = self.db.prepare_cached(
             "INSERT INTO files \
              (session, path, parent, id, is_readonly, encoding, size, created_at, updated_at) \
              VALUES (?1, ?2, ?3, ?4, 0, 'text', 0, ?5, ?5)",
@@ -160,22 +163,21 @@ impl FileChange<'_> {
     }
 
     /// Computes the usage only if there is a quota, because it reads every file of the session.
-    fn check_quota(&self, change: impl FnOnce(&mut Usage)) -> Result<(), DbError> {
+    fn check_quota(&self, change: impl FnOnce(&mut Usage)) -> DbResult<()> {
         if self.quota.max_files.is_none() && self.quota.max_total_bytes.is_none() {
             return Ok(());
         }
-        let before = self.connection.get_row(
-            "SELECT count(content), count(*) - count(content), coalesce(sum(size), 0) \
-                 FROM files WHERE session = ?1",
-            [self.session.uuid().as_bytes()],
-            |row| {
+        let sql = "SELECT count(content), count(*) - count(content), coalesce(sum(size), 0) \
+                 FROM files WHERE session = ?1";
+        let before = self
+            .db
+            .get_row(sql, [self.session.uuid().as_bytes()], |row| {
                 Ok(Usage {
                     files: uint(row, 0)?,
                     directories: uint(row, 1)?,
                     bytes: uint(row, 2)?,
                 })
-            },
-        )?;
+            })?;
         let mut after = before;
         change(&mut after);
         Ok(self.quota.check(self.session, before, after)?)

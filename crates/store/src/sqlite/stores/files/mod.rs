@@ -17,7 +17,7 @@ use crate::files::path;
 use crate::files::quota::FileQuota;
 use crate::files::search::{MAX_SEARCHED_BYTES, Search};
 use crate::files::writer::WriteOrigin;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::inner::Inner;
 use crate::sqlite::numbers::int;
 use crate::sqlite::write::writer::WriteContext;
@@ -49,12 +49,12 @@ impl SqliteSessionFileStore {
     async fn change<T: Send + 'static>(
         &self,
         session: SessionId,
-        work: impl FnOnce(&FileChange<'_>) -> std::result::Result<T, DbError> + Send + 'static,
+        work: impl FnOnce(&FileChange<'_>) -> DbResult<T> + Send + 'static,
     ) -> Result<T> {
         let quota = self.quota;
         let run = move |writer: &mut WriteContext<'_>| {
             work(&FileChange {
-                connection: writer.connection,
+                db: writer.db,
                 session,
                 quota,
             })
@@ -204,7 +204,7 @@ impl SessionFileSystem for SqliteSessionFileStore {
         let content = Content::parse(content, encoding, &path)?;
         let quota = self.quota;
         self.change(session_id, move |change| {
-            let current = content_of(change.connection, session_id, &path)?;
+            let current = content_of(change.db, session_id, &path)?;
             if current.is_none_or(|current| current.bytes() != expected.bytes()) {
                 return Ok(None);
             }

@@ -18,7 +18,7 @@ use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::{JournalError, StreamKey};
 use crate::queries::{Queries, RunRow};
 use crate::runs::{BeginOutcome, RunFilter, RunKind, RunLog, RunPage, StoredRun, run_stream};
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::inner::Inner;
 use crate::sqlite::journal::ancestry::Lineage;
 use crate::sqlite::journal::spans::{IN_ORDER, PLACED_COLUMNS, from};
@@ -142,7 +142,7 @@ fn read_page(
     key: &StreamKey,
     after: u64,
     (limit, max_bytes): (usize, usize),
-) -> Result<RunPage, DbError> {
+) -> DbResult<RunPage> {
     // All queries of a page must see the same state.
     let transaction = reader.unchecked_transaction()?;
     let Some(stream) = find(&transaction, key)? else {

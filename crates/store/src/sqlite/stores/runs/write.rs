@@ -8,7 +8,7 @@ use crate::journal::open_turns::OpenTurns;
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{StoredRun, run_stream};
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::{DbError, DbResult};
 use crate::sqlite::journal::heads::Head;
 use crate::sqlite::journal::{Append, claim, find, remove};
 use crate::sqlite::numbers::int;
@@ -24,7 +24,7 @@ pub(crate) struct Begin {
 }
 
 impl Begin {
-    pub(crate) fn new(started: RunStarted, client: &str) -> Result<Self, DbError> {
+    pub(crate) fn new(started: RunStarted, client: &str) -> DbResult<Self> {
         let mut summary = RunSummary::of(&started);
         as_stored(&mut summary);
         Ok(Self {
@@ -36,7 +36,7 @@ impl Begin {
     }
 
     /// Returns the run, and whether it is new.
-    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> Result<(StoredRun, bool), DbError> {
+    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> DbResult<(StoredRun, bool)> {
         // The ID is usually new: then the stream is created at once, without a look-up.
         let (stream, epoch) = match self.open(work)? {
             Opened::New { stream, epoch } => (stream, epoch),
@@ -54,14 +54,14 @@ impl Begin {
     }
 
     /// Creates the stream of the run, unless one with that ID exists. Fails before anything is changed.
-    fn open(&self, work: &mut WriteContext<'_>) -> Result<Opened, DbError> {
-        let made = work.connection.execute_cached(
-            "INSERT INTO streams (key, epoch, client) VALUES (?1, 1, ?2) \
-                 ON CONFLICT (key) DO NOTHING",
-            [self.key.as_str(), &self.client],
-        )?;
+    fn open(&self, work: &mut WriteContext<'_>) -> DbResult<Opened> {
+        let sql = "INSERT INTO streams (key, epoch, client) VALUES (?1, 1, ?2) \
+                 ON CONFLICT (key) DO NOTHING";
+        let made = work
+            .db
+            .execute_cached(sql, [self.key.as_str(), &self.client])?;
         if made > 0 {
-            let stream = work.connection.last_insert_rowid().cast_unsigned();
+            let stream = work.db.last_insert_rowid().cast_unsigned();
             let head = Head {
                 key: self.key.clone(),
                 epoch: 1,
@@ -72,10 +72,10 @@ impl Begin {
             work.state.heads.put(stream, head);
             return Ok(Opened::New { stream, epoch: 1 });
         }
-        if let Some(run) = current(work.connection, &self.key)? {
+        if let Some(run) = current(work.db, &self.key)? {
             return Ok(Opened::Taken(run));
         }
-        if find(work.connection, &self.key)?.is_some_and(|stream| stream.head > 0) {
+        if find(work.db, &self.key)?.is_some_and(|stream| stream.head > 0) {
             let what = "it is not the start of a run";
             return Err(JournalError::damaged(&self.key, 1, what).into());
         }
@@ -103,7 +103,7 @@ pub(crate) struct AppendToRun {
 }
 
 impl AppendToRun {
-    pub(crate) fn new(run: &StoredRun, records: Vec<RunRecord>) -> Result<Self, DbError> {
+    pub(crate) fn new(run: &StoredRun, records: Vec<RunRecord>) -> DbResult<Self> {
         let first_seq = run.head() + 1;
         check_open(run)?;
         let mut run = run.clone();
@@ -119,7 +119,7 @@ impl AppendToRun {
         })
     }
 
-    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> Result<StoredRun, DbError> {
+    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> DbResult<StoredRun> {
         let run = self.run;
         Append::new((run.stream, run.epoch), self.first_seq, self.records).run(work)?;
         Ok(run)
@@ -142,7 +142,7 @@ pub(crate) fn take_over(
     work: &mut WriteContext<'_>,
     mut run: StoredRun,
     client: String,
-) -> Result<StoredRun, DbError> {
+) -> DbResult<StoredRun> {
     check_open(&run)?;
     // The checks of an empty append are the ones needed here.
     Append::new((run.stream, run.epoch), run.head() + 1, Vec::new()).run(work)?;
@@ -152,8 +152,8 @@ pub(crate) fn take_over(
     Ok(run)
 }
 
-fn note_client(work: &WriteContext<'_>, stream: u64, client: &str) -> Result<(), DbError> {
-    work.connection.execute_cached(
+fn note_client(work: &WriteContext<'_>, stream: u64, client: &str) -> DbResult<()> {
+    work.db.execute_cached(
         "UPDATE streams SET client = ?2 WHERE id = ?1",
         (int(stream), client),
     )?;
@@ -165,10 +165,10 @@ pub(crate) fn forget(
     work: &mut WriteContext<'_>,
     before: i64,
     keys: &[StreamKey],
-) -> Result<usize, DbError> {
+) -> DbResult<usize> {
     let mut forgotten = 0;
     for key in keys {
-        let run = current(work.connection, key)?;
+        let run = current(work.db, key)?;
         let ended_at = run.and_then(|run| run.summary.ended_at);
         if ended_at.is_some_and(|at| at.timestamp_micros() < before) {
             forgotten += usize::from(remove(work, key)?);
@@ -178,8 +178,8 @@ pub(crate) fn forget(
 }
 
 /// Removes a run if it has ended; returns how many records it had.
-pub(crate) fn forget_ended(work: &mut WriteContext<'_>, key: &StreamKey) -> Result<u64, DbError> {
-    let run = current(work.connection, key)?;
+pub(crate) fn forget_ended(work: &mut WriteContext<'_>, key: &StreamKey) -> DbResult<u64> {
+    let run = current(work.db, key)?;
     match run.filter(|run| run.summary.status != RunStatus::InProgress) {
         Some(run) => remove(work, key).map(|_| run.head()),
         None => Ok(0),
@@ -197,7 +197,7 @@ impl Encoded {
 }
 
 /// Encodes a record.
-fn encode(record: &RunRecord, seq: u64) -> Result<Encoded, DbError> {
+fn encode(record: &RunRecord, seq: u64) -> DbResult<Encoded> {
     let bytes = serde_json::to_vec(record)
         .map_err(|error| DbError::unavailable(format!("a record of a run has no JSON: {error}")))?;
     Ok(Encoded::of_run(record, bytes, seq))

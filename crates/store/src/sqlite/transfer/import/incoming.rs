@@ -5,7 +5,7 @@ use crate::durable::record::Encoded;
 use crate::durable::window::Window;
 use crate::journal::StreamKey;
 use crate::sqlite::cached::CachedStatements;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::Insert;
 use crate::sqlite::journal::heads::Head;
 use crate::sqlite::numbers::int;
@@ -54,9 +54,9 @@ pub(super) fn write(
     work: &mut WriteContext<'_>,
     stream: u64,
     pieces: Vec<ImportedPiece>,
-) -> Result<(), DbError> {
-    let mut head: Head = work.state.heads.get(work.connection, stream)?.clone();
-    let mut insert = Insert::new(work.connection)?;
+) -> DbResult<()> {
+    let mut head: Head = work.state.heads.get(work.db, stream)?.clone();
+    let mut insert = Insert::new(work.db)?;
     for piece in &pieces {
         match piece {
             ImportedPiece::Record(record) => {
@@ -97,10 +97,11 @@ fn put_gap(
     first: u64,
     head: &Head,
     (digests, has_turns): (&[u8], bool),
-) -> Result<(), DbError> {
-    work.connection.execute_cached(
-        "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
-             VALUES (?1, ?2, ?3, unixepoch() * 1000, ?4, ?5, ?6)",
+) -> DbResult<()> {
+    let sql = "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
+             VALUES (?1, ?2, ?3, unixepoch() * 1000, ?4, ?5, ?6)";
+    work.db.execute_cached(
+        sql,
         (
             int(stream),
             int(first),

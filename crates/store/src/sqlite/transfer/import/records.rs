@@ -8,7 +8,7 @@ use windlass_core::agent::Agent;
 use windlass_core::harness::Harness;
 use windlass_core::session::Session;
 
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::stores::records;
 use crate::sqlite::verify::verify_report::Finding;
 use crate::sqlite::write::writer::WriteContext;
@@ -30,7 +30,7 @@ pub(super) trait ImportableRecord: Serialize + DeserializeOwned {
     fn uuid(&self) -> Uuid;
     /// Kind, ID and name of the record, for the operator.
     fn describe(&self) -> String;
-    fn put(&self, work: &mut WriteContext<'_>) -> Result<(), DbError>;
+    fn put(&self, work: &mut WriteContext<'_>) -> DbResult<()>;
 }
 
 /// Inserts a record where none has its id.
@@ -39,8 +39,8 @@ pub(super) fn insert<T: ImportableRecord>(
     record: &T,
     counts: &mut ImportedRecords,
     findings: &mut Vec<Finding>,
-) -> Result<(), DbError> {
-    let Some(text) = records::text(work.connection, T::TABLE, record.uuid())? else {
+) -> DbResult<()> {
+    let Some(text) = records::text(work.db, T::TABLE, record.uuid())? else {
         counts.inserted += 1;
         return record.put(work);
     };
@@ -70,7 +70,7 @@ impl ImportableRecord for Harness {
         format!("harness {} ({})", self.id, self.name)
     }
 
-    fn put(&self, work: &mut WriteContext<'_>) -> Result<(), DbError> {
+    fn put(&self, work: &mut WriteContext<'_>) -> DbResult<()> {
         records::put_harness(work, self)
     }
 }
@@ -86,7 +86,7 @@ impl ImportableRecord for Agent {
         format!("agent {} ({})", self.public_id, self.name)
     }
 
-    fn put(&self, work: &mut WriteContext<'_>) -> Result<(), DbError> {
+    fn put(&self, work: &mut WriteContext<'_>) -> DbResult<()> {
         records::put_agent(work, self)
     }
 }
@@ -103,7 +103,7 @@ impl ImportableRecord for Session {
         format!("session {} ({title})", self.id)
     }
 
-    fn put(&self, work: &mut WriteContext<'_>) -> Result<(), DbError> {
+    fn put(&self, work: &mut WriteContext<'_>) -> DbResult<()> {
         records::put_session(work, self)
     }
 }

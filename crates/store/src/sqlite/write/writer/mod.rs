@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::commit_thread::CommitterSlot;
 pub(crate) use super::committer::WriteContext;
-use crate::sqlite::error::DbError;
+use crate::sqlite::error::{DbError, DbResult};
 
 /// Up to how many bytes a caller may write itself.
 const MAX_IN_PLACE: usize = 64 * 1024;
@@ -47,18 +47,15 @@ enum Sharing {
 struct WriterTask<F, T> {
     work: F,
     sharing: Sharing,
-    answer: oneshot::Sender<Result<T, DbError>>,
+    answer: oneshot::Sender<DbResult<T>>,
 }
 
 impl<F, T> WriterTask<F, T>
 where
-    F: FnOnce(&mut WriteContext<'_>) -> Result<T, DbError> + Send + 'static,
+    F: FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
     T: Send + 'static,
 {
-    fn begin(
-        work: F,
-        sharing: Sharing,
-    ) -> (Box<dyn WriterJob>, oneshot::Receiver<Result<T, DbError>>) {
+    fn begin(work: F, sharing: Sharing) -> (Box<dyn WriterJob>, oneshot::Receiver<DbResult<T>>) {
         let (answer, answered) = oneshot::channel();
         let task = Self {
             work,
@@ -71,7 +68,7 @@ where
 
 impl<F, T> WriterJob for WriterTask<F, T>
 where
-    F: FnOnce(&mut WriteContext<'_>) -> Result<T, DbError> + Send,
+    F: FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send,
     T: Send + 'static,
 {
     fn run(self: Box<Self>, work: &mut WriteContext<'_>) -> Result<CommitReply, ()> {
@@ -165,8 +162,8 @@ impl Writer {
     /// Does some work in a transaction and returns when it is durable.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut WriteContext<'_>) -> Result<T, DbError> + Send + 'static,
-    ) -> Result<T, DbError> {
+        work: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
         let (job, answered) = WriterTask::begin(work, Sharing::Undone);
         self.hand_over(job).await?;
         answered.await.map_err(|_| closed())?
@@ -177,8 +174,8 @@ impl Writer {
     pub(crate) async fn write_checked<T: Send + 'static>(
         &self,
         bytes: usize,
-        work: impl FnOnce(&mut WriteContext<'_>) -> Result<T, DbError> + Send + 'static,
-    ) -> Result<T, DbError> {
+        work: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
         let (job, answered) = WriterTask::begin(work, Sharing::Checked);
         let left = if bytes <= MAX_IN_PLACE {
             self.write_in_place(job)
@@ -193,8 +190,8 @@ impl Writer {
 
     /// Does a job if the committer is at hand; gives it back otherwise.
     fn write_in_place(&self, job: Box<dyn WriterJob>) -> Option<Box<dyn WriterJob>> {
-        let nobody_waits = self.orders.capacity() == self.orders.max_capacity();
-        let mut taken = nobody_waits
+        let is_queue_empty = self.orders.capacity() == self.orders.max_capacity();
+        let mut taken = is_queue_empty
             .then(|| self.committer_slot.try_take())
             .flatten();
         let committer = taken.as_mut().and_then(|committer| committer.as_mut());
@@ -207,7 +204,7 @@ impl Writer {
         }
     }
 
-    async fn hand_over(&self, job: Box<dyn WriterJob>) -> Result<(), DbError> {
+    async fn hand_over(&self, job: Box<dyn WriterJob>) -> DbResult<()> {
         let sent = self.orders.send(WriterMessage::Do(job)).await;
         sent.map_err(|_| closed())
     }
@@ -215,23 +212,23 @@ impl Writer {
     /// The same, for a thread that may block.
     pub(crate) fn write_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut WriteContext<'_>) -> Result<T, DbError> + Send + 'static,
-    ) -> Result<T, DbError> {
+        work: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
         self.hand_over_blocking(WriterTask::begin(work, Sharing::Undone))
     }
 
     /// Like `write`, in a commit of its own.
     pub(crate) fn write_alone<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut WriteContext<'_>) -> Result<T, DbError> + Send + 'static,
-    ) -> Result<T, DbError> {
+        work: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
         self.hand_over_blocking(WriterTask::begin(work, Sharing::Alone))
     }
 
     fn hand_over_blocking<T>(
         &self,
-        (job, answered): (Box<dyn WriterJob>, oneshot::Receiver<Result<T, DbError>>),
-    ) -> Result<T, DbError> {
+        (job, answered): (Box<dyn WriterJob>, oneshot::Receiver<DbResult<T>>),
+    ) -> DbResult<T> {
         let sent = self.orders.blocking_send(WriterMessage::Do(job));
         sent.map_err(|_| closed())?;
         answered.blocking_recv().map_err(|_| closed())?

@@ -58,7 +58,7 @@ async fn rows_are_written_automatically() {
         }
     };
     let waited = tokio::time::timeout(Duration::from_secs(30), written).await;
-    waited.expect("nobody writes rows");
+    waited.expect("no rows were written");
     assert_eq!(count(&home, "threads"), 1);
     assert_eq!(names(&store).await, ["s"]);
 }
