@@ -1,10 +1,13 @@
 //! State that all parts of a store share.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Params};
 use tokio::sync::watch;
+use windlass_core::error::AgentLoopError;
 
+use super::cached::CachedStatements;
 use super::error::{DbError, DbResult, SqliteError};
 use super::journal::find;
 use super::open::page_check::PageFindings;
@@ -22,7 +25,7 @@ use crate::lock::Shared;
 #[derive(Debug)]
 pub(crate) struct Inner {
     pub(crate) chain: Chain,
-    pub(crate) vault: SecretCipher,
+    pub(crate) cipher: SecretCipher,
     pub(crate) retention: SqliteRetention,
     pub(crate) expendable_records: &'static [&'static str],
     pub(crate) readers: Arc<Readers>,
@@ -56,6 +59,17 @@ impl Inner {
         job: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
     ) -> Result<T, E> {
         Ok(self.writer()?.write(job).await?)
+    }
+
+    /// Runs one statement as a job; returns the number of changed rows.
+    pub(crate) async fn execute(
+        &self,
+        sql: impl Into<Cow<'static, str>>,
+        parameters: impl Params + Send + 'static,
+    ) -> Result<usize, AgentLoopError> {
+        let sql = sql.into();
+        self.write(move |work| Ok(work.db.execute_cached(&sql, parameters)?))
+            .await
     }
 
     /// Returns a receiver of the number of a stream's newest record.

@@ -137,8 +137,8 @@ impl SqliteStore {
 
     /// Checks that all stored secrets were sealed with the given key. Without this check, a wrong key is detected when a secret is read.
     pub async fn check_secrets_key(&self) -> Result<(), SqliteError> {
-        let vault = self.inner.vault.clone();
-        let other = self.read(move |reader| vault.sealed_with_another_key(reader));
+        let cipher = self.inner.cipher.clone();
+        let other = self.read(move |reader| cipher.sealed_with_another_key(reader));
         match other.await? {
             Some(name) => Err(SqliteError::WrongSecretsKey(name)),
             None => Ok(()),

@@ -62,12 +62,7 @@ impl Append {
         let mut head = head.clone();
         let mut insert = Insert::new(work.db)?;
         for record in &self.records {
-            head.seq += 1;
-            head.chain = work
-                .state
-                .heads
-                .chain()
-                .link(&head.chain, head.seq, &record.digest);
+            head.advance(work.state.heads.chain(), &record.digest);
             head.open.apply(head.seq, record.turn);
             insert.run(work.state, self.stream, &head, record)?;
         }

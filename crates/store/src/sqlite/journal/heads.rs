@@ -29,6 +29,14 @@ pub(crate) struct Head {
     pub(crate) open: OpenTurns,
 }
 
+impl Head {
+    /// Advances the head by the next record, or by the digest of a pruned one.
+    pub(crate) fn advance(&mut self, chain: &Chain, digest: &Digest) {
+        self.seq += 1;
+        self.chain = chain.link(&self.chain, self.seq, digest);
+    }
+}
+
 /// The writer's cache of stream heads.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
@@ -106,21 +114,18 @@ fn load(db: &Connection, chain: &Chain, stream: u64) -> DbResult<Head> {
         [int(stream)],
         |row| Ok((uint(row, 0)?, row.get(1)?, uint(row, 2)?)),
     )?;
-    let Some((seq, chain, open_from)) = record else {
-        let newest = spans::newest(db, stream)?;
-        // A stream without its newest record is damaged, not empty.
-        if newest > 0 {
-            return Err(JournalError::damaged(&key, newest, "it is missing").into());
+    let (seq, chain, open) = match record {
+        Some((seq, link, 0)) => (seq, link, OpenTurns::default()),
+        Some((seq, link, open_from)) => {
+            let mut open = OpenTurns::default();
+            let own = Lineage::alone(&key, stream);
+            replay(db, &own, open_from - 1, seq, |event| {
+                open.apply(event.seq(), TurnChange::of(event));
+            })?;
+            (seq, link, open)
         }
-        return begin(db, chain, key, stream, epoch);
+        None => start(db, chain, &key, stream)?,
     };
-    let mut open = OpenTurns::default();
-    if open_from > 0 {
-        let own = Lineage::alone(&key, stream);
-        replay(db, &own, open_from - 1, seq, |event| {
-            open.apply(event.seq(), TurnChange::of(event));
-        })?;
-    }
     Ok(Head {
         key,
         epoch,
@@ -130,25 +135,22 @@ fn load(db: &Connection, chain: &Chain, stream: u64) -> DbResult<Head> {
     })
 }
 
-/// Returns the head of a stream without own records. A fork has none only while it is created.
-fn begin(
+/// Returns the end of a stream without own records. A fork has none only while it is created.
+fn start(
     db: &Connection,
     chain: &Chain,
-    key: StreamKey,
+    key: &StreamKey,
     stream: u64,
-    epoch: u64,
-) -> DbResult<Head> {
-    let lineage = Lineage::load(db, &key, stream)?;
-    let (seq, chain, open) = if lineage.is_fork() {
-        fork::start(db, chain, &lineage)?
+) -> DbResult<(u64, Digest, OpenTurns)> {
+    let newest = spans::newest(db, stream)?;
+    // A stream without its newest record is damaged, not empty.
+    if newest > 0 {
+        return Err(JournalError::damaged(key, newest, "it is missing").into());
+    }
+    let lineage = Lineage::load(db, key, stream)?;
+    if lineage.is_fork() {
+        fork::start(db, chain, &lineage)
     } else {
-        (0, chain.start(&key), OpenTurns::default())
-    };
-    Ok(Head {
-        key,
-        epoch,
-        seq,
-        chain,
-        open,
-    })
+        Ok((0, chain.start(key), OpenTurns::default()))
+    }
 }

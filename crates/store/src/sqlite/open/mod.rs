@@ -124,7 +124,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     Ok(Inner {
         readers: Readers::new(location, reader),
         chain,
-        vault: SecretCipher::new(options.secrets_key),
+        cipher: SecretCipher::new(options.secrets_key),
         retention: options.retention,
         expendable_records: options.expendable_records,
         notifier,
@@ -171,7 +171,7 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
     Ok(Inner {
         readers: Readers::new(location, Some((reader, sees))),
         chain,
-        vault: SecretCipher::new(options.secrets_key),
+        cipher: SecretCipher::new(options.secrets_key),
         retention: options.retention,
         expendable_records: options.expendable_records,
         notifier: Arc::default(),

@@ -4,21 +4,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use rusqlite::Connection;
+use rusqlite::{Connection, Params};
 use windlass_core::error::Result;
 
 use crate::host_records::{HostRecord, HostRecords, RowWrite};
 use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::error::DbResult;
 use crate::sqlite::inner::Inner;
+use crate::sqlite::write::writer::WriteContext;
 
 /// Records of the host in a SQLite database; clones share them.
 #[derive(Debug, Clone)]
 pub struct SqliteHostRecords {
     pub(crate) inner: Arc<Inner>,
 }
-
-const READ: &str = "SELECT name, body FROM host_records WHERE kind = ?1";
 
 fn record(row: &rusqlite::Row<'_>) -> rusqlite::Result<HostRecord> {
     Ok(HostRecord {
@@ -27,23 +26,29 @@ fn record(row: &rusqlite::Row<'_>) -> rusqlite::Result<HostRecord> {
     })
 }
 
+impl SqliteHostRecords {
+    async fn select(
+        &self,
+        condition: &str,
+        parameters: impl Params + Send + 'static,
+    ) -> Result<Vec<HostRecord>> {
+        let sql = format!("SELECT name, body FROM host_records WHERE kind = ?1 {condition}");
+        let list = move |reader: &Connection| Ok(reader.list_rows(&sql, parameters, record)?);
+        self.inner.read(list).await
+    }
+}
+
 #[async_trait]
 impl HostRecords for SqliteHostRecords {
     async fn get(&self, kind: &'static str, name: &str) -> Result<Option<HostRecord>> {
-        let name = name.to_owned();
-        self.inner
-            .read(move |reader| {
-                Ok(reader.find_row(&format!("{READ} AND name = ?2"), (kind, name), record)?)
-            })
-            .await
+        let records = self
+            .select("AND name = ?2", (kind, name.to_owned()))
+            .await?;
+        Ok(records.into_iter().next())
     }
 
     async fn list(&self, kind: &'static str) -> Result<Vec<HostRecord>> {
-        self.inner
-            .read(move |reader| {
-                Ok(reader.list_rows(&format!("{READ} ORDER BY name"), [kind], record)?)
-            })
-            .await
+        self.select("ORDER BY name", [kind]).await
     }
 
     async fn page(
@@ -52,21 +57,13 @@ impl HostRecords for SqliteHostRecords {
         before: Option<&str>,
         limit: usize,
     ) -> Result<Vec<HostRecord>> {
-        let before = before.map(str::to_owned);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.inner
-            .read(move |reader| {
-                let place = match before {
-                    Some(_) => "AND name < ?2",
-                    None => "AND ?2 IS NULL",
-                };
-                Ok(reader.list_rows(
-                    &format!("{READ} {place} ORDER BY name DESC LIMIT ?3"),
-                    (kind, before, limit),
-                    record,
-                )?)
-            })
-            .await
+        let condition = match before {
+            Some(_) => "AND name < ?2 ORDER BY name DESC LIMIT ?3",
+            None => "AND ?2 IS NULL ORDER BY name DESC LIMIT ?3",
+        };
+        let parameters = (kind, before.map(str::to_owned), limit);
+        self.select(condition, parameters).await
     }
 
     async fn put_all(
@@ -74,37 +71,29 @@ impl HostRecords for SqliteHostRecords {
         records: Vec<(&'static str, HostRecord)>,
         at: DateTime<Utc>,
     ) -> Result<()> {
-        self.inner
-            .write(move |work| {
-                let puts = records.iter();
-                puts.map(|(kind, record)| (*kind, record.name.as_str(), Some(&*record.body)))
-                    .try_for_each(|put| write(work.db, put, at))
-            })
-            .await
+        let put_all = move |work: &mut WriteContext<'_>| {
+            let puts = records.iter();
+            puts.map(|(kind, record)| (*kind, record.name.as_str(), Some(&*record.body)))
+                .try_for_each(|put| write(work.db, put, at))
+        };
+        self.inner.write(put_all).await
     }
 
     async fn add(&self, kind: &'static str, record: HostRecord, at: DateTime<Utc>) -> Result<bool> {
-        self.inner
-            .write(move |work| {
-                let sql = "INSERT OR IGNORE INTO host_records (kind, name, at, body) \
-                VALUES (?1, ?2, ?3, ?4)";
-                let row = (kind, record.name, at.timestamp_micros(), &*record.body);
-                Ok(work.db.execute_cached(sql, row)? > 0)
-            })
-            .await
+        let sql =
+            "INSERT OR IGNORE INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4)";
+        let row = (
+            kind,
+            record.name,
+            at.timestamp_micros(),
+            record.body.to_vec(),
+        );
+        Ok(self.inner.execute(sql, row).await? > 0)
     }
 
     async fn remove(&self, kind: &'static str, name: &str) -> Result<bool> {
-        let name = name.to_owned();
-        self.inner
-            .write(move |work| {
-                let deleted = work.db.execute_cached(
-                    "DELETE FROM host_records WHERE kind = ?1 AND name = ?2",
-                    (kind, name),
-                )?;
-                Ok(deleted > 0)
-            })
-            .await
+        let sql = "DELETE FROM host_records WHERE kind = ?1 AND name = ?2";
+        Ok(self.inner.execute(sql, (kind, name.to_owned())).await? > 0)
     }
 
     async fn trim(
@@ -113,23 +102,16 @@ impl HostRecords for SqliteHostRecords {
         before: DateTime<Utc>,
         newest: usize,
     ) -> Result<usize> {
-        let newest = i64::try_from(newest).ok();
-        self.inner
-            .write(move |work| {
-                let old = work.db.execute_cached(
-                    "DELETE FROM host_records WHERE kind = ?1 AND at < ?2",
-                    (kind, before.timestamp_micros()),
-                )?;
-                // The offset exceeds the number of rows, so nothing is left to remove.
-                let Some(newest) = newest else {
-                    return Ok(old);
-                };
-                let sql = "DELETE FROM host_records WHERE rowid IN (SELECT rowid FROM host_records \
-                     WHERE kind = ?1 ORDER BY at DESC, rowid DESC LIMIT -1 OFFSET ?2)";
-                let many = work.db.execute_cached(sql, (kind, newest))?;
-                Ok(old + many)
-            })
-            .await
+        // An offset that no `i64` can express exceeds the number of rows.
+        let newest = i64::try_from(newest).unwrap_or(i64::MAX);
+        let trim = move |work: &mut WriteContext<'_>| {
+            let sql = "DELETE FROM host_records WHERE kind = ?1 AND at < ?2";
+            let old = (work.db).execute_cached(sql, (kind, before.timestamp_micros()))?;
+            let sql = "DELETE FROM host_records WHERE rowid IN (SELECT rowid FROM host_records \
+                WHERE kind = ?1 ORDER BY at DESC, rowid DESC LIMIT -1 OFFSET ?2)";
+            Ok(old + work.db.execute_cached(sql, (kind, newest))?)
+        };
+        self.inner.write(trim).await
     }
 }
 

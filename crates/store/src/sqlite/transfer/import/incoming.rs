@@ -60,20 +60,14 @@ pub(super) fn write(
     for piece in &pieces {
         match piece {
             ImportedPiece::Record(record) => {
-                head.seq += 1;
-                head.chain = work
-                    .state
-                    .heads
-                    .chain()
-                    .link(&head.chain, head.seq, &record.digest);
+                head.advance(work.state.heads.chain(), &record.digest);
                 head.open.apply(head.seq, record.turn);
                 insert.run(work.state, stream, &head, record)?;
             }
             ImportedPiece::Gap(digests, has_turns) => {
                 let first = head.seq + 1;
                 for digest in digests {
-                    head.seq += 1;
-                    head.chain = work.state.heads.chain().link(&head.chain, head.seq, digest);
+                    head.advance(work.state.heads.chain(), digest);
                 }
                 let digests = digests.as_flattened();
                 put_gap(work, stream, first, &head, (digests, *has_turns))?;

@@ -137,22 +137,21 @@ impl Import<'_, '_> {
     }
 
     fn import(&mut self, line: ExportLine) -> DbResult<()> {
+        let report = &mut self.report;
+        let findings = &mut report.findings;
         match line {
             ExportLine::WindlassExport { .. } => Ok(()),
             ExportLine::Harness(record) => {
-                let report = &mut self.report;
-                let (counts, findings) = (&mut report.harnesses, &mut report.findings);
-                records::insert::<Harness>(self.work, &parse(record.get())?, counts, findings)
+                let record = parse::<Harness>(record.get())?;
+                records::insert(self.work, &record, &mut report.harnesses, findings)
             }
             ExportLine::Agent(record) => {
-                let report = &mut self.report;
-                let (counts, findings) = (&mut report.agents, &mut report.findings);
-                records::insert::<Agent>(self.work, &parse(record.get())?, counts, findings)
+                let record = parse::<Agent>(record.get())?;
+                records::insert(self.work, &record, &mut report.agents, findings)
             }
             ExportLine::Session(record) => {
-                let report = &mut self.report;
-                let (counts, findings) = (&mut report.sessions, &mut report.findings);
-                records::insert::<Session>(self.work, &parse(record.get())?, counts, findings)
+                let record = parse::<Session>(record.get())?;
+                records::insert(self.work, &record, &mut report.sessions, findings)
             }
             ExportLine::Stream(key) => self.begin(StreamKey::new(key), false),
             ExportLine::RetainedStream(key) => self.begin(StreamKey::new(key), true),
