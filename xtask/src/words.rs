@@ -97,6 +97,11 @@ const ALLOWED: &[(&str, &str)] = &[
     ("work task kept", "a stored row kind"),
     ("work automation kept", "a stored row kind"),
     ("work fleet kept", "a stored row kind"),
+    ("table kept", "a table of the SQLite schema"),
+    ("from kept", "a table of the SQLite schema"),
+    ("into kept", "a table of the SQLite schema"),
+    ("forks kept", "tables of the SQLite schema"),
+    ("rename kept", "a line of the export format"),
 ];
 
 /// Names that every reader knows from elsewhere, so that more than two types may have them.

@@ -7,33 +7,33 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum CursorError {
-    /// It is none: it was cut, changed, or is that of another list.
+    /// The text was truncated or changed, or is a cursor of another list.
     #[error("`{cursor}` is not a cursor of this list ({why}); begin again without one")]
     Bad {
         /// The cursor as the client sent it, truncated.
         cursor: String,
-        /// The reason.
+        /// Completes the sentence "it is not a cursor, because …".
         why: &'static str,
     },
-    /// It was given out by another database.
-    #[error("the cursor `{0}` was given out by another database; begin again without one")]
+    /// Another database issued the cursor.
+    #[error("the cursor `{0}` was issued by another database; begin again without one")]
     Foreign(String),
-    /// It is newer than the database: an older copy of that was put back.
+    /// The cursor is newer than the database, which was restored from an older copy.
     #[error(
-        "the cursor `{0}` is newer than this database, which was put back from an older copy; begin again without one"
+        "the cursor `{0}` is newer than this database, which was restored from an older copy; begin again without one"
     )]
     Future(String),
 }
 
-/// Which list a cursor is of.
+/// The list that a cursor belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum List {
+pub(crate) enum CursorList {
     Threads,
     Turns,
     Feed,
 }
 
-impl List {
+impl CursorList {
     const fn letter(self) -> &'static str {
         match self {
             Self::Threads => "t",
@@ -64,7 +64,7 @@ impl Cursors {
     }
 
     /// Encodes a position; `upto` is the newest record of the database.
-    pub(crate) fn write(&self, list: List, upto: u64, (first, second): Key) -> String {
+    pub(crate) fn write(&self, list: CursorList, upto: u64, (first, second): Key) -> String {
         let text = format!(
             "{}.{}.{upto:x}.{first:x}.{second:x}",
             list.letter(),
@@ -75,26 +75,31 @@ impl Cursors {
     }
 
     /// Decodes a position.
-    pub(crate) fn read(&self, list: List, upto: u64, cursor: &str) -> Result<Key, CursorError> {
+    pub(crate) fn read(
+        &self,
+        list: CursorList,
+        upto: u64,
+        cursor: &str,
+    ) -> Result<Key, CursorError> {
         let bad = |why| CursorError::Bad {
             cursor: shown(cursor),
             why,
         };
         let whole = cursor.rsplit_once('.');
         let Some((text, _)) = whole.filter(|(text, end)| digest(text) == *end) else {
-            return Err(bad("it was cut or changed"));
+            return Err(bad("it was truncated or changed"));
         };
         let parts: Vec<&str> = text.split('.').collect();
         let [letter, database, at, first, second] = parts[..] else {
-            return Err(bad("it has other parts"));
+            return Err(bad("it has the wrong number of parts"));
         };
         if letter != list.letter() {
-            return Err(bad("it is that of another list"));
+            return Err(bad("it belongs to another list"));
         }
         if database != self.database {
             return Err(CursorError::Foreign(shown(cursor)));
         }
-        let number = |text| u64::from_str_radix(text, 16).map_err(|_| bad("it has no number"));
+        let number = |text| u64::from_str_radix(text, 16).map_err(|_| bad("a number is invalid"));
         if number(at)? > upto {
             return Err(CursorError::Future(shown(cursor)));
         }
@@ -103,7 +108,7 @@ impl Cursors {
 }
 
 /// Forges a cursor from a real one, as a client could: the digest does not prevent it.
-pub(crate) fn made_up(cursor: &str, first: u64, second: u64) -> String {
+pub(crate) fn forged(cursor: &str, first: u64, second: u64) -> String {
     let parts: Vec<&str> = cursor.split('.').take(3).collect();
     let text = format!("{}.{first:x}.{second:x}", parts.join("."));
     format!("{text}.{}", digest(&text))
@@ -123,28 +128,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cursor_comes_back_or_says_what_is_wrong_with_it() {
+    fn cursor_round_trips_or_fails_with_a_reason() {
         let (ours, theirs) = (Cursors::new([1; 16]), Cursors::new([2; 16]));
         for key in [(0, 0), (-5, 7), (i64::MIN, u64::MAX), (i64::MAX, 1)] {
-            let cursor = ours.write(List::Threads, 9, key);
-            assert_eq!(ours.read(List::Threads, 9, &cursor), Ok(key));
+            let cursor = ours.write(CursorList::Threads, 9, key);
+            assert_eq!(ours.read(CursorList::Threads, 9, &cursor), Ok(key));
             assert_eq!(
-                ours.read(List::Threads, 8, &cursor),
+                ours.read(CursorList::Threads, 8, &cursor),
                 Err(CursorError::Future(cursor.clone()))
             );
             assert_eq!(
-                theirs.read(List::Threads, 9, &cursor),
+                theirs.read(CursorList::Threads, 9, &cursor),
                 Err(CursorError::Foreign(cursor.clone()))
             );
-            let other = ours.read(List::Turns, 9, &cursor);
+            let other = ours.read(CursorList::Turns, 9, &cursor);
             assert!(matches!(other, Err(CursorError::Bad { .. })));
             for end in 0..cursor.len() {
-                let cut = ours.read(List::Threads, 9, &cursor[..end]);
+                let cut = ours.read(CursorList::Threads, 9, &cursor[..end]);
                 assert!(matches!(cut, Err(CursorError::Bad { .. })), "{end}");
             }
         }
         for wrong in ["", ".", "....", "t.1.2.3.4.5", "\u{1f600}.x", "٣.a.b.c.d.e"] {
-            let read = ours.read(List::Threads, 9, wrong);
+            let read = ours.read(CursorList::Threads, 9, wrong);
             assert!(matches!(read, Err(CursorError::Bad { .. })), "{wrong}");
         }
     }

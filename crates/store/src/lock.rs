@@ -1,11 +1,13 @@
-//! A value that clones of a store share.
+//! Locks that ignore poisoning: a panic of another holder leaves plain data behind.
 
 use std::fmt;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// A shared value behind a lock that is never held across an await.
-///
-/// A panic of another holder leaves plain data behind, so poisoning is ignored.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A value that clones of a store share, behind a lock that is never held across an await.
 pub(crate) struct Shared<T>(Arc<RwLock<T>>);
 
 impl<T> Shared<T> {

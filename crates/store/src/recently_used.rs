@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_used_longest_ago_goes_first() {
+    fn least_recently_used_value_is_evicted_first() {
         let mut cache = RecentlyUsed::default();
         for key in 1..=4 {
             cache.insert(key, key * 10);

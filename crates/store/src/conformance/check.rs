@@ -11,24 +11,24 @@ use crate::journal::JournalError;
 use crate::ledger::LedgerError;
 use crate::queries::QueryError;
 
-pub(super) type Outcome = Result<(), Violation>;
-type Running = Pin<Box<dyn Future<Output = Outcome> + Send>>;
+pub(super) type CheckOutcome = Result<(), Violation>;
+type CheckFuture = Pin<Box<dyn Future<Output = CheckOutcome> + Send>>;
 
 /// A rule for stores of the kind `S`.
-pub struct Check<S: ?Sized + 'static> {
+pub struct ConformanceCheck<S: ?Sized + 'static> {
     /// The name of the rule.
     pub name: &'static str,
-    pub(super) run: fn(Arc<S>) -> Running,
+    pub(super) run: fn(Arc<S>) -> CheckFuture,
 }
 
-impl<S: ?Sized> Check<S> {
-    /// Puts an empty store to the test.
+impl<S: ?Sized> ConformanceCheck<S> {
+    /// Checks an empty store.
     pub async fn run(&self, store: Arc<S>) -> Result<(), Violation> {
         (self.run)(store).await
     }
 }
 
-impl<S: ?Sized> fmt::Debug for Check<S> {
+impl<S: ?Sized> fmt::Debug for ConformanceCheck<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("Check").field(&self.name).finish()
     }
@@ -40,7 +40,7 @@ impl<S: ?Sized> fmt::Debug for Check<S> {
 pub struct Violation(pub(super) String);
 
 /// Returns the outcome of a failed check.
-pub(super) fn broken(what: impl Into<String>) -> Outcome {
+pub(super) fn broken(what: impl Into<String>) -> CheckOutcome {
     Err(Violation(what.into()))
 }
 
@@ -64,7 +64,7 @@ impl From<LedgerError> for Violation {
 
 impl From<QueryError> for Violation {
     fn from(error: QueryError) -> Self {
-        Self(format!("a question was not answered: {error}"))
+        Self(format!("a query failed: {error}"))
     }
 }
 
@@ -85,14 +85,14 @@ impl fmt::Display for Violations {
 impl std::error::Error for Violations {}
 
 pub(super) async fn all<S: ?Sized + 'static>(
-    checks: impl Iterator<Item = &'static Check<S>>,
+    checks: impl Iterator<Item = &'static ConformanceCheck<S>>,
     make: impl Fn() -> Arc<S>,
 ) -> Result<(), Violations> {
     all_of(checks, async || make()).await
 }
 
 pub(super) async fn all_of<S: ?Sized + 'static>(
-    checks: impl Iterator<Item = &'static Check<S>>,
+    checks: impl Iterator<Item = &'static ConformanceCheck<S>>,
     make: impl AsyncFn() -> Arc<S>,
 ) -> Result<(), Violations> {
     let mut violations = Vec::new();
@@ -111,7 +111,7 @@ pub(super) async fn all_of<S: ?Sized + 'static>(
 /// Lists functions as checks under their own names.
 macro_rules! checks {
     ($($module:ident :: $name:ident),* $(,)?) => {
-        &[$(crate::conformance::check::Check {
+        &[$(crate::conformance::check::ConformanceCheck {
             name: stringify!($name),
             run: |store| Box::pin($module::$name(store)),
         }),*]

@@ -8,27 +8,27 @@ use serde_json::json;
 use windlass_core::events::{CustomData, EventContext, EventRequest};
 use windlass_core::typed_id::{EventId, SessionId};
 
-use super::check::{Check, Outcome, Violation};
+use super::check::{CheckOutcome, ConformanceCheck, Violation};
 use crate::host_records::{HostRecord, HostRecords, RowWrite};
 use crate::journal::{Batch, Journal, StreamKey};
 
 /// The records of the host, and the journal whose appends may write some.
-pub struct Hosted {
+pub struct HostRecordStores {
     /// Stores the streams of the sessions.
     pub journal: Arc<dyn Journal>,
     /// The records of the host.
     pub records: Arc<dyn HostRecords>,
 }
 
-type Store = Arc<Hosted>;
+type HostRecordStoresRef = Arc<HostRecordStores>;
 
 /// The rules of host records.
-pub const HOST_RECORD_CHECKS: &[Check<Hosted>] = checks![
-    rules::each_kind_is_for_itself,
-    rules::only_one_adds_a_name,
-    rules::pages_go_from_the_greatest_name_down,
-    rules::the_old_and_the_many_are_trimmed,
-    rules::puts_come_with_their_records_or_not_at_all,
+pub const HOST_RECORD_CHECKS: &[ConformanceCheck<HostRecordStores>] = checks![
+    rules::kinds_are_separate,
+    rules::add_refuses_an_existing_name,
+    rules::pages_are_in_descending_order_of_names,
+    rules::old_and_surplus_records_are_trimmed,
+    rules::puts_are_atomic_with_their_records,
 ];
 
 fn at(hours: i64) -> DateTime<Utc> {
@@ -42,7 +42,7 @@ fn record(name: &str, body: &'static str) -> HostRecord {
     }
 }
 
-async fn names(store: &Store, kind: &'static str) -> Result<Vec<String>, Violation> {
+async fn names(store: &HostRecordStoresRef, kind: &'static str) -> Result<Vec<String>, Violation> {
     let records = store.records.list(kind).await?;
     Ok(records.into_iter().map(|record| record.name).collect())
 }
@@ -50,7 +50,7 @@ async fn names(store: &Store, kind: &'static str) -> Result<Vec<String>, Violati
 mod rules {
     use super::*;
 
-    pub(super) async fn each_kind_is_for_itself(store: Store) -> Outcome {
+    pub(super) async fn kinds_are_separate(store: HostRecordStoresRef) -> CheckOutcome {
         let records = &store.records;
         records.put("b", record("x", "1"), at(0)).await?;
         records.put("b", record("x", "2"), at(1)).await?;
@@ -58,8 +58,8 @@ mod rules {
         let all = vec![("a", record("x", "3")), ("c", record("y", "4"))];
         records.put_all(all, at(3)).await?;
         let found = records.get("b", "x").await?;
-        require_eq!(found, Some(record("x", "2")), "what was put last");
-        require_eq!(records.get("a", "w").await?, None, "that of another kind");
+        require_eq!(found, Some(record("x", "2")), "the newest write");
+        require_eq!(records.get("a", "w").await?, None, "a name of another kind");
         let listed = records.list("b").await?;
         require_eq!(listed, [record("w", ""), record("x", "2")], "one kind");
         require!(records.remove("b", "x").await?, "it was not there");
@@ -69,7 +69,9 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn pages_go_from_the_greatest_name_down(store: Store) -> Outcome {
+    pub(super) async fn pages_are_in_descending_order_of_names(
+        store: HostRecordStoresRef,
+    ) -> CheckOutcome {
         let records = &store.records;
         let all = ["a", "b", "c", "d"].map(|name| ("k", record(name, "k")));
         records.put_all(all.into(), at(0)).await?;
@@ -84,7 +86,7 @@ mod rules {
         ] {
             let page = records.page("k", before, limit).await?;
             let found: Vec<_> = page.iter().map(|record| record.name.as_str()).collect();
-            require_eq!(found, wanted, "what lies behind a name");
+            require_eq!(found, wanted, "a page before a name");
             require_eq!(
                 page.iter().all(|record| record.body == "k"),
                 true,
@@ -99,7 +101,7 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn only_one_adds_a_name(store: Store) -> Outcome {
+    pub(super) async fn add_refuses_an_existing_name(store: HostRecordStoresRef) -> CheckOutcome {
         let records = &store.records;
         require!(records.add("a", record("x", "1"), at(0)).await?, "was free");
         require!(!records.add("a", record("x", "2"), at(1)).await?, "twice");
@@ -108,7 +110,9 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn the_old_and_the_many_are_trimmed(store: Store) -> Outcome {
+    pub(super) async fn old_and_surplus_records_are_trimmed(
+        store: HostRecordStoresRef,
+    ) -> CheckOutcome {
         let records = &store.records;
         for (hours, name) in (0..).zip(["e", "d", "c", "b", "a"]) {
             records.put("k", record(name, ""), at(hours)).await?;
@@ -116,14 +120,16 @@ mod rules {
         records.put("other", record("old", ""), at(0)).await?;
         require_eq!(records.trim("k", at(1), 9).await?, 1, "the old one");
         require_eq!(names(&store, "k").await?, ["a", "b", "c", "d"], "the rest");
-        require_eq!(records.trim("k", at(1), 2).await?, 2, "the many");
+        require_eq!(records.trim("k", at(1), 2).await?, 2, "the surplus records");
         require_eq!(names(&store, "k").await?, ["a", "b"], "the newest");
         require_eq!(records.trim("k", at(0), 0).await?, 2, "all of them");
         require_eq!(names(&store, "other").await?, ["old"], "another kind");
         Ok(())
     }
 
-    pub(super) async fn puts_come_with_their_records_or_not_at_all(store: Store) -> Outcome {
+    pub(super) async fn puts_are_atomic_with_their_records(
+        store: HostRecordStoresRef,
+    ) -> CheckOutcome {
         let key = StreamKey::new("s");
         let first = store.journal.claim(&key).await?;
         let put = |name: &str, value: Option<&'static str>| RowWrite {

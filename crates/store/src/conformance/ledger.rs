@@ -6,27 +6,27 @@ use chrono::{DateTime, TimeDelta, Utc};
 use windlass_core::budget::{DayLimits, Reserve};
 use windlass_core::typed_id::ExecId;
 
-use super::check::{Check, Outcome, Violation};
+use super::check::{CheckOutcome, ConformanceCheck, Violation};
 use crate::journal::{Batch, Claim, Journal, JournalError, StreamKey};
 use crate::ledger::{LedgerError, OwnerSpending, Reservation, Settlement, SpendingLedger};
 
 /// The ledger, and the journal whose appends settle.
-pub struct Settled {
+pub struct LedgerStores {
     /// Stores the streams of the sessions.
     pub journal: Arc<dyn Journal>,
     pub ledger: Arc<dyn SpendingLedger>,
 }
 
-type Store = Arc<Settled>;
+type LedgerStoresRef = Arc<LedgerStores>;
 
 /// The rules of every ledger.
-pub const LEDGER_CHECKS: &[Check<Settled>] = checks![
-    rules::a_reservation_counts_until_it_is_settled,
-    rules::an_unknown_amount_is_charged_as_reserved,
-    rules::reservations_at_once_cannot_pass_a_limit_together,
+pub const LEDGER_CHECKS: &[ConformanceCheck<LedgerStores>] = checks![
+    rules::reservation_is_charged_until_settled,
+    rules::unknown_amount_is_charged_as_reserved,
+    rules::concurrent_reservations_respect_the_limit,
     rules::each_owner_has_its_own_limit,
-    rules::a_refused_append_settles_nothing,
-    rules::a_new_day_begins_with_nothing_and_is_charged_what_ends_in_it,
+    rules::refused_append_settles_nothing,
+    rules::steps_are_charged_to_the_day_of_their_end,
     rules::spending_outlives_its_stream,
 ];
 
@@ -69,7 +69,7 @@ fn settlement(exec_id: ExecId, micro_usd: Option<u64>) -> Settlement {
 }
 
 async fn settle(
-    store: &Store,
+    store: &LedgerStoresRef,
     claim: &Claim,
     settlements: Vec<Settlement>,
 ) -> Result<(), JournalError> {
@@ -81,12 +81,12 @@ async fn settle(
     store.journal.append(claim, batch).await
 }
 
-async fn claim(store: &Store) -> Result<Claim, Violation> {
+async fn claim(store: &LedgerStoresRef) -> Result<Claim, Violation> {
     Ok(store.journal.claim(&StreamKey::new("s")).await?)
 }
 
 /// Returns the operator's spent and reserved amounts of a day, in millionths.
-async fn spent(store: &Store, hours: i64) -> Result<(u64, u64), Violation> {
+async fn spent(store: &LedgerStoresRef, hours: i64) -> Result<(u64, u64), Violation> {
     let spending = store.ledger.spending(at(hours).date_naive()).await?;
     let own = spending.iter().find(|it| it.owner.is_none());
     Ok(own.map_or((0, 0), |it| (it.settled.micro_usd, it.reserved.micro_usd)))
@@ -95,7 +95,9 @@ async fn spent(store: &Store, hours: i64) -> Result<(u64, u64), Violation> {
 mod rules {
     use super::*;
 
-    pub(super) async fn a_reservation_counts_until_it_is_settled(store: Store) -> Outcome {
+    pub(super) async fn reservation_is_charged_until_settled(
+        store: LedgerStoresRef,
+    ) -> CheckOutcome {
         let (ledger, limits, claim) = (&store.ledger, limit(100), claim(&store).await?);
         let (one, two) = (ExecId::new(), ExecId::new());
         ledger.reserve(reservation(one, 60), &limits).await?;
@@ -118,7 +120,9 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn an_unknown_amount_is_charged_as_reserved(store: Store) -> Outcome {
+    pub(super) async fn unknown_amount_is_charged_as_reserved(
+        store: LedgerStoresRef,
+    ) -> CheckOutcome {
         let claim = claim(&store).await?;
         let (held, free) = (ExecId::new(), ExecId::new());
         let limits = limit(100);
@@ -129,7 +133,9 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn reservations_at_once_cannot_pass_a_limit_together(store: Store) -> Outcome {
+    pub(super) async fn concurrent_reservations_respect_the_limit(
+        store: LedgerStoresRef,
+    ) -> CheckOutcome {
         let tasks: Vec<_> = (0..20)
             .map(|_| {
                 let ledger = Arc::clone(&store.ledger);
@@ -147,7 +153,7 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn each_owner_has_its_own_limit(store: Store) -> Outcome {
+    pub(super) async fn each_owner_has_its_own_limit(store: LedgerStoresRef) -> CheckOutcome {
         let limits = DayLimits {
             owner_micro_usd: Some(50),
             ..limit(1_000)
@@ -175,7 +181,7 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn a_refused_append_settles_nothing(store: Store) -> Outcome {
+    pub(super) async fn refused_append_settles_nothing(store: LedgerStoresRef) -> CheckOutcome {
         let (old, exec_id) = (claim(&store).await?, ExecId::new());
         claim(&store).await?;
         let limits = limit(100);
@@ -189,9 +195,9 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn a_new_day_begins_with_nothing_and_is_charged_what_ends_in_it(
-        store: Store,
-    ) -> Outcome {
+    pub(super) async fn steps_are_charged_to_the_day_of_their_end(
+        store: LedgerStoresRef,
+    ) -> CheckOutcome {
         let (ledger, limits, claim) = (&store.ledger, limit(100), claim(&store).await?);
         let (late, lost) = (ExecId::new(), ExecId::new());
         ledger.reserve(reservation(late, 50), &limits).await?;
@@ -222,7 +228,7 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn spending_outlives_its_stream(store: Store) -> Outcome {
+    pub(super) async fn spending_outlives_its_stream(store: LedgerStoresRef) -> CheckOutcome {
         let claim = claim(&store).await?;
         settle(&store, &claim, vec![settlement(ExecId::new(), Some(40))]).await?;
         store.journal.remove(&StreamKey::new("s")).await?;

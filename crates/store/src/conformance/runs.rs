@@ -8,19 +8,19 @@ use windlass_core::runs::{
     OutcomeStatus, RunEnded, RunRecord, RunStarted, RunStatus, RunTurn, Termination,
 };
 
-use super::check::{Check, Outcome};
+use super::check::{CheckOutcome, ConformanceCheck};
 use crate::journal::JournalError;
 use crate::runs::{BeginOutcome, RunFilter, RunLog, StoredRun};
 
-type Log = Arc<dyn RunLog>;
+type RunLogRef = Arc<dyn RunLog>;
 
 /// The rules of every run log.
-pub const RUN_CHECKS: &[Check<dyn RunLog>] = checks![
-    self::a_start_is_kept_and_its_id_is_taken,
-    self::of_starts_at_a_time_one_succeeds,
-    self::records_go_on_and_the_row_follows,
-    self::an_end_is_the_end,
-    self::a_take_over_fences_the_writer_before_it,
+pub const RUN_CHECKS: &[ConformanceCheck<dyn RunLog>] = checks![
+    self::start_is_stored_and_reserves_its_id,
+    self::one_of_concurrent_starts_succeeds,
+    self::records_are_appended_and_the_row_follows,
+    self::ended_run_accepts_no_records,
+    self::take_over_fences_the_previous_writer,
     self::lists_show_the_newest_first_by_agent_and_status,
     self::pages_end_by_count_and_by_bytes,
     self::watch_sees_a_record,
@@ -72,18 +72,18 @@ fn success() -> Termination {
     }
 }
 
-async fn begin(log: &Log, run_id: &str, agent_id: &str) -> Result<StoredRun, JournalError> {
+async fn begin(log: &RunLogRef, run_id: &str, agent_id: &str) -> Result<StoredRun, JournalError> {
     match log.begin(started(run_id, agent_id), "client").await? {
         BeginOutcome::New(run) => Ok(run),
         BeginOutcome::Existing(_) => Err(JournalError::Unavailable(format!("{run_id} is taken"))),
     }
 }
 
-async fn a_start_is_kept_and_its_id_is_taken(log: Log) -> Outcome {
+async fn start_is_stored_and_reserves_its_id(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     require_eq!(run.summary.status, RunStatus::InProgress, "status");
-    require_eq!(log.get("r").await?, Some(run.clone()), "the kept run");
-    require_eq!(log.get("session_1").await?, None, "a run that is not there");
+    require_eq!(log.get("r").await?, Some(run.clone()), "the stored run");
+    require_eq!(log.get("session_1").await?, None, "a missing run");
     let again = log.begin(started("r", "b"), "other").await?;
     require_eq!(again, BeginOutcome::Existing(run), "a second start");
     let page = log.read("r", 0, 10, usize::MAX).await?;
@@ -92,7 +92,7 @@ async fn a_start_is_kept_and_its_id_is_taken(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn of_starts_at_a_time_one_succeeds(log: Log) -> Outcome {
+async fn one_of_concurrent_starts_succeeds(log: RunLogRef) -> CheckOutcome {
     let mut tasks = tokio::task::JoinSet::new();
     for number in 0..16 {
         let log = Arc::clone(&log);
@@ -106,7 +106,7 @@ async fn of_starts_at_a_time_one_succeeds(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn records_go_on_and_the_row_follows(log: Log) -> Outcome {
+async fn records_are_appended_and_the_row_follows(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     let run = log.append(&run, vec![turn(0), turn(1)]).await?;
     let run = log.append(&run, vec![turn(2)]).await?;
@@ -128,25 +128,25 @@ async fn records_go_on_and_the_row_follows(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn an_end_is_the_end(log: Log) -> Outcome {
+async fn ended_run_accepts_no_records(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     let end = ended(&run, Termination::Incomplete, 3);
     let done = log.append(&run, vec![end.clone()]).await?;
-    for (seen, who) in [
-        (&run, "one who did not see the end"),
-        (&done, "one who did"),
+    for (seen, writer) in [
+        (&run, "a writer that did not see the end"),
+        (&done, "a writer that saw the end"),
     ] {
         let refused = log.append(seen, vec![end.clone()]).await;
         require!(
             matches!(refused, Err(JournalError::OutOfSequence { head: 2, .. })),
-            "{who}: {refused:?}"
+            "{writer}: {refused:?}"
         );
     }
     require_eq!(log.get("r").await?, Some(done), "after refused appends");
     Ok(())
 }
 
-async fn a_take_over_fences_the_writer_before_it(log: Log) -> Outcome {
+async fn take_over_fences_the_previous_writer(log: RunLogRef) -> CheckOutcome {
     let old = begin(&log, "r", "a").await?;
     let new = log.take_over(&old, "second").await?;
     require_eq!(new.client, "second", "client");
@@ -168,13 +168,13 @@ async fn a_take_over_fences_the_writer_before_it(log: Log) -> Outcome {
         let refused = log.take_over(seen, "fourth").await;
         require!(
             matches!(refused, Err(JournalError::OutOfSequence { .. })),
-            "taking over what has ended: {refused:?}"
+            "taking over an ended run: {refused:?}"
         );
     }
     Ok(())
 }
 
-async fn lists_show_the_newest_first_by_agent_and_status(log: Log) -> Outcome {
+async fn lists_show_the_newest_first_by_agent_and_status(log: RunLogRef) -> CheckOutcome {
     for number in 0..12 {
         let agent = ["a", "b", "c"][number % 3];
         let run = begin(&log, &format!("r{number}"), agent).await?;
@@ -218,11 +218,15 @@ async fn lists_show_the_newest_first_by_agent_and_status(log: Log) -> Outcome {
     );
     require_eq!(listed(Some("b"), open, None).await?.0, ["r4"], "by both");
     let none: [&str; 0] = [];
-    require_eq!(listed(Some("d"), None, None).await?.0, none, "nobody's");
+    require_eq!(
+        listed(Some("d"), None, None).await?.0,
+        none,
+        "of an unknown agent"
+    );
     Ok(())
 }
 
-async fn pages_end_by_count_and_by_bytes(log: Log) -> Outcome {
+async fn pages_end_by_count_and_by_bytes(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     log.append(&run, (0..8).map(turn).collect()).await?;
     let count = async |after, limit, bytes| {
@@ -234,12 +238,12 @@ async fn pages_end_by_count_and_by_bytes(log: Log) -> Outcome {
     require_eq!(count(9, 5, usize::MAX).await?, (0, 9), "past the end");
     require_eq!(count(0, 5, 1).await?, (1, 9), "at least one record");
     require_eq!(count(1, 5, 100).await?, (2, 9), "few bytes");
-    let nobody = log.read("x", 0, 5, usize::MAX).await?;
-    require_eq!((nobody.records.len(), nobody.head), (0, 0), "no such run");
+    let missing = log.read("x", 0, 5, usize::MAX).await?;
+    require_eq!((missing.records.len(), missing.head), (0, 0), "no such run");
     Ok(())
 }
 
-async fn watch_sees_a_record(log: Log) -> Outcome {
+async fn watch_sees_a_record(log: RunLogRef) -> CheckOutcome {
     let run = begin(&log, "r", "a").await?;
     let mut watch = log.watch("r").await?;
     require_eq!(*watch.borrow_and_update(), 1, "at first");
@@ -249,7 +253,7 @@ async fn watch_sees_a_record(log: Log) -> Outcome {
     Ok(())
 }
 
-async fn only_old_ended_runs_are_forgotten(log: Log) -> Outcome {
+async fn only_old_ended_runs_are_forgotten(log: RunLogRef) -> CheckOutcome {
     for (run_id, end) in [("old", Some(10)), ("open", None), ("young", Some(100))] {
         let run = begin(&log, run_id, "a").await?;
         if let Some(end) = end {
@@ -261,8 +265,8 @@ async fn only_old_ended_runs_are_forgotten(log: Log) -> Outcome {
     require_eq!(log.forget(at(50), 10).await?, 0, "forgotten again");
     require_eq!(log.get("old").await?, None, "the old one");
     require_eq!(log.read("old", 0, 9, 9).await?.head, 0, "its records");
-    for kept in ["open", "young"] {
-        require!(log.get(kept).await?.is_some(), "{kept} is gone");
+    for run_id in ["open", "young"] {
+        require!(log.get(run_id).await?.is_some(), "{run_id} is gone");
     }
     Ok(())
 }

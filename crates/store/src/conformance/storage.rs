@@ -5,28 +5,28 @@ use std::sync::Arc;
 use windlass_core::traits::SessionStorageStore;
 use windlass_core::typed_id::SessionId;
 
-use super::check::{Check, Outcome};
+use super::check::{CheckOutcome, ConformanceCheck};
 
-type Store = Arc<dyn SessionStorageStore>;
+type StorageRef = Arc<dyn SessionStorageStore>;
 
 /// The rules of every store of values and secrets.
-pub const STORAGE_CHECKS: &[Check<dyn SessionStorageStore>] = checks![
+pub const STORAGE_CHECKS: &[ConformanceCheck<dyn SessionStorageStore>] = checks![
     rules::values_are_set_replaced_and_deleted,
     rules::secrets_are_set_replaced_and_deleted,
     rules::values_and_secrets_are_separate,
     rules::sessions_are_separate_and_can_be_forgotten,
-    rules::any_text_is_a_name_and_a_value,
-    rules::r71_a_list_of_secrets_holds_names_and_times_only,
+    rules::any_text_is_a_valid_name_and_value,
+    rules::r71_list_of_secrets_contains_only_names_and_times,
 ];
 
 mod rules {
-    use super::{Outcome, SessionId, Store};
+    use super::{CheckOutcome, SessionId, StorageRef};
 
-    pub(super) async fn values_are_set_replaced_and_deleted(store: Store) -> Outcome {
+    pub(super) async fn values_are_set_replaced_and_deleted(store: StorageRef) -> CheckOutcome {
         let session = SessionId::new();
         require!(
             store.get_value(session, "k").await?.is_none(),
-            "a value nobody set"
+            "a value that was not set"
         );
         for key in ["k", "b", "ä"] {
             store.set_value(session, key, "1").await?;
@@ -44,11 +44,11 @@ mod rules {
         require_eq!(
             after[1].created_at,
             before[1].created_at,
-            "birthday of a replaced value"
+            "creation time of a replaced value"
         );
         require!(
             after[1].updated_at >= before[1].updated_at,
-            "updated_at went back"
+            "updated_at decreased"
         );
         require!(
             store.delete_value(session, "k").await?,
@@ -65,11 +65,11 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn secrets_are_set_replaced_and_deleted(store: Store) -> Outcome {
+    pub(super) async fn secrets_are_set_replaced_and_deleted(store: StorageRef) -> CheckOutcome {
         let session = SessionId::new();
         require!(
             store.get_secret(session, "k").await?.is_none(),
-            "a secret nobody set"
+            "a secret that was not set"
         );
         for name in ["k", "b"] {
             store.set_secret(session, name, "1").await?;
@@ -87,7 +87,7 @@ mod rules {
         require_eq!(
             after[1].created_at,
             before[1].created_at,
-            "birthday of a replaced secret"
+            "creation time of a replaced secret"
         );
         require!(
             store.delete_secret(session, "k").await?,
@@ -100,7 +100,7 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn values_and_secrets_are_separate(store: Store) -> Outcome {
+    pub(super) async fn values_and_secrets_are_separate(store: StorageRef) -> CheckOutcome {
         let session = SessionId::new();
         store.set_value(session, "k", "value").await?;
         store.set_secret(session, "k", "secret").await?;
@@ -125,7 +125,9 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn sessions_are_separate_and_can_be_forgotten(store: Store) -> Outcome {
+    pub(super) async fn sessions_are_separate_and_can_be_forgotten(
+        store: StorageRef,
+    ) -> CheckOutcome {
         let (one, two) = (SessionId::new(), SessionId::new());
         store.set_value(one, "k", "one").await?;
         store.set_secret(one, "k", "one").await?;
@@ -163,27 +165,23 @@ mod rules {
         Ok(())
     }
 
-    pub(super) async fn any_text_is_a_name_and_a_value(store: Store) -> Outcome {
+    pub(super) async fn any_text_is_a_valid_name_and_value(store: StorageRef) -> CheckOutcome {
         let session = SessionId::new();
         let long = "x".repeat(100_000);
         for text in ["", " ", "a/../b", "a\0b", "日本語", &long] {
             store.set_value(session, text, text).await?;
             store.set_secret(session, text, text).await?;
             let value = store.get_value(session, text).await?;
-            require!(
-                value.as_deref() == Some(text),
-                "a value is not kept as it is"
-            );
+            require!(value.as_deref() == Some(text), "a value was changed");
             let secret = store.get_secret(session, text).await?;
-            require!(
-                secret.as_deref() == Some(text),
-                "a secret is not kept as it is"
-            );
+            require!(secret.as_deref() == Some(text), "a secret was changed");
         }
         Ok(())
     }
 
-    pub(super) async fn r71_a_list_of_secrets_holds_names_and_times_only(store: Store) -> Outcome {
+    pub(super) async fn r71_list_of_secrets_contains_only_names_and_times(
+        store: StorageRef,
+    ) -> CheckOutcome {
         let session = SessionId::new();
         store.set_secret(session, "name", "secret-7391").await?;
         let listed = store.list_secrets(session).await?;

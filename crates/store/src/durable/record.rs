@@ -62,7 +62,7 @@ pub(crate) struct Encoded {
     pub(crate) seq: Option<u64>,
     /// How many bytes it has.
     pub(crate) size: usize,
-    kept: StoredBytes,
+    body: StoredBytes,
     pub(crate) digest: Digest,
     /// Whether it is a text chunk; a later record contains the whole text.
     pub(crate) is_chunk: bool,
@@ -107,7 +107,7 @@ impl Encoded {
             }
             window.pass(seq, turn);
         }
-        let kept = match references.as_slice() {
+        let stored = match references.as_slice() {
             [] if bytes.len() <= MAX_INLINE_BYTES => pack(bytes, &[]).map(StoredBytes::Packed),
             [] => None,
             references => pack(bytes, references).map(StoredBytes::Referring),
@@ -115,7 +115,7 @@ impl Encoded {
         Self {
             seq: event.sequence,
             size: bytes.len(),
-            kept: kept.unwrap_or_else(|| StoredBytes::Whole(bytes.to_vec())),
+            body: stored.unwrap_or_else(|| StoredBytes::Whole(bytes.to_vec())),
             digest: digest(bytes),
             is_chunk,
             at: event.ts.timestamp_millis(),
@@ -129,7 +129,7 @@ impl Encoded {
             seq: Some(seq),
             size: bytes.len(),
             digest: digest(&bytes),
-            kept: StoredBytes::Whole(bytes),
+            body: StoredBytes::Whole(bytes),
             is_chunk: false,
             at,
             turn: None,
@@ -137,7 +137,7 @@ impl Encoded {
     }
 
     pub(crate) fn version(&self) -> u32 {
-        match &self.kept {
+        match &self.body {
             StoredBytes::Referring(_) => REFERRING_VERSION,
             StoredBytes::Whole(_) | StoredBytes::Packed(_) => RECORD_VERSION,
         }
@@ -145,7 +145,7 @@ impl Encoded {
 
     /// Returns the body of the row, and its form.
     pub(crate) fn body(&self) -> (Form, &[u8]) {
-        match &self.kept {
+        match &self.body {
             StoredBytes::Packed(packed) => (Form::Packed, packed),
             StoredBytes::Referring(packed) => (Form::Referring, packed),
             StoredBytes::Whole(bytes) if self.blob().is_none() => (Form::Inline, bytes),
@@ -155,7 +155,7 @@ impl Encoded {
 
     /// Returns the bytes of a blob, where it has one.
     pub(crate) fn blob(&self) -> Option<&[u8]> {
-        match &self.kept {
+        match &self.body {
             StoredBytes::Whole(bytes) if bytes.len() > MAX_INLINE_BYTES => Some(bytes),
             _ => None,
         }
@@ -164,7 +164,7 @@ impl Encoded {
 
 /// A record as it is stored, with its bytes at hand.
 #[derive(Debug)]
-pub(crate) struct Stored<'a> {
+pub(crate) struct StoredRecord<'a> {
     pub(crate) seq: u64,
     pub(crate) version: u32,
     pub(crate) chain: Digest,
@@ -268,7 +268,7 @@ fn own_text<S: RecordSource>(
     })
 }
 
-impl<'a> Stored<'a> {
+impl<'a> StoredRecord<'a> {
     /// Reads the stored form of a record. The buffer is overwritten with bytes that the body does not contain directly.
     pub(crate) fn new<S: RecordSource>(
         (seq, version, chain): (u64, u32, Digest),
@@ -342,11 +342,7 @@ impl<'a> Stored<'a> {
     /// Decodes the event. The caller has checked the chain.
     pub(crate) fn decode(&self, stream: &StreamKey) -> Result<Arc<Event>, JournalError> {
         self.check_version(stream)?;
-        let damaged = |what: String| JournalError::Damaged {
-            stream: stream.to_string(),
-            seq: self.seq,
-            what,
-        };
+        let damaged = |what: String| JournalError::damaged(stream, self.seq, what);
         // The chain covers bytes in the row. For a blob, this also checks its digest.
         let bytes = match (&self.bytes, self.blob) {
             (Ok(bytes), None) => *bytes,

@@ -1,7 +1,7 @@
 //! Following the chain of a stream: record by record, over gaps, and from a parent into its fork.
 
 use super::chain::{Chain, Digest};
-use super::record::Stored;
+use super::record::StoredRecord;
 use crate::journal::StreamKey;
 
 /// The position of a reader in a stream: its last record, and the chain up to there.
@@ -39,7 +39,11 @@ impl Trail {
     }
 
     /// Checks the next record; returns the reason if it does not follow.
-    pub(crate) fn take(&mut self, chain: &Chain, stored: &Stored<'_>) -> Result<(), String> {
+    pub(crate) fn follow(
+        &mut self,
+        chain: &Chain,
+        stored: &StoredRecord<'_>,
+    ) -> Result<(), String> {
         let (_, digest) = stored.checked_bytes()?;
         let link = chain.link(&self.link, stored.seq, &digest);
         if link != stored.chain {

@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_look_at_the_whole_text_hides_no_line() {
+    fn whole_text_check_hides_no_line() {
         let text = "one\r\ntwo\nthree\n\nsix";
         for (pattern, expected) in [
             ("one$", &[1][..]),
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_a_directory_comes_where_its_path_does() {
+    fn directory_contents_sort_by_path() {
         let mut names = [("a", true), ("a.txt", false), ("a0", false), ("a-b", true)];
         names.sort_by(|a, b| path_order(*a, *b));
         assert_eq!(names.map(|(name, _)| name), ["a-b", "a.txt", "a", "a0"]);

@@ -1,7 +1,7 @@
 //! Records of the host in memory.
 
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
 use bytes::Bytes;
@@ -9,6 +9,7 @@ use chrono::{DateTime, Utc};
 use windlass_core::error::Result;
 
 use super::{HostRecord, HostRecords, RowWrite};
+use crate::lock::lock;
 
 /// Records of the host in memory.
 #[derive(Debug, Default)]
@@ -18,9 +19,9 @@ pub struct MemoryHostRecords {
 
 #[derive(Debug, Default)]
 struct Tables {
-    /// How many were written so far: of two with the same time, the later one is newer.
+    /// The number of writes. Of two records with the same time, the later one is newer.
     written: u64,
-    kept: BTreeMap<(&'static str, String), HostEntry>,
+    entries: BTreeMap<(&'static str, String), HostEntry>,
 }
 
 #[derive(Debug)]
@@ -29,36 +30,42 @@ struct HostEntry {
     body: Bytes,
 }
 
+impl HostEntry {
+    fn record(&self, name: &str) -> HostRecord {
+        HostRecord {
+            name: name.to_owned(),
+            body: self.body.clone(),
+        }
+    }
+}
+
 impl Tables {
     fn insert(&mut self, kind: &'static str, record: HostRecord, at: DateTime<Utc>) {
         self.written += 1;
-        let kept = HostEntry {
+        let entry = HostEntry {
             age: (at, self.written),
             body: record.body,
         };
-        self.kept.insert((kind, record.name), kept);
+        self.entries.insert((kind, record.name), entry);
     }
 
+    /// Returns the records of a kind, in ascending order of names.
     fn of_kind(&self, kind: &'static str) -> impl Iterator<Item = (&String, &HostEntry)> {
         let from = (kind, String::new());
-        let all = self.kept.range(from..);
+        let all = self.entries.range(from..);
         all.take_while(move |((of, _), _)| *of == kind)
-            .map(|((_, name), kept)| (name, kept))
+            .map(|((_, name), entry)| (name, entry))
     }
 }
 
 impl MemoryHostRecords {
-    fn tables(&self) -> MutexGuard<'_, Tables> {
-        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Applies the rows of an append.
     pub(crate) fn apply(&self, puts: Vec<RowWrite>, at: DateTime<Utc>) {
-        let mut tables = self.tables();
+        let mut tables = lock(&self.tables);
         for RowWrite { kind, key, value } in puts {
             match value {
                 Some(body) => tables.insert(kind, HostRecord { name: key, body }, at),
-                None => drop(tables.kept.remove(&(kind, key))),
+                None => drop(tables.entries.remove(&(kind, key))),
             }
         }
     }
@@ -67,21 +74,15 @@ impl MemoryHostRecords {
 #[async_trait]
 impl HostRecords for MemoryHostRecords {
     async fn get(&self, kind: &'static str, name: &str) -> Result<Option<HostRecord>> {
-        let tables = self.tables();
-        let found = tables.kept.get(&(kind, name.to_owned()));
-        Ok(found.map(|kept| HostRecord {
-            name: name.to_owned(),
-            body: kept.body.clone(),
-        }))
+        let tables = lock(&self.tables);
+        let found = tables.entries.get(&(kind, name.to_owned()));
+        Ok(found.map(|entry| entry.record(name)))
     }
 
     async fn list(&self, kind: &'static str) -> Result<Vec<HostRecord>> {
-        let tables = self.tables();
-        let records = tables.of_kind(kind).map(|(name, kept)| HostRecord {
-            name: name.clone(),
-            body: kept.body.clone(),
-        });
-        Ok(records.collect())
+        let tables = lock(&self.tables);
+        let records = tables.of_kind(kind);
+        Ok(records.map(|(name, entry)| entry.record(name)).collect())
     }
 
     async fn page(
@@ -90,22 +91,16 @@ impl HostRecords for MemoryHostRecords {
         before: Option<&str>,
         limit: usize,
     ) -> Result<Vec<HostRecord>> {
-        let tables = self.tables();
+        let tables = lock(&self.tables);
         let from = (kind, String::new());
         let names = match before {
-            Some(before) => tables.kept.range(from..(kind, before.to_owned())),
-            None => tables.kept.range(from..),
+            Some(before) => tables.entries.range(from..(kind, before.to_owned())),
+            None => tables.entries.range(from..),
         };
         // Without an upper bound the range includes other kinds, which come first in reverse order.
-        let records = names
-            .rev()
-            .skip_while(|((of, _), _)| *of != kind)
-            .take(limit);
-        let records = records.map(|((_, name), kept)| HostRecord {
-            name: name.clone(),
-            body: kept.body.clone(),
-        });
-        Ok(records.collect())
+        let records = names.rev().skip_while(|((of, _), _)| *of != kind);
+        let records = records.map(|((_, name), entry)| entry.record(name));
+        Ok(records.take(limit).collect())
     }
 
     async fn put_all(
@@ -113,7 +108,7 @@ impl HostRecords for MemoryHostRecords {
         records: Vec<(&'static str, HostRecord)>,
         at: DateTime<Utc>,
     ) -> Result<()> {
-        let mut tables = self.tables();
+        let mut tables = lock(&self.tables);
         for (kind, record) in records {
             tables.insert(kind, record, at);
         }
@@ -121,8 +116,8 @@ impl HostRecords for MemoryHostRecords {
     }
 
     async fn add(&self, kind: &'static str, record: HostRecord, at: DateTime<Utc>) -> Result<bool> {
-        let mut tables = self.tables();
-        let is_free = !tables.kept.contains_key(&(kind, record.name.clone()));
+        let mut tables = lock(&self.tables);
+        let is_free = !tables.entries.contains_key(&(kind, record.name.clone()));
         if is_free {
             tables.insert(kind, record, at);
         }
@@ -130,7 +125,7 @@ impl HostRecords for MemoryHostRecords {
     }
 
     async fn remove(&self, kind: &'static str, name: &str) -> Result<bool> {
-        let removed = self.tables().kept.remove(&(kind, name.to_owned()));
+        let removed = lock(&self.tables).entries.remove(&(kind, name.to_owned()));
         Ok(removed.is_some())
     }
 
@@ -140,21 +135,21 @@ impl HostRecords for MemoryHostRecords {
         before: DateTime<Utc>,
         newest: usize,
     ) -> Result<usize> {
-        let mut tables = self.tables();
-        let mut ages: Vec<_> = tables.of_kind(kind).map(|(_, kept)| kept.age).collect();
+        let mut tables = lock(&self.tables);
+        let mut ages: Vec<_> = tables.of_kind(kind).map(|(_, entry)| entry.age).collect();
         ages.sort_unstable_by(|a, b| b.cmp(a));
         let oldest = newest
             .checked_sub(1)
             .and_then(|last| ages.get(last))
             .copied();
-        let count = tables.kept.len();
-        tables.kept.retain(|(of, _), kept| {
+        let count = tables.entries.len();
+        tables.entries.retain(|(of, _), entry| {
             let is_many = match newest {
                 0 => true,
-                _ => oldest.is_some_and(|oldest| kept.age < oldest),
+                _ => oldest.is_some_and(|oldest| entry.age < oldest),
             };
-            *of != kind || (kept.age.0 >= before && !is_many)
+            *of != kind || (entry.age.0 >= before && !is_many)
         });
-        Ok(count - tables.kept.len())
+        Ok(count - tables.entries.len())
     }
 }

@@ -10,10 +10,10 @@ use super::{JournalError, StreamKey};
 
 const CANCELLED: &str = "the session was forked before its turn began";
 
-pub(crate) const TAKEN: &str = "the new stream has records already";
+pub(crate) const HAS_RECORDS: &str = "the new stream already has records";
 pub(crate) const TOO_SHORT: &str = "it ends before";
 pub(crate) const BUSY: &str = "a turn is open there";
-pub(crate) const PRUNED: &str = "its record there is no longer kept: retention removed it";
+pub(crate) const PRUNED: &str = "its record there was removed by retention";
 
 pub(crate) fn refused(stream: &StreamKey, seq: u64, reason: &'static str) -> JournalError {
     JournalError::NotForkable {
@@ -25,14 +25,13 @@ pub(crate) fn refused(stream: &StreamKey, seq: u64, reason: &'static str) -> Jou
 
 /// The open turn and the waiting inputs at a record of a stream.
 #[derive(Debug, Default)]
-pub(crate) struct Waiting {
+pub(crate) struct OpenInputs {
     running: Option<TurnId>,
     queued: Vec<TurnId>,
 }
 
-impl Waiting {
-    /// Moves on by one event.
-    pub(crate) fn follow(&mut self, data: &EventData) {
+impl OpenInputs {
+    pub(crate) fn apply(&mut self, data: &EventData) {
         match data {
             EventData::InputQueued(queued) => self.queued.push(queued.turn_id),
             EventData::TurnStarted(started) => {
@@ -56,14 +55,14 @@ impl Waiting {
         self.running.is_some()
     }
 
-    /// Returns the turn that runs, and then those that wait.
+    /// Returns the running turn, and then the waiting ones.
     pub(crate) fn turns(self) -> Vec<TurnId> {
         self.running.into_iter().chain(self.queued).collect()
     }
 }
 
 /// Returns the first own records of a fork: its origin, and the cancellation of the inputs that wait in the parent. Those inputs remain the parent's.
-pub(crate) fn own_records(forked: &Event, at_seq: u64, waiting: Waiting) -> Vec<Arc<Event>> {
+pub(crate) fn own_records(forked: &Event, at_seq: u64, waiting: OpenInputs) -> Vec<Arc<Event>> {
     let sequence = Some(at_seq + 1);
     let first = Event {
         sequence,

@@ -8,7 +8,7 @@ pub(crate) mod stream;
 use std::collections::HashMap;
 use std::fmt;
 use std::ops::ControlFlow;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chrono::Utc;
@@ -16,15 +16,16 @@ use tokio::sync::watch;
 use uuid::Uuid;
 use windlass_core::events::Event;
 
-use super::fork::{TAKEN, TOO_SHORT, Waiting, own_records, refused};
+use super::fork::{HAS_RECORDS, OpenInputs, TOO_SHORT, own_records, refused};
 use super::{Batch, Claim, FeedPage, Journal, JournalError, Page, StreamKey, StreamStatus};
 use crate::cursor::Cursors;
 use crate::host_records::MemoryHostRecords;
 use crate::ledger::MemoryLedger;
+use crate::lock::{Shared, lock};
 use crate::queries::usage::{RetainedUsage, TurnUsage};
 use feed::Feed;
-use rows::Places;
-use stream::Stream;
+use rows::RunPositions;
+use stream::MemoryStream;
 
 /// Receives the events that retention removes.
 pub trait EventSink: Send + Sync {
@@ -58,23 +59,17 @@ pub struct MemoryJournal {
     feed: Feed,
     host_records: Arc<MemoryHostRecords>,
     ledger: Arc<MemoryLedger>,
-    /// Positions of turns among all runs.
-    places: Places,
-    streams: RwLock<Streams>,
+    run_positions: RunPositions,
+    streams: Shared<Streams>,
 }
 
 #[derive(Debug, Default)]
 struct Streams {
     next: u64,
     by_key: HashMap<StreamKey, u64>,
-    by_number: HashMap<u64, Arc<Mutex<Stream>>>,
+    by_number: HashMap<u64, Arc<Mutex<MemoryStream>>>,
     /// The usage of removed streams.
     retained: RetainedUsage,
-}
-
-/// A panic leaves only complete records, so a poisoned lock is usable.
-fn lock(stream: &Mutex<Stream>) -> MutexGuard<'_, Stream> {
-    stream.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Default for MemoryJournal {
@@ -99,8 +94,8 @@ impl MemoryJournal {
             feed: Feed::default(),
             host_records: Arc::default(),
             ledger: Arc::default(),
-            places: Places::default(),
-            streams: RwLock::default(),
+            run_positions: RunPositions::default(),
+            streams: Shared::default(),
         }
     }
 
@@ -116,15 +111,15 @@ impl MemoryJournal {
         Arc::clone(&self.ledger)
     }
 
-    fn stream(&self, key: &StreamKey) -> Option<Arc<Mutex<Stream>>> {
-        let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+    fn stream(&self, key: &StreamKey) -> Option<Arc<Mutex<MemoryStream>>> {
+        let streams = self.streams.read();
         streams.by_number.get(streams.by_key.get(key)?).cloned()
     }
 
     /// Visits each stream.
-    pub(crate) fn each_stream(&self, mut look: impl FnMut(u64, &mut Stream)) {
+    pub(crate) fn each_stream(&self, mut look: impl FnMut(u64, &mut MemoryStream)) {
         let streams: Vec<_> = {
-            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+            let streams = self.streams.read();
             let numbered = streams.by_number.iter();
             numbered
                 .map(|(number, stream)| (*number, Arc::clone(stream)))
@@ -138,7 +133,7 @@ impl MemoryJournal {
     /// Visits the usage of all ended turns, including those of removed streams.
     pub(crate) fn each_usage(&self, mut look: impl FnMut(&TurnUsage)) {
         let streams: Vec<_> = {
-            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+            let streams = self.streams.read();
             streams.retained.turns().for_each(&mut look);
             streams.by_number.values().cloned().collect()
         };
@@ -151,14 +146,14 @@ impl MemoryJournal {
     pub(crate) fn look_at<T>(
         &self,
         key: &StreamKey,
-        look: impl FnOnce(&mut Stream) -> T,
+        look: impl FnOnce(&mut MemoryStream) -> T,
     ) -> Option<T> {
         let stream = self.stream(key)?;
         let mut stream = lock(&stream);
         Some(look(&mut stream))
     }
 
-    /// Returns how many records there were so far.
+    /// Returns the position of the newest record; 0 without one.
     pub(crate) fn position(&self) -> u64 {
         self.feed.newest()
     }
@@ -167,29 +162,24 @@ impl MemoryJournal {
         &self.cursors
     }
 
-    fn made(&self, key: &StreamKey) -> (u64, Arc<Mutex<Stream>>) {
-        let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+    /// Returns a stream and its number. Creates the stream if it does not exist.
+    fn find_or_create(&self, key: &StreamKey) -> (u64, Arc<Mutex<MemoryStream>>) {
+        let mut streams = self.streams.write();
         let streams = &mut *streams;
         let number = *streams.by_key.entry(key.clone()).or_insert_with(|| {
             streams.next += 1;
             streams.next
         });
-        (
-            number,
-            Arc::clone(
-                streams
-                    .by_number
-                    .entry(number)
-                    .or_insert_with(|| Arc::new(Mutex::new(Stream::new(key)))),
-            ),
-        )
+        let create = || Arc::new(Mutex::new(MemoryStream::new(key)));
+        let stream = streams.by_number.entry(number).or_insert_with(create);
+        (number, Arc::clone(stream))
     }
 }
 
 #[async_trait]
 impl Journal for MemoryJournal {
     async fn claim(&self, key: &StreamKey) -> Result<Claim, JournalError> {
-        let (number, stream) = self.made(key);
+        let (number, stream) = self.find_or_create(key);
         let mut stream = lock(&stream);
         stream.epoch += 1;
         Ok(Claim {
@@ -201,7 +191,7 @@ impl Journal for MemoryJournal {
 
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
         let stream = {
-            let streams = self.streams.read().unwrap_or_else(PoisonError::into_inner);
+            let streams = self.streams.read();
             streams
                 .by_number
                 .get(&claim.stream)
@@ -219,7 +209,7 @@ impl Journal for MemoryJournal {
                 self.ledger.settle(&batch.settlements);
             }
             for record in self.feed.add(&stream.key, batch.records) {
-                stream.push(record, &self.places);
+                stream.push(record, &self.run_positions);
             }
             let retired = self
                 .retention
@@ -260,7 +250,7 @@ impl Journal for MemoryJournal {
     }
 
     async fn watch(&self, key: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
-        let (_, stream) = self.made(key);
+        let (_, stream) = self.find_or_create(key);
         let mut stream = lock(&stream);
         let head = stream.head();
         Ok(stream
@@ -288,7 +278,7 @@ impl Journal for MemoryJournal {
 
     async fn remove(&self, key: &StreamKey) -> Result<bool, JournalError> {
         let stream = {
-            let mut streams = self.streams.write().unwrap_or_else(PoisonError::into_inner);
+            let mut streams = self.streams.write();
             let Some(number) = streams.by_key.remove(key) else {
                 return Ok(false);
             };
@@ -312,9 +302,9 @@ impl Journal for MemoryJournal {
         let stream = self.stream(key);
         Ok(stream.map_or_else(StreamStatus::default, |stream| {
             let stream = lock(&stream);
-            let mut waiting = Waiting::default();
+            let mut waiting = OpenInputs::default();
             stream.each_event(0, |event| {
-                waiting.follow(&event.data);
+                waiting.apply(&event.data);
                 ControlFlow::Continue(())
             });
             StreamStatus {
@@ -331,29 +321,29 @@ impl Journal for MemoryJournal {
         child: &StreamKey,
         forked: Event,
     ) -> Result<u64, JournalError> {
-        let is_taken = |stream: Arc<Mutex<Stream>>| lock(&stream).head() > 0;
-        if self.stream(child).is_some_and(is_taken) {
-            return Err(refused(child, 0, TAKEN));
+        let has_records = |stream: Arc<Mutex<MemoryStream>>| lock(&stream).head() > 0;
+        if self.stream(child).is_some_and(has_records) {
+            return Err(refused(child, 0, HAS_RECORDS));
         }
         let not_forkable = |reason| refused(parent, at_seq, reason);
-        let (begins_with, waiting) = match (at_seq, self.stream(parent)) {
-            (0, _) => (None, Waiting::default()),
+        let (shared, waiting) = match (at_seq, self.stream(parent)) {
+            (0, _) => (None, OpenInputs::default()),
             (_, None) => return Err(not_forkable(TOO_SHORT)),
             (_, Some(stream)) => lock(&stream).share(at_seq).map_err(not_forkable)?,
         };
         let records = own_records(&forked, at_seq, waiting);
-        let (_, stream) = self.made(child);
+        let (_, stream) = self.find_or_create(child);
         let mut stream = lock(&stream);
         // Another task may have created the stream meanwhile.
         if stream.removed || stream.head() > 0 {
-            return Err(refused(child, 0, TAKEN));
+            return Err(refused(child, 0, HAS_RECORDS));
         }
         stream.epoch += 1;
-        if let Some(node) = begins_with {
+        if let Some(node) = shared {
             stream.begin_with(node, at_seq, forked.session_id);
         }
         for record in self.feed.add(child, records) {
-            stream.push(record, &self.places);
+            stream.push(record, &self.run_positions);
         }
         stream.notify();
         self.feed.notify();
@@ -361,7 +351,7 @@ impl Journal for MemoryJournal {
     }
 }
 
-fn check(stream: &Stream, claim: &Claim, batch: &Batch) -> Result<(), JournalError> {
+fn check(stream: &MemoryStream, claim: &Claim, batch: &Batch) -> Result<(), JournalError> {
     let number = claim.stream;
     if stream.removed {
         return Err(JournalError::Removed(number));

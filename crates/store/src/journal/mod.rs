@@ -20,7 +20,7 @@ use crate::ledger::Settlement;
 pub use feed::{FeedEntry, FeedPage, all_events};
 pub use memory::{EventSink, MemoryJournal, Retention};
 
-/// Names a stream. It is text, because runs from outside bring their own ids.
+/// The name of a stream. It is text, because externally reported runs have their own IDs.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct StreamKey(Arc<str>);
 
@@ -54,7 +54,7 @@ impl std::fmt::Display for StreamKey {
 pub struct Claim {
     /// The stream's number inside of this journal.
     pub stream: u64,
-    /// Raised by every claim; an older one is refused.
+    /// Increased by each claim; an older one is refused.
     pub epoch: u64,
     /// The number of the newest record at the time of the claim.
     pub head: u64,
@@ -89,7 +89,7 @@ pub struct Page {
 pub struct StreamStatus {
     /// The number of its newest record.
     pub head: u64,
-    /// The running or parked turn, and then the turns whose inputs wait.
+    /// The running or parked turn, and then the turns of waiting inputs.
     pub open: Vec<TurnId>,
 }
 
@@ -103,7 +103,7 @@ pub enum JournalError {
         stream: u64,
         /// The epoch of the newest claim.
         current: u64,
-        /// The epoch of the refused one.
+        /// The epoch of the refused claim.
         claimed: u64,
     },
     /// The batch does not follow the newest record.
@@ -113,7 +113,7 @@ pub enum JournalError {
         stream: u64,
         /// The newest record.
         head: u64,
-        /// Where the batch begins, or where its numbers break.
+        /// The first number of the batch, or the first one that is not consecutive.
         first_seq: u64,
     },
     /// The stream was removed.
@@ -122,7 +122,7 @@ pub enum JournalError {
     /// A newer version has written a record of the stream.
     #[error(
         "record {seq} of stream {stream} has version {version}, which this program does not know; open it with a newer \
-         Windlass, the stream was left as it is"
+         Windlass, the stream is unchanged"
     )]
     UnknownVersion {
         /// The stream's name.
@@ -134,8 +134,8 @@ pub enum JournalError {
     },
     /// A record of the stream is damaged.
     #[error(
-        "record {seq} of stream {stream} is damaged: {what}; the stream was left as it is, put it back from a backup or \
-         remove it; `windlass store verify` names all that is damaged"
+        "record {seq} of stream {stream} is damaged: {what}; the stream is unchanged, restore it from a backup or \
+         remove it; `windlass store verify` lists all damage"
     )]
     Damaged {
         /// The stream's name.
@@ -161,6 +161,16 @@ pub enum JournalError {
     /// The journal cannot write or read now.
     #[error("the journal is unavailable: {0}")]
     Unavailable(String),
+}
+
+impl JournalError {
+    pub(crate) fn damaged(stream: &StreamKey, seq: u64, what: impl Into<String>) -> Self {
+        Self::Damaged {
+            stream: stream.to_string(),
+            seq,
+            what: what.into(),
+        }
+    }
 }
 
 /// The log of events, without summaries; lists query [`Queries`](crate::queries::Queries).

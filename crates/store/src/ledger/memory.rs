@@ -1,7 +1,7 @@
 //! The ledger in memory.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use async_trait::async_trait;
 use chrono::{Days, NaiveDate};
@@ -9,32 +9,29 @@ use windlass_core::budget::{DayBudgetRefusal, DayLimits, Reserve};
 use windlass_core::typed_id::ExecId;
 
 use super::{LedgerError, OwnerSpending, Reservation, Settlement, SpendingLedger};
+use crate::lock::lock;
 
 /// A ledger in memory. A [journal](crate::MemoryJournal::ledger) settles with its appends.
 #[derive(Debug, Default)]
 pub struct MemoryLedger {
-    book: Mutex<Book>,
+    charges: Mutex<Charges>,
 }
 
 #[derive(Debug, Default)]
-struct Book {
+struct Charges {
     /// Charges by day, including reservations.
     days: BTreeMap<NaiveDate, BTreeMap<Option<String>, Reserve>>,
     reservations: HashMap<ExecId, Reservation>,
 }
 
 impl MemoryLedger {
-    fn book(&self) -> MutexGuard<'_, Book> {
-        self.book.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn settle(&self, settlements: &[Settlement]) {
-        let mut book = self.book();
-        settlements.iter().for_each(|it| book.settle(it));
+        let mut charges = lock(&self.charges);
+        settlements.iter().for_each(|it| charges.settle(it));
     }
 }
 
-impl Book {
+impl Charges {
     fn charged(&mut self, day: NaiveDate, owner: &Option<String>) -> &mut Reserve {
         let owners = self.days.entry(day).or_default();
         owners.entry(owner.clone()).or_default()
@@ -87,14 +84,12 @@ impl SpendingLedger for MemoryLedger {
         reservation: Reservation,
         limits: &DayLimits,
     ) -> Result<(), LedgerError> {
-        let mut book = self.book();
-        match book.refusal(&reservation, limits) {
-            Some(refusal) => Err(LedgerError::Refused(refusal)),
-            None => {
-                book.reserve(reservation);
-                Ok(())
-            }
+        let mut charges = lock(&self.charges);
+        if let Some(refusal) = charges.refusal(&reservation, limits) {
+            return Err(LedgerError::Refused(refusal));
         }
+        charges.reserve(reservation);
+        Ok(())
     }
 
     async fn refusal(
@@ -102,14 +97,14 @@ impl SpendingLedger for MemoryLedger {
         reservation: &Reservation,
         limits: &DayLimits,
     ) -> Result<Option<DayBudgetRefusal>, LedgerError> {
-        Ok(self.book().refusal(reservation, limits))
+        Ok(lock(&self.charges).refusal(reservation, limits))
     }
 
     async fn spending(&self, day: NaiveDate) -> Result<Vec<OwnerSpending>, LedgerError> {
-        let book = self.book();
-        let owners = book.days.get(&day).into_iter().flatten();
+        let charges = lock(&self.charges);
+        let owners = charges.days.get(&day).into_iter().flatten();
         let spending = owners.map(|(owner, charged)| {
-            let held = book.reservations.values();
+            let held = charges.reservations.values();
             let held = held.filter(|held| held.at.date_naive() == day && held.owner == *owner);
             let reserved = held.fold(Reserve::default(), |sum, held| sum.plus(held.amount));
             OwnerSpending {

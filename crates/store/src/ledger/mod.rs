@@ -1,9 +1,9 @@
 //! The spending ledger: what all sessions spend in a day, in rows that outlive sessions.
 //!
-//! A model call or an external agent's run is reserved before it starts and settled when its end is recorded. Settlements are a part of
-//! the append that records the end ([`Batch::settlements`](crate::Batch)), not rows of the read model: they outlive their records, so
-//! they cannot be rebuilt from them. A charge is durable exactly if its record is, so a crash charges nothing twice, and a replay, a
-//! rebuild or a fork charges nothing. A reservation that is never settled stays charged.
+//! A model call or an external agent's run is reserved before it starts and settled when its end is recorded. Settlements are part of
+//! the append that records the end ([`Batch::settlements`](crate::Batch)). They are no rows of the read model: they outlive their
+//! records and cannot be rebuilt from them. A charge is durable if and only if its record is. So a crash charges nothing twice, and a
+//! replay, a rebuild or a fork charges nothing. A reservation that is never settled stays charged.
 //!
 //! The check and the reservation are one step of the store, so all processes that share a store share its budgets.
 
@@ -87,7 +87,7 @@ impl Settlement {
 pub struct OwnerSpending {
     /// The owner; `None` is the operator.
     pub owner: Option<String>,
-    /// Settled amounts.
+    /// Amounts of steps that have ended.
     pub settled: Reserve,
     /// Reserved amounts of steps that have not ended.
     pub reserved: Reserve,

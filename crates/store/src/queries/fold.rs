@@ -19,10 +19,10 @@ use super::rows::{LatestTurn, Origin, RecordedThread, ThreadRow, TurnRow, WaitRo
 use crate::journal::StreamKey;
 use crate::journal::open_turns::TurnChange;
 
-/// How much of a message a preview shows.
+/// The maximum length of a preview.
 const PREVIEW_CHARS: usize = 140;
 
-/// A thread, folded so far.
+/// The current state of a fold.
 #[derive(Debug, Clone)]
 pub(crate) struct ThreadFold {
     pub(crate) row: ThreadRow,
@@ -61,14 +61,14 @@ impl ThreadFold {
         }
     }
 
-    /// Moves on by a record that is only a piece of text: no row shows those.
+    /// Passes a text chunk, which no row shows.
     pub(crate) fn skip(&mut self, seq: u64, at: DateTime<Utc>) {
         self.row.seq = seq;
         self.row.at = at.trunc_subsecs(3);
     }
 
-    /// Folds one event; `place` is its position among all records. An event that was folded before changes nothing.
-    pub(crate) fn apply(&mut self, event: &Event, place: u64, changed: &mut Changed) {
+    /// Folds one event; `position` is its position among all records. An event that was folded before changes nothing.
+    pub(crate) fn apply(&mut self, event: &Event, position: u64, changed: &mut Changed) {
         if event.seq() <= self.row.seq {
             return;
         }
@@ -76,20 +76,22 @@ impl ThreadFold {
         if event.is_ephemeral() {
             return;
         }
-        self.go_on(event);
+        self.update_open_turn(event);
         match change(event) {
             Some(Change::Session(change)) => self.note_session(event, change),
-            Some(Change::TurnStarted(view)) => self.start(event, *view, place),
+            Some(Change::TurnStarted(view)) => self.start(event, *view, position),
             Some(Change::Item(ItemStep::Started(item) | ItemStep::Ended(item))) => {
                 self.note_item(event, &item, changed);
             }
             Some(Change::Wait(wait)) => self.note_wait(event, &wait, changed),
             _ => self.end(event, changed),
         }
-        self.row.state = match () {
-            () if self.open.is_empty() => ThreadState::Idle,
-            () if self.open.iter().all(|turn| turn.waits.is_empty()) => ThreadState::Running,
-            () => ThreadState::Waiting,
+        self.row.state = if self.open.is_empty() {
+            ThreadState::Idle
+        } else if self.open.iter().all(|turn| turn.waits.is_empty()) {
+            ThreadState::Running
+        } else {
+            ThreadState::Waiting
         };
     }
 
@@ -98,7 +100,7 @@ impl ThreadFold {
     }
 
     /// Updates an open turn after an event that does not end it.
-    fn go_on(&mut self, event: &Event) {
+    fn update_open_turn(&mut self, event: &Event) {
         let turn = event.context.turn_id.and_then(|id| self.open_turn(id));
         if let Some(turn) = turn.filter(|_| !event.data.ends_turn()) {
             turn.seq = event.seq();
@@ -130,7 +132,7 @@ impl ThreadFold {
         self.row.updated_at = event.ts.trunc_subsecs(6);
     }
 
-    fn start(&mut self, event: &Event, mut view: TurnView, place: u64) {
+    fn start(&mut self, event: &Event, mut view: TurnView, position: u64) {
         if self.open_turn(view.id).is_some() {
             return;
         }
@@ -149,7 +151,7 @@ impl ThreadFold {
         row.updated_at = event.ts.trunc_subsecs(6);
         self.open.push(TurnRow {
             stream: row.stream.clone(),
-            place,
+            place: position,
             first_seq: event.seq(),
             last_seq: None,
             seq: event.seq(),

@@ -12,8 +12,8 @@ use super::{
     Counts, Listed, Order, Queries, QueryError, RunRow, ThreadDetail, ThreadOutline, ThreadQuery,
     ThreadRow, ThreadState, TurnDetail, TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
 };
-use crate::cursor::{CursorError, List};
-use crate::journal::memory::stream::Stream;
+use crate::cursor::{CursorError, CursorList};
+use crate::journal::memory::stream::MemoryStream;
 use crate::journal::{MemoryJournal, StreamKey};
 use crate::runs::{MemoryRunLog, RunFilter, RunKind, newest_of};
 
@@ -31,14 +31,14 @@ impl MemoryQueries {
         Self { journal, runs }
     }
 
-    fn cursor(&self, list: List, key: (i64, u64)) -> String {
+    fn cursor(&self, list: CursorList, key: (i64, u64)) -> String {
         let journal = &self.journal;
         journal.cursors().write(list, journal.position(), key)
     }
 
     fn place(
         &self,
-        list: List,
+        list: CursorList,
         cursor: Option<&String>,
     ) -> Result<Option<(i64, u64)>, CursorError> {
         let (journal, upto) = (&self.journal, self.journal.position());
@@ -47,21 +47,21 @@ impl MemoryQueries {
     }
 
     /// Collects something of each stream.
-    fn collect<T>(&self, mut of: impl FnMut(u64, &mut Stream, &mut Vec<T>)) -> Vec<T> {
+    fn collect<T>(&self, mut of: impl FnMut(u64, &mut MemoryStream, &mut Vec<T>)) -> Vec<T> {
         let mut found = Vec::new();
-        let each = |number, stream: &mut Stream| of(number, stream, &mut found);
+        let each = |number, stream: &mut MemoryStream| of(number, stream, &mut found);
         self.journal.each_stream(each);
         found
     }
 
-    fn outline(&self, stream: &mut Stream, newest: usize) -> Option<ThreadOutline> {
+    fn outline(&self, stream: &mut MemoryStream, newest: usize) -> Option<ThreadOutline> {
         let thread = stream.rows().thread().cloned()?;
         let mut turns = turns_of(stream);
         let older = turns.len().saturating_sub(newest);
         let turns = turns.split_off(older);
         let first = turns.first().map_or(thread.seq + 1, |row| row.first_seq);
         Some(ThreadOutline {
-            older: (older > 0).then(|| self.cursor(List::Turns, (0, first))),
+            older: (older > 0).then(|| self.cursor(CursorList::Turns, (0, first))),
             thread,
             turns,
         })
@@ -77,7 +77,7 @@ impl MemoryQueries {
 }
 
 /// Returns all turns that a stream shows, the oldest first.
-fn turns_of(stream: &mut Stream) -> Vec<TurnRow> {
+fn turns_of(stream: &mut MemoryStream) -> Vec<TurnRow> {
     let mut turns = stream.shared_turns();
     turns.extend(stream.rows().turns().cloned());
     turns
@@ -86,11 +86,11 @@ fn turns_of(stream: &mut Stream) -> Vec<TurnRow> {
 #[async_trait]
 impl Queries for MemoryQueries {
     async fn threads(&self, query: ThreadQuery) -> Result<Listed<ThreadRow>, QueryError> {
-        let after = self.place(List::Threads, query.after.as_ref())?;
+        let after = self.place(CursorList::Threads, query.after.as_ref())?;
         let key = |number, thread: &ThreadRow| (thread.updated_at.timestamp_micros(), number);
         let mut found = self.collect(|number, stream, found| {
             if let Some(thread) = stream.rows().thread()
-                && query.takes(thread)
+                && query.matches(thread)
                 && after.is_none_or(|after| key(number, thread) < after)
             {
                 found.push((key(number, thread), thread.clone()));
@@ -98,7 +98,7 @@ impl Queries for MemoryQueries {
         });
         found.sort_unstable_by_key(|(key, _)| Reverse(*key));
         let listed = Listed::cut(found, query.limit, |(key, _)| {
-            self.cursor(List::Threads, *key)
+            self.cursor(CursorList::Threads, *key)
         });
         Ok(Listed {
             entries: listed.entries.into_iter().map(|(_, row)| row).collect(),
@@ -107,12 +107,12 @@ impl Queries for MemoryQueries {
     }
 
     async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadRow>, QueryError> {
-        let thread = |stream: &mut Stream| stream.rows().thread().cloned();
+        let thread = |stream: &mut MemoryStream| stream.rows().thread().cloned();
         Ok(self.journal.look_at(stream, thread).flatten())
     }
 
     async fn turns(&self, query: TurnQuery) -> Result<Listed<TurnRow>, QueryError> {
-        let after = self.place(List::Turns, query.after.as_ref())?;
+        let after = self.place(CursorList::Turns, query.after.as_ref())?;
         let found = self.journal.look_at(&query.stream, turns_of);
         let mut turns = found.unwrap_or_default();
         if query.order == Order::NewestFirst {
@@ -125,7 +125,7 @@ impl Queries for MemoryQueries {
             });
         }
         Ok(Listed::cut(turns, query.limit, |turn| {
-            self.cursor(List::Turns, (0, turn.first_seq))
+            self.cursor(CursorList::Turns, (0, turn.first_seq))
         }))
     }
 
@@ -144,7 +144,7 @@ impl Queries for MemoryQueries {
         stream: &StreamKey,
         turn_id: TurnId,
     ) -> Result<Option<TurnDetail>, QueryError> {
-        let detail = |stream: &mut Stream| {
+        let detail = |stream: &mut MemoryStream| {
             let mut turns = turns_of(stream).into_iter();
             let row = turns.rfind(|turn| turn.view.id == turn_id)?;
             Some(stream.detail(row))
@@ -157,7 +157,7 @@ impl Queries for MemoryQueries {
         stream: &StreamKey,
         newest: usize,
     ) -> Result<Option<ThreadDetail>, QueryError> {
-        let detail = |stream: &mut Stream| {
+        let detail = |stream: &mut MemoryStream| {
             let outline = self.outline(stream, newest)?;
             let details = outline.turns.into_iter().map(|row| stream.detail(row));
             Some(ThreadDetail {
@@ -174,7 +174,7 @@ impl Queries for MemoryQueries {
         stream: &StreamKey,
         newest: usize,
     ) -> Result<Option<ThreadOutline>, QueryError> {
-        let outline = |stream: &mut Stream| self.outline(stream, newest);
+        let outline = |stream: &mut MemoryStream| self.outline(stream, newest);
         Ok(self.journal.look_at(stream, outline).flatten())
     }
 

@@ -3,16 +3,16 @@
 use super::rows::ThreadRow;
 use crate::journal::StreamKey;
 
-/// Which threads are meant, by the host's record of them.
+/// A selection of threads by their host record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Include {
-    /// Those that have a record and are not archived.
+    /// Threads with a record that are not archived.
     Current,
     /// Threads whose record marks them as archived.
     Archived,
-    /// All that have a record.
+    /// All threads with a record.
     Recorded,
-    /// Also sessions without a record of the host.
+    /// All threads, including sessions without a host record.
     #[default]
     All,
 }
@@ -22,7 +22,7 @@ pub enum Include {
 pub enum ThreadState {
     /// No turn is open.
     Idle,
-    /// A turn works.
+    /// A turn is running and waits for no external input.
     Running,
     /// A turn waits for an approval, an answer or a tool result.
     Waiting,
@@ -31,17 +31,17 @@ pub enum ThreadState {
 /// A page of threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreadQuery {
-    /// Which ones by their record.
+    /// Selection by host record.
     pub include: Include,
-    /// Only those that do one of these things; all where it is empty.
+    /// Only threads in one of these states; all if empty.
     pub states: Vec<ThreadState>,
-    /// Only those of an agent.
+    /// Only threads of this agent.
     pub agent: Option<String>,
     /// Only threads with this text in their name, title, model, newest input or preview, ignoring case. Reads all rows.
     pub search: Option<String>,
-    /// Where the page before ended: its [`next`](super::Listed::next).
+    /// The [`next`](super::Listed::next) cursor of the previous page.
     pub after: Option<String>,
-    /// How many at most.
+    /// Maximum number of entries.
     pub limit: usize,
 }
 
@@ -60,7 +60,7 @@ impl ThreadQuery {
     }
 
     /// Returns whether a thread matches.
-    pub(crate) fn takes(&self, thread: &ThreadRow) -> bool {
+    pub(crate) fn matches(&self, thread: &ThreadRow) -> bool {
         let is_included = match self.include {
             Include::All => true,
             Include::Recorded => thread.record.is_some(),
@@ -70,11 +70,11 @@ impl ThreadQuery {
         is_included
             && (self.states.is_empty() || self.states.contains(&thread.state))
             && (self.agent.as_deref()).is_none_or(|agent| thread.agent() == Some(agent))
-            && (self.search.as_deref()).is_none_or(|text| thread.has(text))
+            && (self.search.as_deref()).is_none_or(|text| thread.matches(text))
     }
 }
 
-/// In which order turns come.
+/// The order of listed turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
     /// The one that began last comes first.
@@ -89,10 +89,9 @@ pub enum Order {
 pub struct TurnQuery {
     /// Stream of the thread.
     pub stream: StreamKey,
-    /// In which order.
     pub order: Order,
-    /// Where the page before ended: its [`next`](super::Listed::next).
+    /// The [`next`](super::Listed::next) cursor of the previous page.
     pub after: Option<String>,
-    /// How many at most.
+    /// Maximum number of entries.
     pub limit: usize,
 }

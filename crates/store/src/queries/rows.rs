@@ -143,18 +143,18 @@ impl ThreadRow {
     }
 
     /// Returns whether a searchable field contains a text, ignoring case.
-    pub(crate) fn has(&self, text: &str) -> bool {
-        let said = self.latest.as_ref().map(|turn| turn.input_summary.as_str());
+    pub(crate) fn matches(&self, text: &str) -> bool {
+        let input = self.latest.as_ref().map(|turn| turn.input_summary.as_str());
         let thread = self.thread();
-        let shown = [
+        let fields = [
             Some(self.stream.as_str()),
-            thread.and_then(|record| record.title.as_deref()).or(said),
+            thread.and_then(|record| record.title.as_deref()).or(input),
             thread.map(|record| record.policy.model.as_str()),
             Some(self.preview.as_str()),
         ];
         let text = text.to_lowercase();
-        let mut shown = shown.into_iter().flatten();
-        shown.any(|shown| shown.to_lowercase().contains(&text))
+        let mut fields = fields.into_iter().flatten();
+        fields.any(|field| field.to_lowercase().contains(&text))
     }
 }
 
@@ -352,7 +352,7 @@ pub struct ThreadDetail {
 pub struct Counts {
     /// With a record of the host, and not archived.
     pub current: u64,
-    /// Archived threads.
+    /// With a record of the host that is archived.
     pub archived: u64,
     /// Without a record of the host.
     pub unrecorded: u64,

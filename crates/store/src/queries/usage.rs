@@ -28,7 +28,7 @@ pub struct UsageQuery {
     pub since: Option<DateTime<Utc>>,
     /// Turns that ended no later.
     pub until: Option<DateTime<Utc>>,
-    /// How to put them together.
+    /// Key of the groups.
     pub by: UsageBy,
 }
 
@@ -50,21 +50,21 @@ impl UsageQuery {
 /// A sum over turns.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct UsageSum {
-    /// How many turns.
+    /// Number of turns.
     pub turns: u64,
-    /// Input tokens.
+    /// Input tokens, including cached ones.
     pub input_tokens: u64,
-    /// Output tokens.
+    /// Output tokens, including reasoning.
     pub output_tokens: u64,
-    /// Of those read, how many came from a cache.
+    /// The part of the input tokens that was read from a cache.
     pub cache_read_tokens: u64,
-    /// Of those read, how many were put into a cache.
+    /// The part of the input tokens that was written to a cache.
     pub cache_creation_tokens: u64,
-    /// Of those written, how many were reasoning.
+    /// The part of the output tokens that was reasoning.
     pub reasoning_tokens: u64,
     /// The cost of the turns with a known price, in US dollars.
     pub cost_usd: f64,
-    /// How many turns have a known price.
+    /// Number of turns with a known price.
     pub priced_turns: u64,
 }
 

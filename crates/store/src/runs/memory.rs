@@ -1,7 +1,7 @@
-//! Runs in memory. Of those that have ended only the newest stay.
+//! Runs in memory. Only the newest ended runs are retained.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -10,9 +10,10 @@ use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
 use super::{BeginOutcome, RunFilter, RunLog, RunPage, StoredRun};
 use crate::journal::JournalError;
+use crate::lock::lock;
 
 /// The default number of ended runs to retain.
-const KEPT: usize = 10_000;
+const MAX_ENDED: usize = 10_000;
 
 /// Runs in memory.
 #[derive(Debug)]
@@ -41,14 +42,14 @@ struct MemoryRun {
 
 impl Default for MemoryRunLog {
     fn default() -> Self {
-        Self::keeping(KEPT)
+        Self::with_max_ended(MAX_ENDED)
     }
 }
 
 impl MemoryRunLog {
     /// Creates an empty log that retains a number of ended runs.
     #[must_use]
-    pub fn keeping(max_ended: usize) -> Self {
+    pub fn with_max_ended(max_ended: usize) -> Self {
         Self {
             max_ended,
             state: Mutex::default(),
@@ -56,12 +57,14 @@ impl MemoryRunLog {
     }
 
     pub(crate) fn find(&self, run_id: &str) -> Option<StoredRun> {
-        self.lock().find(run_id).map(|kept| kept.run.clone())
+        lock(&self.state)
+            .find(run_id)
+            .map(|stored| stored.run.clone())
     }
 
     /// Returns the runs that match a filter, up to a limit for each status.
     pub(crate) fn rows(&self, filter: &RunFilter, limit: usize) -> Vec<StoredRun> {
-        let state = self.lock();
+        let state = lock(&self.state);
         let end = filter.before.unwrap_or(u64::MAX);
         let mut found = Vec::new();
         for status in filter.statuses() {
@@ -69,23 +72,18 @@ impl MemoryRunLog {
                 Some(agent) => {
                     let agent: Arc<str> = agent.as_str().into();
                     let range = (Arc::clone(&agent), status, 0)..(agent, status, end);
-                    let places = state.by_agent.range(range).rev().take(limit);
-                    places.map(|(_, _, position)| *position).collect()
+                    let runs = state.by_agent.range(range).rev().take(limit);
+                    runs.map(|(_, _, position)| *position).collect()
                 }
                 None => {
-                    let places = state.by_status.range((status, 0)..(status, end)).rev();
-                    places.take(limit).map(|(_, position)| *position).collect()
+                    let runs = state.by_status.range((status, 0)..(status, end)).rev();
+                    runs.take(limit).map(|(_, position)| *position).collect()
                 }
             };
-            let runs = positions.iter().filter_map(|place| state.runs.get(place));
-            found.extend(runs.map(|kept| kept.run.clone()));
+            let runs = positions.iter().filter_map(|at| state.runs.get(at));
+            found.extend(runs.map(|stored| stored.run.clone()));
         }
         found
-    }
-
-    /// A panic leaves only complete runs, so a poisoned lock is usable.
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -97,15 +95,15 @@ impl State {
     /// Finds the run that a caller wants to change. Fails unless it is open and has the caller's epoch.
     fn claimed(&mut self, run: &StoredRun) -> Result<&mut MemoryRun, JournalError> {
         let removed = JournalError::Removed(run.position);
-        let kept = self.runs.get_mut(&run.position).ok_or(removed)?;
-        if kept.run.epoch != run.epoch {
+        let stored = self.runs.get_mut(&run.position).ok_or(removed)?;
+        if stored.run.epoch != run.epoch {
             return Err(JournalError::Fenced {
                 stream: run.position,
-                current: kept.run.epoch,
+                current: stored.run.epoch,
                 claimed: run.epoch,
             });
         }
-        let head = kept.records.len() as u64;
+        let head = stored.records.len() as u64;
         if head != run.head() || run.summary.status != RunStatus::InProgress {
             return Err(JournalError::OutOfSequence {
                 stream: run.position,
@@ -113,16 +111,16 @@ impl State {
                 first_seq: run.head() + 1,
             });
         }
-        Ok(kept)
+        Ok(stored)
     }
 
     fn remove(&mut self, position: u64) {
-        let Some(kept) = self.runs.remove(&position) else {
+        let Some(stored) = self.runs.remove(&position) else {
             return;
         };
-        let status = kept.run.summary.status;
-        self.by_id.remove(kept.run.summary.run_id.as_str());
-        self.by_agent.remove(&(kept.agent, status, position));
+        let status = stored.run.summary.status;
+        self.by_id.remove(stored.run.summary.run_id.as_str());
+        self.by_agent.remove(&(stored.agent, status, position));
         self.by_status.remove(&(status, position));
         self.ended.remove(&position);
     }
@@ -131,11 +129,11 @@ impl State {
 #[async_trait]
 impl RunLog for MemoryRunLog {
     async fn begin(&self, started: RunStarted, client: &str) -> Result<BeginOutcome, JournalError> {
-        let mut state = self.lock();
-        if let Some(kept) = state.find(&started.run_id) {
-            return Ok(BeginOutcome::Existing(kept.run.clone()));
+        let mut state = lock(&self.state);
+        if let Some(stored) = state.find(&started.run_id) {
+            return Ok(BeginOutcome::Existing(stored.run.clone()));
         }
-        // Positions follow the time, so that reported runs and turns, which are stored separately, have one order; see `Places` there.
+        // Positions follow the time, so that reported runs and turns, which are stored separately, have one order (`RunPositions`).
         let by_time = u64::try_from(started.started_at.timestamp_micros()).unwrap_or(0) * 2;
         state.position = by_time.max(state.position + 2);
         let position = state.position;
@@ -152,13 +150,13 @@ impl RunLog for MemoryRunLog {
             .by_agent
             .insert((Arc::clone(&agent), RunStatus::InProgress, position));
         state.by_status.insert((RunStatus::InProgress, position));
-        let kept = MemoryRun {
+        let stored = MemoryRun {
             run: run.clone(),
             agent,
             records: vec![RunRecord::Started(started)],
             watchers: None,
         };
-        state.runs.insert(position, kept);
+        state.runs.insert(position, stored);
         Ok(BeginOutcome::New(run))
     }
 
@@ -167,16 +165,16 @@ impl RunLog for MemoryRunLog {
         run: &StoredRun,
         records: Vec<RunRecord>,
     ) -> Result<StoredRun, JournalError> {
-        let mut state = self.lock();
-        let kept = state.claimed(run)?;
+        let mut state = lock(&self.state);
+        let stored = state.claimed(run)?;
         for record in &records {
-            kept.run.summary.apply(record);
+            stored.run.summary.apply(record);
         }
-        kept.records.extend(records);
-        if let Some(watchers) = &kept.watchers {
-            watchers.send_replace(kept.records.len() as u64);
+        stored.records.extend(records);
+        if let Some(watchers) = &stored.watchers {
+            watchers.send_replace(stored.records.len() as u64);
         }
-        let (now, agent) = (kept.run.clone(), Arc::clone(&kept.agent));
+        let (now, agent) = (stored.run.clone(), Arc::clone(&stored.agent));
         let (status, position) = (now.summary.status, now.position);
         if status != RunStatus::InProgress {
             let before = (Arc::clone(&agent), RunStatus::InProgress, position);
@@ -195,11 +193,11 @@ impl RunLog for MemoryRunLog {
     }
 
     async fn take_over(&self, run: &StoredRun, client: &str) -> Result<StoredRun, JournalError> {
-        let mut state = self.lock();
-        let kept = state.claimed(run)?;
-        kept.run.epoch += 1;
-        client.clone_into(&mut kept.run.client);
-        Ok(kept.run.clone())
+        let mut state = lock(&self.state);
+        let stored = state.claimed(run)?;
+        stored.run.epoch += 1;
+        client.clone_into(&mut stored.run.client);
+        Ok(stored.run.clone())
     }
 
     async fn get(&self, run_id: &str) -> Result<Option<StoredRun>, JournalError> {
@@ -220,17 +218,17 @@ impl RunLog for MemoryRunLog {
         limit: usize,
         max_bytes: usize,
     ) -> Result<RunPage, JournalError> {
-        let state = self.lock();
-        let Some(kept) = state.find(run_id) else {
+        let state = lock(&self.state);
+        let Some(stored) = state.find(run_id) else {
             return Ok(RunPage::default());
         };
         let from = usize::try_from(after).unwrap_or(usize::MAX);
         let mut page = RunPage {
             records: Vec::new(),
-            head: kept.records.len() as u64,
+            head: stored.records.len() as u64,
         };
         let mut bytes = 0;
-        for record in kept.records.iter().skip(from).take(limit) {
+        for record in stored.records.iter().skip(from).take(limit) {
             if bytes >= max_bytes {
                 break;
             }
@@ -241,13 +239,15 @@ impl RunLog for MemoryRunLog {
     }
 
     async fn watch(&self, run_id: &str) -> Result<watch::Receiver<u64>, JournalError> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let position = state.by_id.get(run_id).copied();
-        let Some(kept) = position.and_then(|position| state.runs.get_mut(&position)) else {
+        let Some(stored) = position.and_then(|position| state.runs.get_mut(&position)) else {
             return Ok(watch::channel(0).1);
         };
-        let head = kept.records.len() as u64;
-        let watchers = kept.watchers.get_or_insert_with(|| watch::channel(head).0);
+        let head = stored.records.len() as u64;
+        let watchers = stored
+            .watchers
+            .get_or_insert_with(|| watch::channel(head).0);
         Ok(watchers.subscribe())
     }
 
@@ -256,12 +256,12 @@ impl RunLog for MemoryRunLog {
         ended_before: DateTime<Utc>,
         limit: usize,
     ) -> Result<usize, JournalError> {
-        let mut state = self.lock();
+        let mut state = lock(&self.state);
         let is_old = |position: &&u64| {
             let ended_at = state
                 .runs
                 .get(position)
-                .and_then(|kept| kept.run.summary.ended_at);
+                .and_then(|stored| stored.run.summary.ended_at);
             ended_at.is_some_and(|at| at < ended_before)
         };
         let old: Vec<u64> = state

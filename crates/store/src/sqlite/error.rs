@@ -1,6 +1,6 @@
 //! Errors of the SQLite store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use windlass_core::error::AgentLoopError;
 
@@ -14,12 +14,12 @@ use crate::queries::QueryError;
 pub enum SqliteError {
     /// Another process, or another store of this one, has the directory.
     #[error(
-        "{directory} is used by process {holder}; stop it first (in the same process, close what has it open), or open the store for reading only"
+        "{directory} is used by process {holder}; stop it first (in the same process, close the other store), or open the store for reading only"
     )]
     Locked {
         /// The data directory.
         directory: PathBuf,
-        /// The process id as the holder wrote it.
+        /// The process ID that is in the lock file.
         holder: String,
     },
     /// A file or directory cannot be used.
@@ -28,10 +28,9 @@ pub enum SqliteError {
         /// The failed operation, as a verb: "cannot {doing} {path}".
         doing: &'static str,
         path: PathBuf,
-        /// Why it did not work.
         source: std::io::Error,
     },
-    /// The file is not one of ours.
+    /// The file is no database of Windlass.
     #[error(
         "{path} is not a database of Windlass ({what}); it was left as it is: choose another directory"
     )]
@@ -40,7 +39,7 @@ pub enum SqliteError {
         /// The reason why it is not a database of Windlass.
         what: String,
     },
-    /// A newer version has written the database.
+    /// A newer version of Windlass has written the database.
     #[error(
         "{path} has schema version {found}, and this program knows up to {known}; open it with a newer Windlass, or, if it is \
          from before the first release, export it with the version that wrote it and import the lines here"
@@ -75,7 +74,7 @@ pub enum SqliteError {
     /// Commits that were acknowledged are not in the database.
     #[error(
         "{path} holds commits up to {found}, and {expected} were acknowledged: {what}. Put the missing file back from a \
-         backup, or go on without them: start with --accept-lost-commits, or open with OnLostCommits::Accept"
+         backup, or continue without them: start with --accept-lost-commits, or open with OnLostCommits::Accept"
     )]
     LostCommits {
         /// The database file.
@@ -100,7 +99,7 @@ pub enum SqliteError {
     },
     /// No table of the database can be read.
     #[error(
-        "{path} is so damaged that nothing in it can be found ({what}), so nothing can be exported either; put a backup in its \
+        "{path} is so damaged that none of its tables can be read ({what}), so nothing can be exported; put a backup in its \
          place (`windlass store restore`)"
     )]
     Unreadable {
@@ -112,12 +111,12 @@ pub enum SqliteError {
     /// The store was opened for reading only.
     #[error("the store was opened for reading only; open it for writing")]
     ReadOnly,
-    /// The store was closed, or cannot be written any more.
+    /// The store was closed, or writing has stopped.
     #[error("the store is unavailable: {0}")]
     Unavailable(String),
     /// A secret cannot be stored or read without a key.
     #[error(
-        "this store has no key for secrets, so it keeps and shows none; whoever runs the program opens it with one: by \
+        "this store has no key for secrets, so it stores and returns none; open it with a key: by \
          SqliteOptions::with_secrets_key, for a conversation given to ConversationBuilder::on_disk_with (a daemon has a \
          secrets.key in its data directory, or the file that --secrets-key-file names)"
     )]
@@ -144,108 +143,97 @@ pub enum SqliteError {
         /// What is wrong.
         why: String,
     },
-    /// The journal refused.
+    /// The journal refused the operation.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
 
+pub(crate) type DbResult<T> = Result<T, DbError>;
+
 /// Any failure of work on the database. Each public trait converts it into its own error.
-#[derive(Debug)]
-pub(crate) enum Fault {
-    Sql(rusqlite::Error),
-    Journal(JournalError),
-    Agent(AgentLoopError),
-    Store(SqliteError),
-    Query(QueryError),
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub(crate) enum DbError {
+    Sql(#[from] rusqlite::Error),
+    Journal(#[from] JournalError),
+    Agent(#[from] AgentLoopError),
+    Store(#[from] SqliteError),
+    Query(#[from] QueryError),
 }
 
-impl From<rusqlite::Error> for Fault {
-    fn from(error: rusqlite::Error) -> Self {
-        Self::Sql(error)
-    }
-}
-impl From<JournalError> for Fault {
-    fn from(error: JournalError) -> Self {
-        Self::Journal(error)
-    }
-}
-impl From<AgentLoopError> for Fault {
-    fn from(error: AgentLoopError) -> Self {
-        Self::Agent(error)
-    }
-}
-impl From<SqliteError> for Fault {
-    fn from(error: SqliteError) -> Self {
-        Self::Store(error)
-    }
-}
-
-impl Fault {
-    pub(crate) fn unavailable(why: impl Into<String>) -> Self {
-        Self::Store(SqliteError::Unavailable(why.into()))
-    }
-}
-
-impl From<Fault> for SqliteError {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Sql(error) => Self::Unavailable(explain(&error)),
-            Fault::Journal(error) => Self::Journal(error),
-            Fault::Agent(error) => Self::Unavailable(error.to_string()),
-            Fault::Query(error) => Self::Unavailable(error.to_string()),
-            Fault::Store(error) => error,
-        }
-    }
-}
-
-impl From<Fault> for JournalError {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Sql(error) => Self::Unavailable(explain(&error)),
-            Fault::Journal(error) | Fault::Store(SqliteError::Journal(error)) => error,
-            Fault::Agent(error) => Self::Unavailable(error.to_string()),
-            Fault::Query(error) => error.into(),
-            Fault::Store(SqliteError::Unavailable(why)) => Self::Unavailable(why),
-            Fault::Store(error) => Self::Unavailable(error.to_string()),
-        }
-    }
-}
-
-impl From<CursorError> for Fault {
+impl From<CursorError> for DbError {
     fn from(error: CursorError) -> Self {
         Self::Query(error.into())
     }
 }
 
-impl From<QueryError> for Fault {
-    fn from(error: QueryError) -> Self {
-        Self::Query(error)
+impl DbError {
+    pub(crate) fn unavailable(why: impl Into<String>) -> Self {
+        Self::Store(SqliteError::Unavailable(why.into()))
     }
 }
 
-impl From<Fault> for QueryError {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Query(error) => error,
-            Fault::Store(SqliteError::DamagedRow { what, why }) => Self::DamagedRow { what, why },
-            fault => Self::Journal(fault.into()),
+impl SqliteError {
+    /// Returns a function that adds the operation and its path to an I/O error.
+    pub(crate) fn io(
+        doing: &'static str,
+        path: &Path,
+    ) -> impl FnOnce(std::io::Error) -> Self + Clone + use<> {
+        let path = path.to_owned();
+        move |source| Self::Io {
+            doing,
+            path,
+            source,
         }
     }
 }
 
-impl From<Fault> for AgentLoopError {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Sql(error) => Self::StoreUnavailable(explain(&error)),
-            Fault::Agent(error) => error,
-            Fault::Journal(JournalError::Unavailable(why))
-            | Fault::Store(SqliteError::Unavailable(why)) => Self::StoreUnavailable(why),
-            Fault::Journal(error) => Self::StoreUnavailable(error.to_string()),
-            Fault::Store(error @ (SqliteError::NoSecretsKey | SqliteError::WrongSecretsKey(_))) => {
+impl From<DbError> for SqliteError {
+    fn from(error: DbError) -> Self {
+        match error {
+            DbError::Sql(error) => Self::Unavailable(explain(&error)),
+            DbError::Journal(error) => Self::Journal(error),
+            DbError::Store(error) => error,
+            DbError::Agent(_) | DbError::Query(_) => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<DbError> for JournalError {
+    fn from(error: DbError) -> Self {
+        match error {
+            DbError::Sql(error) => Self::Unavailable(explain(&error)),
+            DbError::Journal(error) | DbError::Store(SqliteError::Journal(error)) => error,
+            DbError::Query(error) => error.into(),
+            DbError::Store(SqliteError::Unavailable(why)) => Self::Unavailable(why),
+            DbError::Agent(_) | DbError::Store(_) => Self::Unavailable(error.to_string()),
+        }
+    }
+}
+
+impl From<DbError> for QueryError {
+    fn from(error: DbError) -> Self {
+        match error {
+            DbError::Query(error) => error,
+            DbError::Store(SqliteError::DamagedRow { what, why }) => Self::DamagedRow { what, why },
+            error => Self::Journal(error.into()),
+        }
+    }
+}
+
+impl From<DbError> for AgentLoopError {
+    fn from(error: DbError) -> Self {
+        match error {
+            DbError::Sql(error) => Self::StoreUnavailable(explain(&error)),
+            DbError::Agent(error) => error,
+            DbError::Journal(JournalError::Unavailable(why))
+            | DbError::Store(SqliteError::Unavailable(why)) => Self::StoreUnavailable(why),
+            DbError::Store(SqliteError::NoSecretsKey | SqliteError::WrongSecretsKey(_)) => {
                 Self::config(error.to_string())
             }
-            Fault::Store(error) => Self::StoreUnavailable(error.to_string()),
-            Fault::Query(error) => Self::StoreUnavailable(error.to_string()),
+            DbError::Journal(_) | DbError::Store(_) | DbError::Query(_) => {
+                Self::StoreUnavailable(error.to_string())
+            }
         }
     }
 }
@@ -270,9 +258,7 @@ pub(crate) fn explain(error: &rusqlite::Error) -> String {
         Some(ReadOnly | PermissionDenied) => {
             "the database may not be written; check the rights of its directory"
         }
-        Some(SystemIoFailure) => {
-            "the disk did not do as asked; check it, then open the store again"
-        }
+        Some(SystemIoFailure) => "the disk reported an error; check it, then open the store again",
         Some(DatabaseCorrupt | NotADatabase) => {
             "the database is damaged; open it for reading only and export what can be saved (`windlass store export`), or put a \
              backup in its place (`windlass store restore`)"

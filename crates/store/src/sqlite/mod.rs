@@ -4,6 +4,7 @@
 //! which reveals a lost log. One connection writes, in groups; readers have connections of their own. The documentation of the modules explains the
 //! decisions.
 
+mod cached;
 mod error;
 mod inner;
 mod journal;
@@ -56,14 +57,20 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the store of a directory for reading and writing. Creates it if it does not exist.
     pub async fn open(options: SqliteOptions) -> Result<Self, SqliteError> {
-        blocking(move || open::open(options)).await
+        let inner = run_blocking(move || open::open(options)).await?;
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
     }
 
     /// Opens the store of a directory read-only, even if another process writes or the database is damaged.
     ///
     /// Watchers are only notified of writes of this process, so a read-only store never notifies them.
     pub async fn open_read_only(options: SqliteOptions) -> Result<Self, SqliteError> {
-        blocking(move || open::open_read_only(options)).await
+        let inner = run_blocking(move || open::open_read_only(options)).await?;
+        Ok(Self {
+            inner: Arc::new(inner),
+        })
     }
 
     /// Returns the journal.
@@ -130,9 +137,9 @@ impl SqliteStore {
 
     /// Checks that all stored secrets were sealed with the given key. Without this check, a wrong key is detected when a secret is read.
     pub async fn check_secrets_key(&self) -> Result<(), SqliteError> {
-        let vault = self.inner.vault.clone();
-        let foreign = self.inner.readers.read(move |reader| vault.foreign(reader));
-        match foreign.await? {
+        let cipher = self.inner.cipher.clone();
+        let other = self.read(move |reader| cipher.sealed_with_another_key(reader));
+        match other.await? {
             Some(name) => Err(SqliteError::WrongSecretsKey(name)),
             None => Ok(()),
         }
@@ -175,12 +182,10 @@ impl SqliteStore {
     }
 }
 
-async fn blocking(
-    work: impl FnOnce() -> Result<Inner, SqliteError> + Send + 'static,
-) -> Result<SqliteStore, SqliteError> {
-    let opened = tokio::task::spawn_blocking(work).await;
-    let inner = opened.map_err(|error| SqliteError::Unavailable(error.to_string()))??;
-    Ok(SqliteStore {
-        inner: Arc::new(inner),
-    })
+/// Runs work on a thread that may block. A panic becomes an error.
+async fn run_blocking<T: Send + 'static, E: From<SqliteError> + Send + 'static>(
+    work: impl FnOnce() -> Result<T, E> + Send + 'static,
+) -> Result<T, E> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|error| SqliteError::Unavailable(error.to_string()))?
 }

@@ -10,3 +10,14 @@ pub(crate) fn uint(row: &rusqlite::Row<'_>, column: usize) -> rusqlite::Result<u
     let value: i64 = row.get(column)?;
     u64::try_from(value).map_err(|_| rusqlite::Error::IntegralValueOutOfRange(column, value))
 }
+
+/// Reads a count in the first column.
+pub(crate) fn first_number(row: &rusqlite::Row<'_>) -> rusqlite::Result<u64> {
+    uint(row, 0)
+}
+
+pub(crate) fn first_value<T: rusqlite::types::FromSql>(
+    row: &rusqlite::Row<'_>,
+) -> rusqlite::Result<T> {
+    row.get(0)
+}

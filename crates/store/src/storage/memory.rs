@@ -19,13 +19,13 @@ struct Entry<V> {
     updated_at: DateTime<Utc>,
 }
 
-type Names<V> = BTreeMap<String, Entry<V>>;
+type NamedEntries<V> = BTreeMap<String, Entry<V>>;
 
 /// The values of one session. A [`SecretString`] wipes its bytes whenever it is dropped: on replacement, deletion and removal of the session.
 #[derive(Default)]
 struct SessionEntries {
-    values: Names<String>,
-    secrets: Names<SecretString>,
+    values: NamedEntries<String>,
+    secrets: NamedEntries<SecretString>,
 }
 
 /// Keys and secrets in memory, each session for itself; clones share them.
@@ -52,18 +52,18 @@ impl InMemorySessionStorageStore {
         delete: impl FnOnce(&mut SessionEntries) -> bool,
     ) -> bool {
         let mut sessions = self.sessions.write();
-        let Some(kept) = sessions.get_mut(&session_id) else {
+        let Some(entries) = sessions.get_mut(&session_id) else {
             return false;
         };
-        let deleted = delete(kept);
-        if kept.values.is_empty() && kept.secrets.is_empty() {
+        let deleted = delete(entries);
+        if entries.values.is_empty() && entries.secrets.is_empty() {
             sessions.remove(&session_id);
         }
         deleted
     }
 }
 
-fn put<V>(names: &mut Names<V>, name: &str, value: V) {
+fn put<V>(names: &mut NamedEntries<V>, name: &str, value: V) {
     let now = Utc::now();
     match names.get_mut(name) {
         Some(entry) => {
@@ -91,14 +91,14 @@ impl fmt::Debug for InMemorySessionStorageStore {
                 "values",
                 &sessions
                     .values()
-                    .map(|kept| kept.values.len())
+                    .map(|entries| entries.values.len())
                     .sum::<usize>(),
             )
             .field(
                 "secrets",
                 &sessions
                     .values()
-                    .map(|kept| kept.secrets.len())
+                    .map(|entries| entries.secrets.len())
                     .sum::<usize>(),
             )
             .finish()
@@ -109,61 +109,61 @@ impl fmt::Debug for InMemorySessionStorageStore {
 impl SessionStorageStore for InMemorySessionStorageStore {
     async fn set_value(&self, session_id: SessionId, key: &str, value: &str) -> Result<()> {
         let mut sessions = self.sessions.write();
-        let kept = sessions.entry(session_id).or_default();
-        put(&mut kept.values, key, value.to_owned());
+        let entries = sessions.entry(session_id).or_default();
+        put(&mut entries.values, key, value.to_owned());
         Ok(())
     }
 
     async fn get_value(&self, session_id: SessionId, key: &str) -> Result<Option<String>> {
-        let found = self.look(session_id, |kept| {
-            kept.values.get(key).map(|entry| entry.value.clone())
+        let found = self.look(session_id, |entries| {
+            entries.values.get(key).map(|entry| entry.value.clone())
         });
         Ok(found.flatten())
     }
 
     async fn delete_value(&self, session_id: SessionId, key: &str) -> Result<bool> {
-        Ok(self.delete(session_id, |kept| kept.values.remove(key).is_some()))
+        Ok(self.delete(session_id, |entries| entries.values.remove(key).is_some()))
     }
 
     async fn list_keys(&self, session_id: SessionId) -> Result<Vec<KeyInfo>> {
-        let listed = self.look(session_id, |kept| {
+        let listed = self.look(session_id, |entries| {
             let info = |(key, entry): (&String, &Entry<String>)| KeyInfo {
                 key: key.clone(),
                 created_at: entry.created_at,
                 updated_at: entry.updated_at,
             };
-            kept.values.iter().map(info).collect()
+            entries.values.iter().map(info).collect()
         });
         Ok(listed.unwrap_or_default())
     }
 
     async fn set_secret(&self, session_id: SessionId, name: &str, value: &str) -> Result<()> {
         let mut sessions = self.sessions.write();
-        let kept = sessions.entry(session_id).or_default();
-        put(&mut kept.secrets, name, SecretString::from(value));
+        let entries = sessions.entry(session_id).or_default();
+        put(&mut entries.secrets, name, SecretString::from(value));
         Ok(())
     }
 
     async fn get_secret(&self, session_id: SessionId, name: &str) -> Result<Option<String>> {
-        let found = self.look(session_id, |kept| {
-            let entry = kept.secrets.get(name)?;
+        let found = self.look(session_id, |entries| {
+            let entry = entries.secrets.get(name)?;
             Some(entry.value.expose_secret().to_owned())
         });
         Ok(found.flatten())
     }
 
     async fn delete_secret(&self, session_id: SessionId, name: &str) -> Result<bool> {
-        Ok(self.delete(session_id, |kept| kept.secrets.remove(name).is_some()))
+        Ok(self.delete(session_id, |entries| entries.secrets.remove(name).is_some()))
     }
 
     async fn list_secrets(&self, session_id: SessionId) -> Result<Vec<SecretInfo>> {
-        let listed = self.look(session_id, |kept| {
+        let listed = self.look(session_id, |entries| {
             let info = |(name, entry): (&String, &Entry<SecretString>)| SecretInfo {
                 name: name.clone(),
                 created_at: entry.created_at,
                 updated_at: entry.updated_at,
             };
-            kept.secrets.iter().map(info).collect()
+            entries.secrets.iter().map(info).collect()
         });
         Ok(listed.unwrap_or_default())
     }

@@ -9,10 +9,10 @@ use windlass_core::session_file::{FileInfo, InitialFile, SessionFile};
 use windlass_core::typed_id::SessionId;
 use windlass_store::{InMemorySessionFileStore, RealDiskFileStore};
 
-use crate::support::Files;
+use crate::support::FileSystemRef;
 
 #[derive(Debug, Clone)]
-enum Operation {
+enum FileOperation {
     Read(&'static str),
     Write(&'static str, Content),
     Seed(&'static str, Content, bool),
@@ -55,8 +55,8 @@ fn content() -> impl Strategy<Value = Content> {
     ])
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
-    use Operation::{Delete, Grep, List, Make, Read, Replace, Seed, Stat, Write};
+fn operation() -> impl Strategy<Value = FileOperation> {
+    use FileOperation::{Delete, Grep, List, Make, Read, Replace, Seed, Stat, Write};
     let pattern = prop::sample::select(vec!["o", "^t", "e$", "^$", "b25", "", "("]);
     let part = prop::sample::select(vec![None, Some("/a"), Some("b")]);
     prop_oneof![
@@ -73,16 +73,16 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 /// Runs an operation and formats its result without IDs and times. Content is formatted as bytes, because a disk cannot know its original encoding.
-async fn answer(files: &Files, session: SessionId, operation: &Operation) -> String {
+async fn answer(files: &FileSystemRef, session: SessionId, operation: &FileOperation) -> String {
     match operation {
-        Operation::Read(path) => {
+        FileOperation::Read(path) => {
             spell(files.read_file(session, path).await, |file| file.map(bytes))
         }
-        Operation::Write(path, (content, encoding)) => spell(
+        FileOperation::Write(path, (content, encoding)) => spell(
             files.write_file(session, path, content, encoding).await,
             bytes,
         ),
-        Operation::Seed(path, (content, encoding), is_readonly) => {
+        FileOperation::Seed(path, (content, encoding), is_readonly) => {
             let file = InitialFile {
                 path: (*path).to_owned(),
                 content: (*content).to_owned(),
@@ -91,23 +91,23 @@ async fn answer(files: &Files, session: SessionId, operation: &Operation) -> Str
             };
             spell(files.seed_initial_file(session, &file).await, |()| ())
         }
-        Operation::Replace(path, (old, old_encoding), (new, encoding)) => {
+        FileOperation::Replace(path, (old, old_encoding), (new, encoding)) => {
             let replaced = files
                 .write_file_if_content_matches(session, path, old, old_encoding, new, encoding)
                 .await;
             spell(replaced, |file| file.map(bytes))
         }
-        Operation::Delete(path, recursive) => {
+        FileOperation::Delete(path, recursive) => {
             spell(files.delete_file(session, path, *recursive).await, |it| it)
         }
-        Operation::Make(path) => spell(files.create_directory(session, path).await, entry),
-        Operation::List(path) => spell(files.list_directory(session, path).await, |entries| {
+        FileOperation::Make(path) => spell(files.create_directory(session, path).await, entry),
+        FileOperation::List(path) => spell(files.list_directory(session, path).await, |entries| {
             entries.into_iter().map(entry).collect::<Vec<_>>()
         }),
-        Operation::Stat(path) => spell(files.stat_file(session, path).await, |stat| {
+        FileOperation::Stat(path) => spell(files.stat_file(session, path).await, |stat| {
             stat.map(|s| (s.path, s.name, s.is_directory, s.is_readonly, s.size_bytes))
         }),
-        Operation::Grep(pattern, part) => {
+        FileOperation::Grep(pattern, part) => {
             spell(files.grep_files(session, pattern, *part).await, |hits| {
                 let hit = |h: windlass_core::GrepMatch| (h.path, h.line_number, h.line);
                 hits.into_iter().map(hit).collect::<Vec<_>>()
@@ -149,7 +149,7 @@ fn entry(info: FileInfo) -> (String, String, bool, bool, i64) {
 }
 
 /// Lists all that is there, so that two trees can be compared.
-async fn everything(files: &Files, session: SessionId) -> Vec<String> {
+async fn everything(files: &FileSystemRef, session: SessionId) -> Vec<String> {
     let mut open = vec!["/".to_owned()];
     let mut all = Vec::new();
     while let Some(path) = open.pop() {
@@ -171,8 +171,8 @@ proptest! {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let root = TempDir::new().unwrap();
-            let memory: Files = Arc::new(InMemorySessionFileStore::new());
-            let disk: Files = Arc::new(RealDiskFileStore::new(root.path()).unwrap());
+            let memory: FileSystemRef = Arc::new(InMemorySessionFileStore::new());
+            let disk: FileSystemRef = Arc::new(RealDiskFileStore::new(root.path()).unwrap());
             let session = SessionId::new();
             for operation in &operations {
                 let in_memory = answer(&memory, session, operation).await;

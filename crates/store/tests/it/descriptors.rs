@@ -9,7 +9,7 @@ use windlass_core::error::Result;
 use windlass_core::typed_id::SessionId;
 use windlass_store::RealDiskFileStore;
 
-use crate::support::Files;
+use crate::support::FileSystemRef;
 
 /// Set in the process that [`limited`] starts.
 const LIMITED: &str = "WINDLASS_TEST_FEW_DESCRIPTORS";
@@ -32,12 +32,12 @@ fn limited(test: &str) -> bool {
     false
 }
 
-fn files(root: &TempDir) -> Files {
+fn files(root: &TempDir) -> FileSystemRef {
     Arc::new(RealDiskFileStore::new(root.path()).unwrap())
 }
 
 /// Returns the paths of the files that contain `needle`.
-async fn search(files: &Files) -> Result<Vec<String>> {
+async fn search(files: &FileSystemRef) -> Result<Vec<String>> {
     let hits = files.grep_files(SessionId::new(), "needle", None).await?;
     Ok(hits.into_iter().map(|hit| hit.path).collect())
 }
@@ -56,8 +56,8 @@ fn deep_tree() -> TempDir {
 }
 
 #[tokio::test]
-async fn a_deep_tree_is_deleted_with_few_descriptors() {
-    if !limited("descriptors::a_deep_tree_is_deleted_with_few_descriptors") {
+async fn deep_tree_is_deleted_with_few_descriptors() {
+    if !limited("descriptors::deep_tree_is_deleted_with_few_descriptors") {
         return;
     }
     let root = deep_tree();
@@ -67,8 +67,8 @@ async fn a_deep_tree_is_deleted_with_few_descriptors() {
 }
 
 #[tokio::test]
-async fn a_deep_tree_is_searched_with_few_descriptors() {
-    if !limited("descriptors::a_deep_tree_is_searched_with_few_descriptors") {
+async fn deep_tree_is_searched_with_few_descriptors() {
+    if !limited("descriptors::deep_tree_is_searched_with_few_descriptors") {
         return;
     }
     let root = deep_tree();
@@ -80,8 +80,8 @@ async fn a_deep_tree_is_searched_with_few_descriptors() {
 }
 
 #[tokio::test]
-async fn a_search_without_descriptors_reports_it() {
-    if !limited("descriptors::a_search_without_descriptors_reports_it") {
+async fn search_without_descriptors_fails() {
+    if !limited("descriptors::search_without_descriptors_fails") {
         return;
     }
     let root = TempDir::new().unwrap();

@@ -9,10 +9,10 @@ use windlass_store::{
     WriteBlocklistFileStore,
 };
 
-use crate::support::{Always, Files, initial, text, write};
+use crate::support::{Always, FileSystemRef, initial, text, write};
 
-fn blocked() -> (Files, Files, SessionId) {
-    let inner: Files = Arc::new(InMemorySessionFileStore::new());
+fn blocked() -> (FileSystemRef, FileSystemRef, SessionId) {
+    let inner: FileSystemRef = Arc::new(InMemorySessionFileStore::new());
     let guarded = WriteBlocklistFileStore::new(Arc::clone(&inner));
     (Arc::new(guarded), inner, SessionId::new())
 }
@@ -52,80 +52,81 @@ async fn blocked_names_are_read_but_not_changed() {
 }
 
 #[tokio::test]
-async fn names_that_only_resemble_blocked_ones_are_free() {
+async fn similar_names_are_not_blocked() {
     let (files, _, session) = blocked();
     for path in ["/.gitignore", "/targets/x", "/my-build/x", "/src/dist.rs"] {
         write(&files, session, path, "x").await.unwrap();
     }
     assert!(files.delete_file(session, "/targets", true).await.unwrap());
     let other = WriteBlocklistFileStore::with_blocklist(files, ["private"]);
-    let other: Files = Arc::new(other);
+    let other: FileSystemRef = Arc::new(other);
     write(&other, session, "/private/x", "x").await.unwrap_err();
 }
 
 #[tokio::test]
-async fn guards_pass_on_that_a_session_is_forgotten() {
+async fn guards_forward_forget_session() {
     let (files, inner, session) = blocked();
-    let gated: Files = Arc::new(ApprovalGatingFileStore::new(files, Arc::new(Always(true))));
+    let gated: FileSystemRef =
+        Arc::new(ApprovalGatingFileStore::new(files, Arc::new(Always(true))));
     write(&gated, session, "/f", "x").await.unwrap();
     gated.forget_session(session).await.unwrap();
     assert!(text(&inner, session, "/f").await.is_none());
 }
 
 /// A gate that records its requests, changes a file during a request, and then answers.
-struct Clerk {
-    asked: Mutex<Vec<String>>,
-    meanwhile: Option<(Files, SessionId, &'static str)>,
+struct RecordingGate {
+    requests: Mutex<Vec<String>>,
+    meanwhile: Option<(FileSystemRef, SessionId, &'static str)>,
     answer: bool,
 }
 
 #[async_trait]
-impl FileApprovalGate for Clerk {
+impl FileApprovalGate for RecordingGate {
     async fn approve_write(&self, path: &str, before: Option<String>, after: &str) -> bool {
-        let asked = format!("{path}: {before:?} -> {after}");
-        self.asked.lock().unwrap().push(asked);
+        let request = format!("{path}: {before:?} -> {after}");
+        self.requests.lock().unwrap().push(request);
         if let Some((files, session, path)) = &self.meanwhile {
             write(files, *session, path, "meanwhile").await.unwrap();
         }
         self.answer
     }
     async fn approve_delete(&self, path: &str, recursive: bool) -> bool {
-        let asked = format!("delete {path} {recursive}");
-        self.asked.lock().unwrap().push(asked);
+        let request = format!("delete {path} {recursive}");
+        self.requests.lock().unwrap().push(request);
         self.answer
     }
 }
 
 struct Gated {
-    files: Files,
-    inner: Files,
-    clerk: Arc<Clerk>,
+    files: FileSystemRef,
+    inner: FileSystemRef,
+    gate: Arc<RecordingGate>,
     session: SessionId,
 }
 
 fn gated(answer: bool, meanwhile: Option<&'static str>) -> Gated {
-    let inner: Files = Arc::new(InMemorySessionFileStore::new());
+    let inner: FileSystemRef = Arc::new(InMemorySessionFileStore::new());
     let session = SessionId::new();
-    let clerk = Arc::new(Clerk {
-        asked: Mutex::default(),
+    let gate = Arc::new(RecordingGate {
+        requests: Mutex::default(),
         meanwhile: meanwhile.map(|path| (Arc::clone(&inner), session, path)),
         answer,
     });
-    let files = ApprovalGatingFileStore::new(Arc::clone(&inner), clerk.clone());
+    let files = ApprovalGatingFileStore::new(Arc::clone(&inner), gate.clone());
     Gated {
         files: Arc::new(files),
         inner,
-        clerk,
+        gate,
         session,
     }
 }
 
 #[tokio::test]
-async fn the_gate_hears_what_would_change_and_a_refusal_changes_nothing() {
+async fn gate_receives_the_change_and_a_refusal_changes_nothing() {
     let Gated {
         files,
         inner,
-        clerk,
+        gate,
         session,
     } = gated(false, None);
     write(&inner, session, "/old", "before").await.unwrap();
@@ -143,7 +144,7 @@ async fn the_gate_hears_what_would_change_and_a_refusal_changes_nothing() {
         assert!(refusal.contains("not approved: /"), "{refusal}");
     }
     assert_eq!(
-        *clerk.asked.lock().unwrap(),
+        *gate.requests.lock().unwrap(),
         [
             "/old: Some(\"before\") -> after",
             "/new: None -> after",
@@ -156,17 +157,17 @@ async fn the_gate_hears_what_would_change_and_a_refusal_changes_nothing() {
 }
 
 #[tokio::test]
-async fn nobody_is_asked_about_what_cannot_be_done() {
+async fn impossible_changes_are_refused_without_a_request() {
     let Gated {
         files,
         inner,
-        clerk,
+        gate,
         session,
     } = gated(true, None);
     write(&inner, session, "/d/f", "x").await.unwrap();
-    let kept = initial("/kept", "x", true);
-    files.seed_initial_file(session, &kept).await.unwrap();
-    write(&files, session, "/kept", "y").await.unwrap_err();
+    let locked = initial("/locked", "x", true);
+    files.seed_initial_file(session, &locked).await.unwrap();
+    write(&files, session, "/locked", "y").await.unwrap_err();
     write(&files, session, "/d", "y").await.unwrap_err();
     write(&files, session, "/../x", "y").await.unwrap_err();
     files
@@ -175,18 +176,18 @@ async fn nobody_is_asked_about_what_cannot_be_done() {
         .unwrap_err();
     files.delete_file(session, "/", true).await.unwrap_err();
     files
-        .delete_file(session, "/kept", false)
+        .delete_file(session, "/locked", false)
         .await
         .unwrap_err();
     assert!(!files.delete_file(session, "/missing", true).await.unwrap());
     assert!(!files.delete_file(session, "/d", false).await.unwrap());
     let other = files.write_file_if_content_matches(session, "/d/f", "y", "text", "z", "text");
     assert!(other.await.unwrap().is_none());
-    assert_eq!(*clerk.asked.lock().unwrap(), Vec::<String>::new());
+    assert_eq!(*gate.requests.lock().unwrap(), Vec::<String>::new());
 }
 
 #[tokio::test]
-async fn what_changed_during_the_approval_is_not_overwritten() {
+async fn change_during_approval_is_not_overwritten() {
     for path in ["/old", "/new"] {
         let Gated {
             files,

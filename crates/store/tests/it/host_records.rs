@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use windlass_store::MemoryJournal;
-use windlass_store::conformance::{self, Hosted};
+use windlass_store::conformance::{self, HostRecordStores};
 
 #[tokio::test]
-async fn memory_keeps_the_rules() {
+async fn memory_conforms() {
     conformance::host_records(async || {
         let journal = Arc::new(MemoryJournal::new());
-        Arc::new(Hosted {
+        Arc::new(HostRecordStores {
             records: journal.host_records(),
             journal,
         })

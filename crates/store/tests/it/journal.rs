@@ -11,13 +11,13 @@ use windlass_store::{
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_keeps_the_rules() {
+async fn memory_conforms() {
     conformance::journal(async || Arc::new(MemoryJournal::new()) as Arc<dyn Journal>)
         .await
         .unwrap();
 }
 
-fn keeping(max_events: usize, sink: Option<Arc<dyn EventSink>>) -> MemoryJournal {
+fn retaining(max_events: usize, sink: Option<Arc<dyn EventSink>>) -> MemoryJournal {
     MemoryJournal::with_retention(Retention {
         max_events: Some(max_events),
         sink,
@@ -62,31 +62,31 @@ async fn gaps(journal: &MemoryJournal, name: &str) -> Vec<RangeInclusive<u64>> {
 }
 
 #[tokio::test]
-async fn what_retention_removes_is_reported_as_a_gap() {
-    let journal = keeping(3, None);
+async fn pruned_events_are_reported_as_a_gap() {
+    let journal = retaining(3, None);
     append(&journal, "s", 1..=8).await;
     assert_eq!(
         gaps(&journal, "s").await,
         [1..=5],
-        "the newest three are kept"
+        "the newest three are retained"
     );
 }
 
 /// Collects the retired events.
 #[derive(Default)]
-struct Noted(Mutex<Vec<u64>>);
+struct RetiredNumbers(Mutex<Vec<u64>>);
 
-impl EventSink for Noted {
+impl EventSink for RetiredNumbers {
     fn retire(&self, events: &[Arc<Event>]) {
-        let mut noted = self.0.lock().unwrap();
-        noted.extend(events.iter().map(|event| event.seq()));
+        let mut retired = self.0.lock().unwrap();
+        retired.extend(events.iter().map(|event| event.seq()));
     }
 }
 
 #[tokio::test]
-async fn retention_leaves_what_forks_share_until_they_go() {
-    let sink = Arc::new(Noted::default());
-    let journal = keeping(3, Some(sink.clone()));
+async fn retention_skips_shared_records_until_forks_are_removed() {
+    let sink = Arc::new(RetiredNumbers::default());
+    let journal = retaining(3, Some(sink.clone()));
     append(&journal, "s", 1..=3).await;
     fork(&journal, "s", 2, "fork").await;
     fork(&journal, "fork", 3, "fork of it").await;
@@ -116,8 +116,8 @@ async fn retention_leaves_what_forks_share_until_they_go() {
 }
 
 #[tokio::test]
-async fn what_no_fork_shares_any_more_is_one_piece_again() {
-    let journal = keeping(4, None);
+async fn unshared_records_return_to_their_stream() {
+    let journal = retaining(4, None);
     append(&journal, "s", 1..=4).await;
     for (at, child) in [(1, "a"), (3, "b")] {
         fork(&journal, "s", at, child).await;

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use windlass_store::MemoryJournal;
-use windlass_store::conformance::{self, Settled};
+use windlass_store::conformance::{self, LedgerStores};
 
 #[tokio::test]
-async fn memory_keeps_the_rules() {
+async fn memory_conforms() {
     conformance::ledger(async || {
         let journal = Arc::new(MemoryJournal::new());
-        Arc::new(Settled {
+        Arc::new(LedgerStores {
             ledger: journal.ledger(),
             journal,
         })

@@ -6,9 +6,9 @@ use windlass_core::error::{AgentLoopError, QuotaExceeded, Result};
 use windlass_core::typed_id::SessionId;
 use windlass_store::{FileQuota, InMemorySessionFileStore};
 
-use crate::support::{Files, initial, text, write};
+use crate::support::{FileSystemRef, initial, text, write};
 
-fn limited(quota: FileQuota) -> (Files, SessionId) {
+fn limited(quota: FileQuota) -> (FileSystemRef, SessionId) {
     let store = InMemorySessionFileStore::new().with_quota(quota);
     (Arc::new(store), SessionId::new())
 }

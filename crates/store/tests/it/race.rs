@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use windlass_core::typed_id::SessionId;
 use windlass_store::RealDiskFileStore;
 
-use crate::support::{Files, initial};
+use crate::support::{FileSystemRef, initial};
 
 /// The number of operations of each run; `WINDLASS_RACE_OPERATIONS` overrides it.
 const OPERATIONS: usize = 5_000;
@@ -45,7 +45,7 @@ fn swap(root: &Path, name: &str, target: &Path, done: &AtomicBool) -> usize {
 }
 
 /// Runs one operation below the swapped names; returns the visible content.
-async fn operate(files: &Files, session: SessionId, number: usize) -> Option<String> {
+async fn operate(files: &FileSystemRef, session: SessionId, number: usize) -> Option<String> {
     const PATHS: [&str; 6] = [
         "/d/file",
         "/d/sub/file",
@@ -106,7 +106,7 @@ async fn r61_swapped_names_never_lead_outside() {
         fs::create_dir_all(root.path().join(path)).unwrap();
     }
     let before = snapshot(outside.path());
-    let files: Files = Arc::new(RealDiskFileStore::new(root.path()).unwrap());
+    let files: FileSystemRef = Arc::new(RealDiskFileStore::new(root.path()).unwrap());
 
     let done = Arc::new(AtomicBool::new(false));
     let swappers = [("d", ""), ("e/sub", "sub")].map(|(name, target)| {

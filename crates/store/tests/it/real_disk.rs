@@ -11,15 +11,15 @@ use windlass_core::traits::{SessionFileSystemFactory, SessionFileSystemFactoryCo
 use windlass_core::typed_id::SessionId;
 use windlass_store::{RealDiskFileStore, RealDiskSessionFileSystemFactory};
 
-use crate::support::{Files, initial, text, write};
+use crate::support::{FileSystemRef, initial, text, write};
 
-struct Disk {
+struct DiskFixture {
     root: TempDir,
-    files: Files,
+    files: FileSystemRef,
     session: SessionId,
 }
 
-impl Disk {
+impl DiskFixture {
     fn new() -> Self {
         let root = TempDir::new().unwrap();
         let files = Arc::new(RealDiskFileStore::new(root.path()).unwrap());
@@ -80,8 +80,8 @@ fn the_root_must_be_an_existing_directory() {
 }
 
 #[tokio::test]
-async fn a_factory_makes_a_store_of_its_root() {
-    let disk = Disk::new();
+async fn factory_creates_a_store_of_its_root() {
+    let disk = DiskFixture::new();
     disk.put("f", "x");
     let factory = RealDiskSessionFileSystemFactory::new(disk.root.path());
     let context = SessionFileSystemFactoryContext::new();
@@ -94,33 +94,36 @@ async fn a_factory_makes_a_store_of_its_root() {
 
 #[tokio::test]
 async fn r57_grep_skips_git_and_ignored_files() {
-    let disk = Disk::new();
+    let disk = DiskFixture::new();
     for path in [
         ".git/config",
         "sub/.git/config",
-        "kept.txt",
+        "included.txt",
         "debug.log",
-        "logs/kept.log",
+        "logs/included.log",
         "out/made",
         "sub/out/made",
         "sub/only_here",
         "only_here",
-        "sub/kept.tmp",
+        "sub/included.tmp",
         "other.tmp",
         ".hidden",
     ] {
         disk.put(path, "needle");
     }
-    disk.put(".gitignore", "*.log\n!logs/kept.log\n/out/\n*.tmp\n[bad\n");
-    disk.put("sub/.gitignore", "only_here\n!kept.tmp\n");
+    disk.put(
+        ".gitignore",
+        "*.log\n!logs/included.log\n/out/\n*.tmp\n[bad\n",
+    );
+    disk.put("sub/.gitignore", "only_here\n!included.tmp\n");
     assert_eq!(
         hits(&disk.files, disk.session, "needle").await,
         [
             "/.hidden",
-            "/kept.txt",
-            "/logs/kept.log",
+            "/included.txt",
+            "/logs/included.log",
             "/only_here",
-            "/sub/kept.tmp",
+            "/sub/included.tmp",
             "/sub/out/made",
         ]
     );
@@ -130,8 +133,8 @@ async fn r57_grep_skips_git_and_ignored_files() {
 }
 
 #[tokio::test]
-async fn r61_a_link_anywhere_in_a_path_is_an_error() {
-    let (disk, outside) = (Disk::new(), TempDir::new().unwrap());
+async fn r61_link_anywhere_in_a_path_is_an_error() {
+    let (disk, outside) = (DiskFixture::new(), TempDir::new().unwrap());
     fs::create_dir(outside.path().join("dir")).unwrap();
     fs::write(outside.path().join("dir/file"), "secret").unwrap();
     disk.put("inside/file", "secret");
@@ -171,7 +174,7 @@ async fn r61_a_link_anywhere_in_a_path_is_an_error() {
 
 #[tokio::test]
 async fn r61_deleting_a_directory_deletes_links_and_not_where_they_lead() {
-    let (disk, outside) = (Disk::new(), TempDir::new().unwrap());
+    let (disk, outside) = (DiskFixture::new(), TempDir::new().unwrap());
     fs::write(outside.path().join("file"), "secret").unwrap();
     disk.put("d/sub/file", "x");
     symlink(outside.path(), disk.path("d/sub/out")).unwrap();
@@ -191,8 +194,8 @@ async fn r61_deleting_a_directory_deletes_links_and_not_where_they_lead() {
 
 #[tokio::test]
 async fn r61_the_permissions_of_the_host_are_honoured() {
-    let disk = Disk::new();
-    disk.put("d/f", "kept");
+    let disk = DiskFixture::new();
+    disk.put("d/f", "included");
     fs::set_permissions(disk.path("d/f"), fs::Permissions::from_mode(0o444)).unwrap();
     let (files, session) = (&disk.files, disk.session);
     let stat = files.stat_file(session, "/d/f").await.unwrap().unwrap();
@@ -203,15 +206,15 @@ async fn r61_the_permissions_of_the_host_are_honoured() {
     files.seed_initial_file(session, &seed).await.unwrap_err();
     files.delete_file(session, "/d/f", false).await.unwrap_err();
     files.delete_file(session, "/d", true).await.unwrap_err();
-    assert_eq!(text(files, session, "/d/f").await.unwrap(), "kept");
+    assert_eq!(text(files, session, "/d/f").await.unwrap(), "included");
     fs::set_permissions(disk.path("d/f"), fs::Permissions::from_mode(0o644)).unwrap();
     write(files, session, "/d/f", "new").await.unwrap();
 }
 
 #[tokio::test]
-async fn r53_a_mark_goes_with_its_file_also_when_others_delete_it() {
-    let disk = Disk::new();
-    let seed = initial("/d/f", "kept", true);
+async fn r53_read_only_mark_is_removed_with_a_file_deleted_by_another_program() {
+    let disk = DiskFixture::new();
+    let seed = initial("/d/f", "included", true);
     disk.files
         .seed_initial_file(disk.session, &seed)
         .await
@@ -230,20 +233,20 @@ async fn r53_a_mark_goes_with_its_file_also_when_others_delete_it() {
 }
 
 #[tokio::test]
-async fn r53_marks_go_with_the_directory_that_had_them() {
-    let disk = Disk::new();
+async fn r53_marks_are_removed_with_their_directory() {
+    let disk = DiskFixture::new();
     let (files, session) = (&disk.files, disk.session);
-    let seed = initial("/d/f", "kept", true);
+    let seed = initial("/d/f", "included", true);
     files.seed_initial_file(session, &seed).await.unwrap();
     fs::remove_file(disk.path("d/f")).unwrap();
     assert!(files.delete_file(session, "/d", true).await.unwrap());
-    disk.put("d/f", "made by somebody else");
+    disk.put("d/f", "written by another program");
     write(files, session, "/d/f", "free").await.unwrap();
 }
 
 #[tokio::test]
-async fn r60_a_write_keeps_permissions_and_leaves_no_other_file() {
-    let disk = Disk::new();
+async fn r60_write_retains_permissions_and_leaves_no_temporary_file() {
+    let disk = DiskFixture::new();
     disk.put("tool.sh", "#!/bin/sh");
     fs::set_permissions(disk.path("tool.sh"), fs::Permissions::from_mode(0o750)).unwrap();
     write(&disk.files, disk.session, "/tool.sh", "new")
@@ -260,8 +263,8 @@ async fn r60_a_write_keeps_permissions_and_leaves_no_other_file() {
 }
 
 #[tokio::test]
-async fn r60_a_file_left_by_a_crash_is_neither_shown_nor_in_the_way() {
-    let disk = Disk::new();
+async fn r60_temporary_file_of_a_crash_is_hidden() {
+    let disk = DiskFixture::new();
     disk.put("d/.windlass-tmp-0", "half needle");
     let (files, session) = (&disk.files, disk.session);
     assert!(
@@ -280,7 +283,7 @@ async fn r60_a_file_left_by_a_crash_is_neither_shown_nor_in_the_way() {
 
 #[tokio::test]
 async fn bytes_decide_what_is_text() {
-    let disk = Disk::new();
+    let disk = DiskFixture::new();
     disk.put("nul", b"a\0b");
     disk.put("latin1", b"gr\xfc\xdfe");
     disk.put("text", "grüße");
@@ -305,7 +308,7 @@ async fn bytes_decide_what_is_text() {
 
 #[tokio::test]
 async fn pipes_are_refused_without_waiting_for_their_other_end() {
-    let disk = Disk::new();
+    let disk = DiskFixture::new();
     let pipe = disk.path("pipe");
     let made = std::process::Command::new("mkfifo").arg(&pipe).status();
     if !made.is_ok_and(|status| status.success()) {
@@ -320,7 +323,7 @@ async fn pipes_are_refused_without_waiting_for_their_other_end() {
 #[tokio::test]
 async fn names_that_are_not_text_are_left_alone() {
     use std::os::unix::ffi::OsStrExt;
-    let disk = Disk::new();
+    let disk = DiskFixture::new();
     let name = std::ffi::OsStr::from_bytes(b"not\xfftext");
     fs::create_dir(disk.path("d")).unwrap();
     fs::write(disk.path("d").join(name), "needle").unwrap();
@@ -352,7 +355,7 @@ fn names(directory: &Path) -> Vec<String> {
     names
 }
 
-async fn hits(files: &Files, session: SessionId, pattern: &str) -> Vec<String> {
+async fn hits(files: &FileSystemRef, session: SessionId, pattern: &str) -> Vec<String> {
     let hits = files.grep_files(session, pattern, None).await.unwrap();
     hits.into_iter().map(|hit| hit.path).collect()
 }

@@ -7,15 +7,15 @@ use windlass_core::runs::{RunEnded, RunRecord, RunStarted, Termination};
 use windlass_store::{BeginOutcome, MemoryRunLog, RunLog, conformance};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn memory_keeps_the_rules() {
+async fn memory_conforms() {
     conformance::runs(async || Arc::new(MemoryRunLog::default()) as Arc<dyn RunLog>)
         .await
         .unwrap();
 }
 
 #[tokio::test]
-async fn only_the_newest_ended_runs_stay_and_every_open_one_does() {
-    let log = MemoryRunLog::keeping(3);
+async fn newest_ended_runs_and_all_open_runs_are_retained() {
+    let log = MemoryRunLog::with_max_ended(3);
     for number in 0..10 {
         let started = RunStarted {
             run_id: number.to_string(),
@@ -37,10 +37,10 @@ async fn only_the_newest_ended_runs_stay_and_every_open_one_does() {
             log.append(&run, vec![ended]).await.unwrap();
         }
     }
-    let mut kept = Vec::new();
+    let mut retained = Vec::new();
     for number in 0..10 {
         let found = log.get(&number.to_string()).await.unwrap();
-        kept.extend(found.map(|run| run.summary.run_id));
+        retained.extend(found.map(|run| run.summary.run_id));
     }
-    assert_eq!(kept, ["0", "7", "8", "9"]);
+    assert_eq!(retained, ["0", "7", "8", "9"]);
 }

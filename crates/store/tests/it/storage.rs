@@ -8,7 +8,7 @@ use windlass_store::InMemorySessionStorageStore;
 use windlass_store::conformance;
 
 #[tokio::test]
-async fn memory_keeps_the_rules() {
+async fn memory_conforms() {
     conformance::storage(|| Arc::new(InMemorySessionStorageStore::new()))
         .await
         .unwrap();
@@ -29,7 +29,7 @@ async fn r70_debug_shows_no_value() {
 }
 
 #[tokio::test]
-async fn r71_a_list_of_secrets_holds_names_and_times_only() {
+async fn r71_list_of_secrets_contains_only_names_and_times() {
     let store = InMemorySessionStorageStore::new();
     let session = SessionId::new();
     store
@@ -53,7 +53,7 @@ async fn r72_secrets_are_wiped_when_replaced_deleted_forgotten_and_dropped() {
         let secret = needle.spelled();
         store.set_secret(session, name, &secret).await.unwrap();
         drop(secret);
-        assert_eq!(needle.count(), 1, "the secret is kept once");
+        assert_eq!(needle.count(), 1, "the secret is in memory once");
         needle
     };
 

@@ -9,7 +9,7 @@ use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::SessionId;
 use windlass_store::FileApprovalGate;
 
-pub(crate) type Files = Arc<dyn SessionFileSystem>;
+pub(crate) type FileSystemRef = Arc<dyn SessionFileSystem>;
 
 /// Allows or refuses everything.
 pub(crate) struct Always(pub(crate) bool);
@@ -24,14 +24,19 @@ impl FileApprovalGate for Always {
     }
 }
 
-pub(crate) async fn write(files: &Files, session: SessionId, path: &str, text: &str) -> Result<()> {
+pub(crate) async fn write(
+    files: &FileSystemRef,
+    session: SessionId,
+    path: &str,
+    text: &str,
+) -> Result<()> {
     files
         .write_file(session, path, text, "text")
         .await
         .map(drop)
 }
 
-pub(crate) async fn text(files: &Files, session: SessionId, path: &str) -> Option<String> {
+pub(crate) async fn text(files: &FileSystemRef, session: SessionId, path: &str) -> Option<String> {
     files.read_file(session, path).await.unwrap()?.content
 }
 

@@ -18,7 +18,7 @@ use cap_std::fs::File;
 use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
 
-pub(crate) use file::{OutputExtent, OutputSink, StoredOutput};
+pub(crate) use file::{OutputExtent, StoredOutput, StoredOutputSink};
 pub(crate) use record::{CommandEnd, CommandRecord};
 
 use crate::lock::lock;

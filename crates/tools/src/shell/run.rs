@@ -19,7 +19,7 @@ use super::safe_cuts;
 use super::{Args, NAME, ShellSettings, ShellTool};
 use crate::checkpoint::CheckpointedWork;
 use crate::environments::Environments;
-use crate::outputs::{OutputSink, StoredOutput};
+use crate::outputs::{StoredOutput, StoredOutputSink};
 use crate::tool::{turn_of, with_remarks};
 
 /// How long output is collected before it is shown.

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use tokio::task::JoinSet;
 
-use super::subject::{Store, Subject, refused};
-use crate::conformance::check::{Outcome, Violation};
+use super::subject::{FileFixture, FileSystemRef, refused};
+use crate::conformance::check::{CheckOutcome, Violation};
 
-pub(super) async fn r54_files_and_directories_do_not_replace_each_other(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r54_files_and_directories_do_not_replace_each_other(
+    store: FileSystemRef,
+) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/d/f", "x").await?;
     let (store, session) = (&files.store, files.session);
     refused(
@@ -49,8 +51,8 @@ pub(super) async fn r54_files_and_directories_do_not_replace_each_other(store: S
     Ok(())
 }
 
-pub(super) async fn r55_size_is_the_decoded_length(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r55_size_is_the_decoded_length(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     for (content, encoding, size) in [
         ("AAECAwQ=", "base64", 5),
         ("", "base64", 0),
@@ -81,8 +83,8 @@ pub(super) async fn r55_size_is_the_decoded_length(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn r55_invalid_base64_is_refused(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r55_invalid_base64_is_refused(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/there", "x").await?;
     for content in ["%%%%", "AAE", "AAEC\n", "AB==x", "ä", "AAF="] {
         for path in ["/there", "/new"] {
@@ -106,10 +108,12 @@ pub(super) async fn r55_invalid_base64_is_refused(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn r60_one_of_many_conditional_writes_succeeds(store: Store) -> Outcome {
+pub(super) async fn r60_one_of_many_conditional_writes_succeeds(
+    store: FileSystemRef,
+) -> CheckOutcome {
     const WRITERS: usize = 16;
     const ROUNDS: usize = 8;
-    let files = Arc::new(Subject::new(store));
+    let files = Arc::new(FileFixture::new(store));
     files.write("/f", "round 0").await?;
     for round in 0..ROUNDS {
         let mut writers = JoinSet::new();
@@ -128,9 +132,9 @@ pub(super) async fn r60_one_of_many_conditional_writes_succeeds(store: Store) ->
     Ok(())
 }
 
-pub(super) async fn r60_readers_never_see_half_a_file(store: Store) -> Outcome {
+pub(super) async fn r60_readers_never_see_half_a_file(store: FileSystemRef) -> CheckOutcome {
     const ROUNDS: usize = 40;
-    let files = Arc::new(Subject::new(store));
+    let files = Arc::new(FileFixture::new(store));
     let texts = ["a".repeat(100_000), "b".repeat(50_000)];
     files.write("/f", &texts[0]).await?;
     let writer = {

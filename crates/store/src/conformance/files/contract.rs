@@ -1,10 +1,12 @@
 //! Semantics of reads, writes, lists and deletes.
 
-use super::subject::{Store, Subject};
-use crate::conformance::check::{Outcome, broken};
+use super::subject::{FileFixture, FileSystemRef};
+use crate::conformance::check::{CheckOutcome, broken};
 
-pub(super) async fn written_files_read_back_with_their_parents(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn written_files_read_back_with_their_parents(
+    store: FileSystemRef,
+) -> CheckOutcome {
+    let files = FileFixture::new(store);
     let written = files
         .store
         .write_file(files.session, "a/b/c.txt", "hello", "text");
@@ -41,8 +43,8 @@ pub(super) async fn written_files_read_back_with_their_parents(store: Store) -> 
     Ok(())
 }
 
-pub(super) async fn bytes_and_encoding_are_kept(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn bytes_and_encoding_round_trip(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     for (path, content, encoding) in [
         ("/text", "grüße\r\nzwei", "text"),
         ("/empty", "", "text"),
@@ -62,8 +64,8 @@ pub(super) async fn bytes_and_encoding_are_kept(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn what_is_missing_reads_as_nothing(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn missing_path_is_empty(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/file", "x").await?;
     for path in ["/missing", "/missing/below", "/file/below"] {
         let read = files.store.read_file(files.session, path).await?;
@@ -77,8 +79,8 @@ pub(super) async fn what_is_missing_reads_as_nothing(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn the_root_is_a_directory(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn root_is_a_directory(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     for root in ["/", "", "/workspace", "/workspace/"] {
         let read = files.store.read_file(files.session, root).await?;
         let is_root = read.is_some_and(|root| {
@@ -93,8 +95,10 @@ pub(super) async fn the_root_is_a_directory(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_listing_holds_the_direct_children_in_byte_order(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn listing_contains_direct_children_in_byte_order(
+    store: FileSystemRef,
+) -> CheckOutcome {
+    let files = FileFixture::new(store);
     for path in ["/d/b", "/d/a/deep/er", "/d/a.txt", "/d/Z", "/d/ä", "/other"] {
         files.write(path, path).await?;
     }
@@ -117,10 +121,10 @@ pub(super) async fn a_listing_holds_the_direct_children_in_byte_order(store: Sto
     Ok(())
 }
 
-pub(super) async fn r59_missing_file_and_empty_directory_can_be_told_apart(
-    store: Store,
-) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r59_missing_file_differs_from_empty_directory(
+    store: FileSystemRef,
+) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/file", "x").await?;
     let made = files
         .store
@@ -151,8 +155,8 @@ pub(super) async fn r59_missing_file_and_empty_directory_can_be_told_apart(
     Ok(())
 }
 
-pub(super) async fn delete_tells_whether_it_deleted(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn delete_returns_whether_it_deleted(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/file", "x").await?;
     files.write("/dir/sub/file", "x").await?;
     files
@@ -196,8 +200,10 @@ pub(super) async fn delete_tells_whether_it_deleted(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_conditional_write_needs_the_expected_content(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn conditional_write_requires_the_expected_content(
+    store: FileSystemRef,
+) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/f", "one").await?;
     files.store.create_directory(files.session, "/d").await?;
     require!(

@@ -1,11 +1,11 @@
 //! Searching.
 
-use super::subject::{Store, Subject, refused};
-use crate::conformance::check::Outcome;
+use super::subject::{FileFixture, FileSystemRef, refused};
+use crate::conformance::check::CheckOutcome;
 use crate::files::{MAX_HITS, MAX_LINE_CHARS, MAX_PATTERN_BYTES};
 
-pub(super) async fn r56_grep_takes_a_regular_expression(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r56_grep_takes_a_regular_expression(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/a.txt", "one 1\r\ntwo 22\n\nlast").await?;
     files.write("/sub/b.md", "two 2").await?;
     for (pattern, part, expected) in [
@@ -28,8 +28,8 @@ pub(super) async fn r56_grep_takes_a_regular_expression(store: Store) -> Outcome
     Ok(())
 }
 
-pub(super) async fn r56_an_invalid_pattern_is_an_error(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r56_invalid_pattern_is_an_error(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/f", "x").await?;
     for pattern in ["(", "[a", "a{2,1}", r"\p{Nothing}", "(?P<", r"(a)\1"] {
         let found = files.grep(pattern, None).await;
@@ -46,8 +46,8 @@ pub(super) async fn r56_an_invalid_pattern_is_an_error(store: Store) -> Outcome 
     Ok(())
 }
 
-pub(super) async fn r56_hits_are_ordered_by_path_and_line(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r56_hits_are_ordered_by_path_and_line(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     for path in ["/b", "/a/z", "/a.txt", "/a-/x", "/a0", "/a/b/c", "/a/b.c"] {
         files.write(path, "hit\nno\nhit").await?;
     }
@@ -60,8 +60,8 @@ pub(super) async fn r56_hits_are_ordered_by_path_and_line(store: Store) -> Outco
     Ok(())
 }
 
-pub(super) async fn r56_hits_and_lines_are_limited(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r56_hits_and_lines_are_limited(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/many", &"hit\n".repeat(MAX_HITS - 1)).await?;
     files.write("/more", "hit\nhit\nhit\n").await?;
     let hits = files.grep("hit", None).await?;
@@ -84,8 +84,8 @@ pub(super) async fn r56_hits_and_lines_are_limited(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn r56_only_text_is_searched(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r56_only_text_is_searched(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     // "\0needle", "\xffneedle" and "needle"
     for (path, content) in [
         ("/nul", "AG5lZWRsZQ=="),

@@ -1,11 +1,11 @@
 //! Input that is odd or bad.
 
-use super::subject::{Store, Subject, refused};
-use crate::conformance::check::Outcome;
+use super::subject::{FileFixture, FileSystemRef, refused};
+use crate::conformance::check::CheckOutcome;
 use crate::files::MAX_DEPTH;
 
-pub(super) async fn names_that_no_store_takes_are_refused(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn invalid_names_are_refused(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     let long_name = "n".repeat(4096);
     let long_path = "a/".repeat(4096);
     let deep_path = "d/".repeat(MAX_DEPTH + 1);
@@ -37,8 +37,8 @@ pub(super) async fn names_that_no_store_takes_are_refused(store: Store) -> Outco
     Ok(())
 }
 
-pub(super) async fn names_that_differ_in_case_are_two(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn names_are_case_sensitive(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/name", "lower").await?;
     files.write("/Name", "upper").await?;
     require_eq!(
@@ -59,8 +59,8 @@ pub(super) async fn names_that_differ_in_case_are_two(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn odd_names_and_contents_are_kept(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn odd_names_and_contents_round_trip(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     let longest = "n".repeat(255);
     let names = [
         " ",
@@ -94,8 +94,8 @@ pub(super) async fn odd_names_and_contents_are_kept(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn an_unknown_encoding_is_refused(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn unknown_encoding_is_refused(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     for encoding in ["", "utf-8", "TEXT", "hex"] {
         let written = files
             .store

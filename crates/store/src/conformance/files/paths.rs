@@ -1,10 +1,10 @@
 //! Spellings of paths.
 
-use super::subject::{Store, Subject, refused};
-use crate::conformance::check::Outcome;
+use super::subject::{FileFixture, FileSystemRef, refused};
+use crate::conformance::check::CheckOutcome;
 
-pub(super) async fn r50_dot_dot_is_refused_everywhere(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r50_dot_dot_is_refused_everywhere(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     let (store, session) = (&files.store, files.session);
     files.write("/a/file", "x").await?;
     for path in [
@@ -54,8 +54,8 @@ pub(super) async fn r50_dot_dot_is_refused_everywhere(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn r50_dots_in_a_name_are_normal(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r50_dots_in_a_name_are_normal(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     for path in ["/a..b", "/...", "/..a", "/a..", "/.hidden"] {
         files.write(path, path).await?;
         require_eq!(
@@ -67,8 +67,8 @@ pub(super) async fn r50_dots_in_a_name_are_normal(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn r51_spellings_of_a_path_are_one_path(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r51_spellings_of_a_path_are_one_path(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     let spellings = [
         "/a/b",
         "a/b",

@@ -1,11 +1,11 @@
 //! Files that the host made read-only.
 
-use super::subject::{Store, Subject, refused};
-use crate::conformance::check::Outcome;
+use super::subject::{FileFixture, FileSystemRef, refused};
+use crate::conformance::check::CheckOutcome;
 
-pub(super) async fn read_only_files_cannot_be_written(store: Store) -> Outcome {
-    let files = Subject::new(store);
-    files.seed("/r/f", "kept", true).await?;
+pub(super) async fn read_only_files_cannot_be_written(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
+    files.seed("/r/f", "original", true).await?;
     let why = "file is read-only: /r/f";
     for path in ["/r/f", "r/f", "/workspace/r//f"] {
         refused(
@@ -14,7 +14,7 @@ pub(super) async fn read_only_files_cannot_be_written(store: Store) -> Outcome {
             why,
         )?;
         refused(
-            files.replace(path, "kept", "new").await,
+            files.replace(path, "original", "new").await,
             &format!("replacing {path}"),
             why,
         )?;
@@ -23,7 +23,7 @@ pub(super) async fn read_only_files_cannot_be_written(store: Store) -> Outcome {
     require!(!other, "other content was replaced");
     require_eq!(
         files.text("/r/f").await?.as_deref(),
-        Some("kept"),
+        Some("original"),
         "content"
     );
     // The host may replace its own read-only files.
@@ -37,18 +37,24 @@ pub(super) async fn read_only_files_cannot_be_written(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn r52_recursive_delete_spares_read_only_files(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r52_recursive_delete_spares_read_only_files(
+    store: FileSystemRef,
+) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/d/a/first", "1").await?;
-    files.seed("/d/m/deep/kept", "2", true).await?;
+    files.seed("/d/m/deep/locked", "2", true).await?;
     files.write("/d/z", "3").await?;
     let deleted = files.delete_all("/d").await;
     refused(
         deleted,
         "deleting a directory with a read-only file",
-        "/d/m/deep/kept",
+        "/d/m/deep/locked",
     )?;
-    for (path, text) in [("/d/a/first", "1"), ("/d/m/deep/kept", "2"), ("/d/z", "3")] {
+    for (path, text) in [
+        ("/d/a/first", "1"),
+        ("/d/m/deep/locked", "2"),
+        ("/d/z", "3"),
+    ] {
         require_eq!(
             files.text(path).await?.as_deref(),
             Some(text),
@@ -57,13 +63,13 @@ pub(super) async fn r52_recursive_delete_spares_read_only_files(store: Store) ->
     }
     require!(
         files.delete_all("/d/a").await?,
-        "a directory beside it was not deleted"
+        "the neighbouring directory was not deleted"
     );
     Ok(())
 }
 
-pub(super) async fn r53_no_mark_stays_after_a_delete(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r53_delete_removes_the_read_only_mark(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.seed("/f", "1", true).await?;
     files.seed("/f", "2", false).await?;
     require!(
@@ -86,8 +92,10 @@ pub(super) async fn r53_no_mark_stays_after_a_delete(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn r58_the_root_and_read_only_files_cannot_be_deleted(store: Store) -> Outcome {
-    let files = Subject::new(store);
+pub(super) async fn r58_root_and_read_only_files_cannot_be_deleted(
+    store: FileSystemRef,
+) -> CheckOutcome {
+    let files = FileFixture::new(store);
     files.write("/f", "x").await?;
     files.seed("/r", "x", true).await?;
     for root in ["/", "", "/workspace", "."] {
@@ -116,13 +124,13 @@ pub(super) async fn r58_the_root_and_read_only_files_cannot_be_deleted(store: St
     Ok(())
 }
 
-pub(super) async fn r61_list_and_stat_show_read_only(store: Store) -> Outcome {
-    let files = Subject::new(store);
-    files.seed("/d/kept", "x", true).await?;
+pub(super) async fn r61_list_and_stat_show_read_only(store: FileSystemRef) -> CheckOutcome {
+    let files = FileFixture::new(store);
+    files.seed("/d/locked", "x", true).await?;
     files.seed("/d/seeded", "x", false).await?;
     files.write("/d/written", "x").await?;
     let expected = [
-        ("/d/kept", true),
+        ("/d/locked", true),
         ("/d/seeded", false),
         ("/d/written", false),
     ];

@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 
-use super::subject::{Store, Subject};
-use crate::conformance::check::Outcome;
+use super::subject::{FileFixture, FileSystemRef};
+use crate::conformance::check::CheckOutcome;
 
-pub(super) async fn r62_sessions_never_see_each_other(store: Store) -> Outcome {
-    let (one, two) = (Subject::new(Arc::clone(&store)), Subject::new(store));
+pub(super) async fn r62_sessions_never_see_each_other(store: FileSystemRef) -> CheckOutcome {
+    let (one, two) = (
+        FileFixture::new(Arc::clone(&store)),
+        FileFixture::new(store),
+    );
     one.write("/d/f", "one").await?;
-    one.seed("/kept", "one", true).await?;
+    one.seed("/locked", "one", true).await?;
     require!(
         two.text("/d/f").await?.is_none(),
         "another session's file can be read"
@@ -26,23 +29,26 @@ pub(super) async fn r62_sessions_never_see_each_other(store: Store) -> Outcome {
         "another session's directory can be deleted"
     );
     two.write("/d/f", "two").await?;
-    two.write("/kept", "two").await?;
+    two.write("/locked", "two").await?;
     require_eq!(
         one.text("/d/f").await?.as_deref(),
         Some("one"),
         "the first session's file"
     );
     require_eq!(
-        one.text("/kept").await?.as_deref(),
+        one.text("/locked").await?.as_deref(),
         Some("one"),
         "the first session's file"
     );
     Ok(())
 }
 
-pub(super) async fn a_forgotten_session_has_no_files(store: Store) -> Outcome {
-    let (one, two) = (Subject::new(Arc::clone(&store)), Subject::new(store));
-    one.seed("/kept", "one", true).await?;
+pub(super) async fn forgotten_session_has_no_files(store: FileSystemRef) -> CheckOutcome {
+    let (one, two) = (
+        FileFixture::new(Arc::clone(&store)),
+        FileFixture::new(store),
+    );
+    one.seed("/locked", "one", true).await?;
     two.write("/f", "two").await?;
     one.store.forget_session(one.session).await?;
     one.store.forget_session(one.session).await?;
@@ -55,6 +61,6 @@ pub(super) async fn a_forgotten_session_has_no_files(store: Store) -> Outcome {
         Some("two"),
         "the other session's file"
     );
-    one.write("/kept", "new").await?;
+    one.write("/locked", "new").await?;
     Ok(())
 }

@@ -7,17 +7,17 @@ use windlass_core::session_file::InitialFile;
 use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::SessionId;
 
-use crate::conformance::check::{Outcome, Violation};
+use crate::conformance::check::{CheckOutcome, Violation};
 
-pub(super) type Store = Arc<dyn SessionFileSystem>;
+pub(super) type FileSystemRef = Arc<dyn SessionFileSystem>;
 
-pub(super) struct Subject {
-    pub(super) store: Store,
+pub(super) struct FileFixture {
+    pub(super) store: FileSystemRef,
     pub(super) session: SessionId,
 }
 
-impl Subject {
-    pub(super) fn new(store: Store) -> Self {
+impl FileFixture {
+    pub(super) fn new(store: FileSystemRef) -> Self {
         Self {
             store,
             session: SessionId::new(),
@@ -76,7 +76,7 @@ impl Subject {
 }
 
 /// Returns a violation unless the operation failed with a tool error that contains `why`.
-pub(super) fn refused<T>(result: Result<T>, what: &str, why: &str) -> Outcome {
+pub(super) fn refused<T>(result: Result<T>, what: &str, why: &str) -> CheckOutcome {
     match result {
         Ok(_) => Err(Violation(format!("{what} is allowed"))),
         Err(AgentLoopError::ToolExecution(text)) if text.contains(why) => Ok(()),

@@ -1,23 +1,23 @@
-//! Many at once.
+//! Concurrent writers and readers.
 
 use tokio::task::JoinSet;
 
-use super::subject::{Store, Subject};
-use crate::conformance::check::{Outcome, Violation};
+use super::subject::{JournalRef, StreamFixture};
+use crate::conformance::check::{CheckOutcome, Violation};
 use crate::journal::{JournalError, all_events};
 
 const WRITERS: u64 = 16;
 const APPENDS: u64 = 10;
 
 /// Each writer claims the stream from the others and continues from the head that it finds.
-pub(super) async fn of_many_claims_one_writes_at_a_time(store: Store) -> Outcome {
+pub(super) async fn concurrent_claims_write_one_at_a_time(store: JournalRef) -> CheckOutcome {
     let mut writers = JoinSet::new();
     for _ in 0..WRITERS {
         let store = store.clone();
         writers.spawn(async move {
             let mut acknowledged = 0;
             for _ in 0..APPENDS {
-                let stream = Subject::new(store.clone(), "s").await?;
+                let stream = StreamFixture::new(store.clone(), "s").await?;
                 match stream.append(stream.claim.head + 1, 2).await {
                     Ok(()) => acknowledged += 2,
                     Err(JournalError::Fenced { .. }) => {}
@@ -31,24 +31,20 @@ pub(super) async fn of_many_claims_one_writes_at_a_time(store: Store) -> Outcome
     for written in writers.join_all().await {
         acknowledged += written?;
     }
-    let stream = Subject::new(store, "s").await?;
+    let stream = StreamFixture::new(store, "s").await?;
     let numbers = stream.numbers(0, usize::MAX).await?;
     let expected: Vec<_> = (1..=acknowledged).collect();
-    require!(acknowledged > 0, "nobody could write");
-    require_eq!(
-        numbers,
-        expected,
-        "what {acknowledged} acknowledged records became"
-    );
+    require!(acknowledged > 0, "no append succeeded");
+    require_eq!(numbers, expected, "the {acknowledged} acknowledged records");
     Ok(())
 }
 
-pub(super) async fn many_streams_are_written_at_once(store: Store) -> Outcome {
+pub(super) async fn streams_are_written_concurrently(store: JournalRef) -> CheckOutcome {
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
         let store = store.clone();
         writers.spawn(async move {
-            let stream = Subject::new(store, &format!("s{writer}")).await?;
+            let stream = StreamFixture::new(store, &format!("s{writer}")).await?;
             for seq in 1..=APPENDS {
                 stream.append(seq, 1).await?;
             }
@@ -67,8 +63,8 @@ pub(super) async fn many_streams_are_written_at_once(store: Store) -> Outcome {
 }
 
 /// Every read is numbered without gaps and never ends within a batch.
-pub(super) async fn readers_see_whole_batches(store: Store) -> Outcome {
-    let stream = Subject::new(store, "s").await?;
+pub(super) async fn readers_see_only_whole_batches(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store, "s").await?;
     let writer = stream.clone();
     let writing = tokio::spawn(async move {
         for batch in 0..APPENDS {
@@ -80,7 +76,7 @@ pub(super) async fn readers_see_whole_batches(store: Store) -> Outcome {
         let is_done = writing.is_finished();
         let numbers = stream.numbers(0, usize::MAX).await?;
         let expected: Vec<_> = (1..=numbers.len() as u64).collect();
-        require_eq!(numbers, expected, "numbers while somebody writes");
+        require_eq!(numbers, expected, "numbers during writes");
         require!(numbers.len() % 3 == 0, "half a batch is seen");
         if is_done {
             break;

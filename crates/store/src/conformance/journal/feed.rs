@@ -7,9 +7,9 @@ use tokio::task::JoinSet;
 use windlass_core::typed_id::SessionId;
 
 use super::forking::{child, forked};
-use super::subject::{Store, Subject, event};
-use crate::conformance::check::{Outcome, Violation};
-use crate::cursor::{CursorError, made_up};
+use super::subject::{JournalRef, StreamFixture, event};
+use crate::conformance::check::{CheckOutcome, Violation};
+use crate::cursor::{CursorError, forged};
 use crate::journal::{Batch, FeedEntry, JournalError, all_events};
 
 const WRITERS: u64 = 8;
@@ -17,7 +17,7 @@ const APPENDS: u64 = 40;
 
 /// Reads from a cursor to the end, a few records at a time; returns the last cursor.
 async fn read_on(
-    store: &Store,
+    store: &JournalRef,
     mut after: Option<String>,
     mut take: impl FnMut(FeedEntry),
 ) -> Result<String, JournalError> {
@@ -31,9 +31,9 @@ async fn read_on(
     }
 }
 
-pub(super) async fn all_records_come_in_the_order_of_their_appends(store: Store) -> Outcome {
-    let one = Subject::new(store.clone(), "one").await?;
-    let two = Subject::new(store.clone(), "two").await?;
+pub(super) async fn feed_follows_the_order_of_appends(store: JournalRef) -> CheckOutcome {
+    let one = StreamFixture::new(store.clone(), "one").await?;
+    let two = StreamFixture::new(store.clone(), "two").await?;
     let mut expected = Vec::new();
     for seq in 1..=5 {
         for stream in [&two, &one] {
@@ -52,8 +52,8 @@ pub(super) async fn all_records_come_in_the_order_of_their_appends(store: Store)
     Ok(())
 }
 
-pub(super) async fn what_a_fork_shares_comes_once(store: Store) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
+pub(super) async fn shared_records_are_delivered_once(store: JournalRef) -> CheckOutcome {
+    let parent = StreamFixture::new(store.clone(), "parent").await?;
     parent.append(1, 2).await?;
     store.fork(&parent.key, 2, &child(), forked(2)).await?;
     parent.append(3, 1).await?;
@@ -65,27 +65,27 @@ pub(super) async fn what_a_fork_shares_comes_once(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn what_was_removed_does_not_come(store: Store) -> Outcome {
-    let gone = Subject::new(store.clone(), "gone").await?;
+pub(super) async fn removed_records_are_not_delivered(store: JournalRef) -> CheckOutcome {
+    let gone = StreamFixture::new(store.clone(), "gone").await?;
     gone.append(1, 5).await?;
-    let kept = Subject::new(store.clone(), "kept").await?;
-    kept.append(1, 1).await?;
+    let remaining = StreamFixture::new(store.clone(), "remaining").await?;
+    remaining.append(1, 1).await?;
     let page = store.read_after(None, 2).await?;
     require_eq!(page.entries.len(), 2, "the first page");
     store.remove(&gone.key).await?;
     let mut left = Vec::new();
     read_on(&store, Some(page.next), |entry| left.push(entry.stream)).await?;
-    require_eq!(left, [kept.key], "what is left");
+    require_eq!(left, [remaining.key], "the remaining records");
     Ok(())
 }
 
 /// Each record is delivered once, and those of a stream in its order, even during writes.
-pub(super) async fn a_reader_goes_on_where_it_was_while_others_write(store: Store) -> Outcome {
+pub(super) async fn feed_reader_continues_during_writes(store: JournalRef) -> CheckOutcome {
     let mut writers = JoinSet::new();
     for writer in 0..WRITERS {
         let store = store.clone();
         writers.spawn(async move {
-            let stream = Subject::new(store, &format!("s{writer}")).await?;
+            let stream = StreamFixture::new(store, &format!("s{writer}")).await?;
             for seq in 1..=APPENDS {
                 stream.append(seq, 1).await?;
                 tokio::task::yield_now().await;
@@ -115,15 +115,15 @@ pub(super) async fn a_reader_goes_on_where_it_was_while_others_write(store: Stor
     }
     require!(
         wrong.is_none(),
-        "it came twice, or before another: {wrong:?}"
+        "a record came twice or out of order: {wrong:?}"
     );
     let count: u64 = heads.values().sum();
-    require_eq!(count, WRITERS * APPENDS, "all that came");
+    require_eq!(count, WRITERS * APPENDS, "delivered records");
     Ok(())
 }
 
-pub(super) async fn a_cursor_that_is_none_is_refused(store: Store) -> Outcome {
-    let stream = Subject::new(store.clone(), "s").await?;
+pub(super) async fn invalid_cursor_is_refused(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store.clone(), "s").await?;
     stream.append(1, 2).await?;
     let cursor = store.read_after(None, 1).await?.next;
     let mut wrong: Vec<String> = (0..cursor.len()).map(|end| cursor[..end].into()).collect();
@@ -134,30 +134,30 @@ pub(super) async fn a_cursor_that_is_none_is_refused(store: Store) -> Outcome {
         require!(is_refused, "{wrong} is a cursor: {answer:?}");
     }
     let page = store.read_after(Some(&cursor), 9).await?;
-    require_eq!(page.entries.len(), 1, "behind the first record");
+    require_eq!(page.entries.len(), 1, "after the first record");
     Ok(())
 }
 
-pub(super) async fn a_place_that_somebody_made_up_is_only_a_place(store: Store) -> Outcome {
-    let stream = Subject::new(store.clone(), "s").await?;
+pub(super) async fn forged_cursor_is_only_a_position(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store.clone(), "s").await?;
     stream.append(1, 2).await?;
     let cursor = store.read_after(None, 1).await?.next;
-    for (place, expected) in [(0, 2), (u64::MAX, 0), (i64::MAX as u64, 0)] {
-        let made_up = made_up(&cursor, u64::MAX, place);
-        let page = store.read_after(Some(&made_up), 9).await?;
-        require_eq!(page.entries.len(), expected, "behind {place}");
+    for (position, expected) in [(0, 2), (u64::MAX, 0), (i64::MAX as u64, 0)] {
+        let forged = forged(&cursor, u64::MAX, position);
+        let page = store.read_after(Some(&forged), 9).await?;
+        require_eq!(page.entries.len(), expected, "after {position}");
     }
     Ok(())
 }
 
-pub(super) async fn watch_all_sees_an_append(store: Store) -> Outcome {
+pub(super) async fn watch_all_sees_an_append(store: JournalRef) -> CheckOutcome {
     let mut watch = store.watch_all();
     watch.borrow_and_update();
     for name in ["a", "b"] {
-        let stream = Subject::new(store.clone(), name).await?;
+        let stream = StreamFixture::new(store.clone(), name).await?;
         stream.append(1, 1).await?;
-        let rang = watch.changed().await;
-        require!(rang.is_ok(), "the watch ended");
+        let changed = watch.changed().await;
+        require!(changed.is_ok(), "the watch ended");
         watch.borrow_and_update();
     }
     Ok(())

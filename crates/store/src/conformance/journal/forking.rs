@@ -3,9 +3,9 @@
 use windlass_core::events::{Event, EventContext, EventRequest, SessionForkedData};
 use windlass_core::typed_id::{EventId, SessionId, TurnId};
 
-use super::subject::{Store, Subject};
+use super::subject::{JournalRef, StreamFixture};
 use super::turns::{ended, put, queued, started};
-use crate::conformance::check::Outcome;
+use crate::conformance::check::CheckOutcome;
 use crate::journal::{JournalError, StreamKey};
 
 pub(super) fn child() -> StreamKey {
@@ -27,28 +27,32 @@ pub(super) fn forked_as(session_id: SessionId, at: u64) -> Event {
     EventRequest::new(session_id, EventContext::default(), data).into_event(EventId::new(), None)
 }
 
-pub(super) async fn a_fork_has_the_records_of_its_parent_and_goes_on_alone(
-    store: Store,
-) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
+pub(super) async fn fork_has_its_parents_records_and_continues_separately(
+    store: JournalRef,
+) -> CheckOutcome {
+    let parent = StreamFixture::new(store.clone(), "parent").await?;
     parent.append(1, 3).await?;
     let head = store.fork(&parent.key, 2, &child(), forked(2)).await?;
     require_eq!(head, 3, "head of the fork");
     let page = store.read(&child(), 0, 10).await?;
     require_eq!(page.head, 3, "head that a reader sees");
     let before = store.read(&parent.key, 0, 2).await?.events;
-    for (taken, own) in page.events.iter().zip(&before) {
-        require_eq!(taken.session_id, SessionId::from_seed(8), "whose record");
+    for (shared, own) in page.events.iter().zip(&before) {
         require_eq!(
-            (taken.id, taken.sequence, &taken.data),
+            shared.session_id,
+            SessionId::from_seed(8),
+            "session ID of a shared record"
+        );
+        require_eq!(
+            (shared.id, shared.sequence, &shared.data),
             (own.id, own.sequence, &own.data),
-            "a record that was taken over"
+            "a shared record"
         );
     }
     let last = page.events.last().map(|event| event.event_type.as_str());
-    require_eq!(last, Some("session.forked"), "where it comes from");
+    require_eq!(last, Some("session.forked"), "the origin of the fork");
 
-    let own = Subject::new(store.clone(), "child").await?;
+    let own = StreamFixture::new(store.clone(), "child").await?;
     require_eq!(own.claim.head, 3, "head that a writer sees");
     own.append(4, 1).await?;
     parent.append(4, 2).await?;
@@ -59,27 +63,27 @@ pub(super) async fn a_fork_has_the_records_of_its_parent_and_goes_on_alone(
     Ok(())
 }
 
-pub(super) async fn what_waits_in_the_parent_ends_in_the_fork(store: Store) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
+pub(super) async fn waiting_inputs_are_cancelled_in_the_fork(store: JournalRef) -> CheckOutcome {
+    let parent = StreamFixture::new(store.clone(), "parent").await?;
     let (one, two) = (TurnId::new(), TurnId::new());
     put(&parent, 1, started(one)?).await?;
     put(&parent, 2, queued(two)?).await?;
     put(&parent, 3, ended(one)?).await?;
     store.fork(&parent.key, 3, &child(), forked(3)).await?;
     let unfinished = store.open(None, 9).await?;
-    require_eq!(unfinished, [parent.key], "streams to go on with");
+    require_eq!(unfinished, [parent.key], "streams to resume");
     let page = store.read(&child(), 3, 10).await?;
     let types = page.events.iter().map(|event| event.event_type.as_str());
     require_eq!(
         types.collect::<Vec<_>>(),
         ["session.forked", "turn.cancelled"],
-        "what follows in the fork"
+        "the own records of the fork"
     );
     Ok(())
 }
 
-pub(super) async fn a_fork_that_cannot_be_leaves_nothing(store: Store) -> Outcome {
-    let parent = Subject::new(store.clone(), "parent").await?;
+pub(super) async fn refused_fork_leaves_nothing(store: JournalRef) -> CheckOutcome {
+    let parent = StreamFixture::new(store.clone(), "parent").await?;
     put(&parent, 1, started(TurnId::new())?).await?;
     for at in [1, 2] {
         let refused = store.fork(&parent.key, at, &child(), forked(at)).await;
@@ -93,7 +97,7 @@ pub(super) async fn a_fork_that_cannot_be_leaves_nothing(store: Store) -> Outcom
             "after a refusal"
         );
     }
-    let other = Subject::new(store.clone(), "child").await?;
+    let other = StreamFixture::new(store.clone(), "child").await?;
     other.append(1, 1).await?;
     let refused = store.fork(&parent.key, 0, &child(), forked(0)).await;
     require!(
@@ -101,6 +105,6 @@ pub(super) async fn a_fork_that_cannot_be_leaves_nothing(store: Store) -> Outcom
         "forked over a stream: {refused:?}"
     );
     other.append(2, 1).await?;
-    require_eq!(other.numbers(0, 10).await?, [1, 2], "the stream in the way");
+    require_eq!(other.numbers(0, 10).await?, [1, 2], "the existing stream");
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use crate::conformance::check::{Outcome, Violation};
+use crate::conformance::check::{CheckOutcome, Violation};
 use crate::journal::{Journal, StreamKey};
 
 /// Checks a stream of which something was pruned: from every cursor and with every size of pages, events and gaps
@@ -20,7 +20,12 @@ pub async fn gaps(
     Ok(whole.pruned)
 }
 
-async fn covers(journal: &dyn Journal, stream: &StreamKey, after: u64, limit: usize) -> Outcome {
+async fn covers(
+    journal: &dyn Journal,
+    stream: &StreamKey,
+    after: u64,
+    limit: usize,
+) -> CheckOutcome {
     let mut next = after + 1;
     let mut cursor = after;
     loop {

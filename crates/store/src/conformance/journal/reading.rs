@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::subject::{Store, Subject, event};
-use crate::conformance::check::Outcome;
+use super::subject::{JournalRef, StreamFixture, event};
+use crate::conformance::check::CheckOutcome;
 use crate::journal::{Batch, StreamKey, all_events};
 
-pub(super) async fn events_read_back_as_they_were_written(store: Store) -> Outcome {
-    let stream = Subject::new(store, "s").await?;
+pub(super) async fn events_read_back_as_they_were_written(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store, "s").await?;
     let payloads = [
         json!(null),
         json!({"b": 1, "a": [1.5, "zwei", {"ä": "\u{0}\u{1f600}"}]}),
@@ -33,8 +33,8 @@ pub(super) async fn events_read_back_as_they_were_written(store: Store) -> Outco
     Ok(())
 }
 
-pub(super) async fn a_page_holds_what_was_asked_for(store: Store) -> Outcome {
-    let stream = Subject::new(store, "s").await?;
+pub(super) async fn page_respects_cursor_and_limit(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store, "s").await?;
     stream.append(1, 7).await?;
     for (after, limit, expected) in [
         (0, 3, &[1, 2, 3][..]),
@@ -55,8 +55,8 @@ pub(super) async fn a_page_holds_what_was_asked_for(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn what_nobody_wrote_reads_as_nothing(store: Store) -> Outcome {
-    let claimed = Subject::new(store, "claimed").await?;
+pub(super) async fn unwritten_stream_is_empty(store: JournalRef) -> CheckOutcome {
+    let claimed = StreamFixture::new(store, "claimed").await?;
     for key in ["claimed", "missing"] {
         let page = claimed.store.read(&StreamKey::new(key), 0, 10).await?;
         require_eq!((page.events.len(), page.head), (0, 0), "{key}");
@@ -65,7 +65,7 @@ pub(super) async fn what_nobody_wrote_reads_as_nothing(store: Store) -> Outcome 
     Ok(())
 }
 
-pub(super) async fn streams_are_separate_and_any_text_names_one(store: Store) -> Outcome {
+pub(super) async fn streams_are_separate_and_accept_any_name(store: JournalRef) -> CheckOutcome {
     let long = "x".repeat(10_000);
     let keys = [
         "",
@@ -80,7 +80,7 @@ pub(super) async fn streams_are_separate_and_any_text_names_one(store: Store) ->
     ];
     let mut streams = Vec::new();
     for key in keys {
-        streams.push(Subject::new(store.clone(), key).await?);
+        streams.push(StreamFixture::new(store.clone(), key).await?);
     }
     for (count, stream) in (1..).zip(&streams) {
         stream.append(1, count).await?;

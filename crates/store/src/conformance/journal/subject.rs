@@ -9,7 +9,7 @@ use windlass_core::typed_id::{EventId, SessionId};
 use crate::conformance::check::Violation;
 use crate::journal::{Batch, Claim, Journal, JournalError, StreamKey};
 
-pub(super) type Store = Arc<dyn Journal>;
+pub(super) type JournalRef = Arc<dyn Journal>;
 
 /// Builds an event with a number.
 pub(super) fn event(seq: u64, payload: Value) -> Arc<Event> {
@@ -33,14 +33,14 @@ pub(super) fn batch(first_seq: u64, count: u64) -> Batch {
 
 /// One stream and the right to write it.
 #[derive(Clone)]
-pub(super) struct Subject {
-    pub(super) store: Store,
+pub(super) struct StreamFixture {
+    pub(super) store: JournalRef,
     pub(super) key: StreamKey,
     pub(super) claim: Claim,
 }
 
-impl Subject {
-    pub(super) async fn new(store: Store, key: &str) -> Result<Self, Violation> {
+impl StreamFixture {
+    pub(super) async fn new(store: JournalRef, key: &str) -> Result<Self, Violation> {
         let key = StreamKey::new(key);
         let claim = store.claim(&key).await?;
         Ok(Self { store, key, claim })

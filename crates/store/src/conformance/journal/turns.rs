@@ -7,8 +7,8 @@ use windlass_core::events::{EventContext, EventData, EventRequest};
 use windlass_core::message::Message;
 use windlass_core::typed_id::{EventId, MessageId, SessionId, TurnId};
 
-use super::subject::{Store, Subject};
-use crate::conformance::check::{Outcome, Violation};
+use super::subject::{JournalRef, StreamFixture};
+use crate::conformance::check::{CheckOutcome, Violation};
 use crate::journal::{Batch, StreamKey, StreamStatus};
 
 fn data(event_type: &str, mut fields: Value, turn_id: TurnId) -> Result<EventData, Violation> {
@@ -31,7 +31,11 @@ pub(super) fn ended(turn_id: TurnId) -> Result<EventData, Violation> {
     data("turn.cancelled", json!({"iterations": 1}), turn_id)
 }
 
-pub(super) async fn put(stream: &Subject, seq: u64, data: EventData) -> Result<(), Violation> {
+pub(super) async fn put(
+    stream: &StreamFixture,
+    seq: u64,
+    data: EventData,
+) -> Result<(), Violation> {
     let request = EventRequest::new(SessionId::from_seed(7), EventContext::default(), data);
     let batch = Batch {
         first_seq: seq,
@@ -41,9 +45,9 @@ pub(super) async fn put(stream: &Subject, seq: u64, data: EventData) -> Result<(
     Ok(stream.store.append(&stream.claim, batch).await?)
 }
 
-pub(super) async fn streams_with_open_turns_are_known(store: Store) -> Outcome {
-    let open = Subject::new(store.clone(), "open").await?;
-    let quiet = Subject::new(store.clone(), "quiet").await?;
+pub(super) async fn open_lists_streams_with_open_turns(store: JournalRef) -> CheckOutcome {
+    let open = StreamFixture::new(store.clone(), "open").await?;
+    let quiet = StreamFixture::new(store.clone(), "quiet").await?;
     quiet.append(1, 2).await?;
     let (one, two) = (TurnId::new(), TurnId::new());
     for (seq, data, is_open) in [
@@ -66,13 +70,13 @@ pub(super) async fn streams_with_open_turns_are_known(store: Store) -> Outcome {
     store.remove(&open.key).await?;
     require!(
         store.open(None, 9).await?.is_empty(),
-        "a removed stream goes on"
+        "a removed stream is listed as open"
     );
     Ok(())
 }
 
-pub(super) async fn where_a_stream_stands_is_known(store: Store) -> Outcome {
-    let stream = Subject::new(store.clone(), "s").await?;
+pub(super) async fn status_returns_head_and_open_turns(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store.clone(), "s").await?;
     let (one, two, three) = (TurnId::new(), TurnId::new(), TurnId::new());
     for (seq, data, open) in [
         (1, started(one)?, vec![one]),
@@ -89,10 +93,6 @@ pub(super) async fn where_a_stream_stands_is_known(store: Store) -> Outcome {
         require_eq!(status, expected, "after record {seq}");
     }
     let nowhere = store.status(&StreamKey::new("nowhere")).await?;
-    require_eq!(
-        nowhere,
-        StreamStatus::default(),
-        "a stream that is not there"
-    );
+    require_eq!(nowhere, StreamStatus::default(), "a missing stream");
     Ok(())
 }

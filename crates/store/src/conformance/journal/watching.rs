@@ -1,11 +1,11 @@
 //! Watching streams for new records.
 
-use super::subject::{Store, Subject};
-use crate::conformance::check::{Outcome, Violation};
+use super::subject::{JournalRef, StreamFixture};
+use crate::conformance::check::{CheckOutcome, Violation};
 use crate::journal::StreamKey;
 
-pub(super) async fn watch_shows_the_newest_record(store: Store) -> Outcome {
-    let stream = Subject::new(store, "s").await?;
+pub(super) async fn watch_shows_the_newest_record(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store, "s").await?;
     stream.append(1, 2).await?;
     let mut watch = stream.store.watch(&stream.key).await?;
     require_eq!(*watch.borrow_and_update(), 2, "the watch at first");
@@ -25,23 +25,23 @@ pub(super) async fn watch_shows_the_newest_record(store: Store) -> Outcome {
     );
     require!(
         !watch.has_changed().map_err(closed)?,
-        "a refused append rang"
+        "a refused append caused a notification"
     );
     Ok(())
 }
 
-pub(super) async fn watch_works_before_the_stream_exists(store: Store) -> Outcome {
+pub(super) async fn watch_works_before_the_stream_exists(store: JournalRef) -> CheckOutcome {
     let mut watch = store.watch(&StreamKey::new("s")).await?;
     require_eq!(*watch.borrow_and_update(), 0, "the watch of no stream");
-    let stream = Subject::new(store, "s").await?;
+    let stream = StreamFixture::new(store, "s").await?;
     stream.append(1, 2).await?;
     watch.changed().await.map_err(closed)?;
     require_eq!(*watch.borrow_and_update(), 2, "the watch after an append");
     Ok(())
 }
 
-pub(super) async fn watch_ends_with_its_stream(store: Store) -> Outcome {
-    let stream = Subject::new(store, "s").await?;
+pub(super) async fn watch_ends_with_its_stream(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store, "s").await?;
     stream.append(1, 1).await?;
     let mut watch = stream.store.watch(&stream.key).await?;
     watch.borrow_and_update();
@@ -54,5 +54,5 @@ pub(super) async fn watch_ends_with_its_stream(store: Store) -> Outcome {
 }
 
 fn closed(_: tokio::sync::watch::error::RecvError) -> Violation {
-    Violation("the watch of a stream that is there ended".to_owned())
+    Violation("the watch of an existing stream ended".to_owned())
 }

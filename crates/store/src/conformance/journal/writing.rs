@@ -2,12 +2,12 @@
 
 use serde_json::json;
 
-use super::subject::{Store, Subject, batch, event};
-use crate::conformance::check::Outcome;
+use super::subject::{JournalRef, StreamFixture, batch, event};
+use crate::conformance::check::CheckOutcome;
 use crate::journal::{Batch, JournalError};
 
-pub(super) async fn numbers_go_on_from_one(store: Store) -> Outcome {
-    let stream = Subject::new(store, "s").await?;
+pub(super) async fn numbers_start_at_one_and_are_consecutive(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store, "s").await?;
     require_eq!(stream.claim.head, 0, "head of a new stream");
     stream.append(1, 1).await?;
     stream.append(2, 3).await?;
@@ -19,10 +19,10 @@ pub(super) async fn numbers_go_on_from_one(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_claim_fences_the_writer_before_it(store: Store) -> Outcome {
-    let old = Subject::new(store.clone(), "s").await?;
+pub(super) async fn claim_fences_the_previous_writer(store: JournalRef) -> CheckOutcome {
+    let old = StreamFixture::new(store.clone(), "s").await?;
     old.append(1, 1).await?;
-    let new = Subject::new(store, "s").await?;
+    let new = StreamFixture::new(store, "s").await?;
     let refused = old.append(2, 1).await;
     let expected = JournalError::Fenced {
         stream: old.claim.stream,
@@ -36,8 +36,8 @@ pub(super) async fn a_claim_fences_the_writer_before_it(store: Store) -> Outcome
     Ok(())
 }
 
-pub(super) async fn a_batch_that_does_not_follow_is_refused_whole(store: Store) -> Outcome {
-    let stream = Subject::new(store, "s").await?;
+pub(super) async fn batch_out_of_sequence_is_refused_whole(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store, "s").await?;
     stream.append(1, 2).await?;
     let broken = |records: &[u64]| Batch {
         first_seq: 3,
@@ -69,8 +69,8 @@ pub(super) async fn a_batch_that_does_not_follow_is_refused_whole(store: Store) 
     Ok(())
 }
 
-pub(super) async fn an_empty_batch_changes_nothing(store: Store) -> Outcome {
-    let stream = Subject::new(store, "s").await?;
+pub(super) async fn empty_batch_changes_nothing(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store, "s").await?;
     stream.append(1, 0).await?;
     stream.append(1, 1).await?;
     stream.append(2, 0).await?;
@@ -78,9 +78,9 @@ pub(super) async fn an_empty_batch_changes_nothing(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_removed_stream_is_gone_and_can_begin_again(store: Store) -> Outcome {
-    let stream = Subject::new(store, "s").await?;
-    let other = Subject::new(stream.store.clone(), "other").await?;
+pub(super) async fn removed_stream_can_be_recreated(store: JournalRef) -> CheckOutcome {
+    let stream = StreamFixture::new(store, "s").await?;
+    let other = StreamFixture::new(stream.store.clone(), "other").await?;
     stream.append(1, 3).await?;
     other.append(1, 1).await?;
     require!(
@@ -93,7 +93,7 @@ pub(super) async fn a_removed_stream_is_gone_and_can_begin_again(store: Store) -
     let refused = stream.append(4, 1).await;
     let expected = JournalError::Removed(stream.claim.stream);
     require_eq!(refused, Err(expected.clone()), "append to a removed stream");
-    let again = Subject::new(stream.store.clone(), "s").await?;
+    let again = StreamFixture::new(stream.store.clone(), "s").await?;
     require_eq!(again.claim.head, 0, "head of a stream that begins again");
     require_eq!(stream.append(1, 1).await, Err(expected), "the old writer");
     again.append(1, 1).await?;

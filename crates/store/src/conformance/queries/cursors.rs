@@ -1,16 +1,16 @@
-//! Places in lists.
+//! Cursors of lists.
 
-use super::subject::{Store, Subject};
-use crate::conformance::check::{Outcome, Violation};
-use crate::cursor::{CursorError, made_up};
+use super::subject::{QueryStoresRef, ThreadFixture};
+use crate::conformance::check::{CheckOutcome, Violation};
+use crate::cursor::{CursorError, forged};
 use crate::queries::{Order, QueryError, ThreadQuery, TurnQuery};
 
-async fn two_threads(store: &Store) -> Result<(Subject, String), Violation> {
-    let mut old = Subject::new(store, "old").await?;
+async fn two_threads(store: &QueryStoresRef) -> Result<(ThreadFixture, String), Violation> {
+    let mut old = ThreadFixture::new(store, "old").await?;
     let turn = old.start().await?;
     old.end(turn).await?;
     old.start().await?;
-    let mut young = Subject::new(store, "young").await?;
+    let mut young = ThreadFixture::new(store, "young").await?;
     young.clock = 100;
     young.note().await?;
     let page = store.queries.threads(ThreadQuery::first(1)).await?;
@@ -19,7 +19,7 @@ async fn two_threads(store: &Store) -> Result<(Subject, String), Violation> {
     Ok((old, next))
 }
 
-pub(super) async fn a_cursor_that_is_none_is_refused(store: Store) -> Outcome {
+pub(super) async fn invalid_cursor_is_refused(store: QueryStoresRef) -> CheckOutcome {
     let (old, cursor) = two_threads(&store).await?;
     let mut wrong: Vec<String> = (0..cursor.len()).map(|end| cursor[..end].into()).collect();
     wrong.extend(["1.2".into(), format!("{cursor}0"), cursor.replace('t', "u")]);
@@ -44,13 +44,13 @@ pub(super) async fn a_cursor_that_is_none_is_refused(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn pages_do_not_repeat_what_moves(store: Store) -> Outcome {
+pub(super) async fn pages_do_not_repeat_moved_threads(store: QueryStoresRef) -> CheckOutcome {
     let (_, next) = two_threads(&store).await?;
     // One that was shown moves to the front, another one comes.
-    let mut young = Subject::new(&store, "young").await?;
+    let mut young = ThreadFixture::new(&store, "young").await?;
     young.clock = 200;
     young.start().await?;
-    let mut new = Subject::new(&store, "new").await?;
+    let mut new = ThreadFixture::new(&store, "new").await?;
     new.clock = 300;
     new.note().await?;
     let query = ThreadQuery {
@@ -63,7 +63,7 @@ pub(super) async fn pages_do_not_repeat_what_moves(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_place_that_somebody_made_up_is_only_a_place(store: Store) -> Outcome {
+pub(super) async fn forged_cursor_is_only_a_position(store: QueryStoresRef) -> CheckOutcome {
     let (old, cursor) = two_threads(&store).await?;
     let numbers = [0, 1, i64::MAX as u64, i64::MAX as u64 + 1, u64::MAX];
     let page = |order, after| TurnQuery {
@@ -77,13 +77,13 @@ pub(super) async fn a_place_that_somebody_made_up_is_only_a_place(store: Store) 
     let of_turns = of_turns.ok_or_else(|| Violation("there is no next page".to_owned()))?;
     for (first, second) in numbers.iter().flat_map(|n| numbers.map(|m| (*n, m))) {
         let query = ThreadQuery {
-            after: Some(made_up(&cursor, first, second)),
+            after: Some(forged(&cursor, first, second)),
             ..ThreadQuery::first(9)
         };
         let threads = store.queries.threads(query).await?.entries;
         require!(threads.len() <= 2, "{first}, {second}: {threads:?}");
         for order in [Order::NewestFirst, Order::OldestFirst] {
-            let after = Some(made_up(&of_turns, first, second));
+            let after = Some(forged(&of_turns, first, second));
             let turns = store.queries.turns(page(order, after)).await?.entries;
             let is_behind = |seq: u64| match order {
                 Order::NewestFirst => seq < second,

@@ -4,15 +4,15 @@ use serde_json::json;
 use windlass_core::events::{EventContext, EventRequest, SessionForkedData};
 use windlass_core::typed_id::{EventId, SessionId, TurnId};
 
-use super::subject::{Store, Subject, of_agent};
+use super::subject::{QueryStoresRef, ThreadFixture, of_agent};
 use super::turns::pages;
-use crate::conformance::check::{Outcome, Violation};
+use crate::conformance::check::{CheckOutcome, Violation};
 use crate::journal::StreamKey;
 use crate::queries::{Order, Origin};
 use crate::runs::RunFilter;
 
 pub(super) async fn fork(
-    store: &Store,
+    store: &QueryStoresRef,
     parent: &StreamKey,
     at: u64,
     child: &str,
@@ -32,7 +32,7 @@ pub(super) async fn fork(
 }
 
 /// Writes turns with these texts, three records each.
-async fn turns(thread: &mut Subject, texts: &[&str]) -> Result<Vec<TurnId>, Violation> {
+async fn turns(thread: &mut ThreadFixture, texts: &[&str]) -> Result<Vec<TurnId>, Violation> {
     let mut turns = Vec::new();
     for text in texts {
         let turn = thread.start().await?;
@@ -45,8 +45,8 @@ async fn turns(thread: &mut Subject, texts: &[&str]) -> Result<Vec<TurnId>, Viol
 }
 
 /// Returns the text of a turn, and whether the turn is shared.
-async fn said(
-    store: &Store,
+async fn first_text(
+    store: &QueryStoresRef,
     stream: &str,
     turn: TurnId,
 ) -> Result<Option<(String, bool)>, Violation> {
@@ -59,8 +59,10 @@ async fn said(
     Ok(Some((text.unwrap_or_default(), detail.row.is_shared)))
 }
 
-pub(super) async fn a_fork_shows_what_it_shares_and_counts_its_own(store: Store) -> Outcome {
-    let mut parent = Subject::new(&store, "parent").await?;
+pub(super) async fn fork_shows_shared_turns_and_counts_its_own(
+    store: QueryStoresRef,
+) -> CheckOutcome {
+    let mut parent = ThreadFixture::new(&store, "parent").await?;
     let a = turns(&mut parent, &["one", "two", "three"]).await?;
     let head = fork(&store, &parent.key, 6, "child").await?;
     let child = StreamKey::new("child");
@@ -72,7 +74,7 @@ pub(super) async fn a_fork_shows_what_it_shares_and_counts_its_own(store: Store)
         dropped: None,
     };
     require_eq!(shown, Some((head, 0, None, Some(origin))), "at first");
-    let mut own = Subject::new(&store, "child").await?;
+    let mut own = ThreadFixture::new(&store, "child").await?;
     let b = turns(&mut own, &["four"]).await?;
     for (order, limit, expected) in [
         (Order::OldestFirst, 9, vec![vec![a[0], a[1], b[0]]]),
@@ -93,12 +95,16 @@ pub(super) async fn a_fork_shows_what_it_shares_and_counts_its_own(store: Store)
         ("parent", a[0], Some(("one".to_owned(), false))),
         ("parent", b[0], None),
     ] {
-        require_eq!(said(&store, stream, turn).await?, expected, "in {stream}");
+        require_eq!(
+            first_text(&store, stream, turn).await?,
+            expected,
+            "in {stream}"
+        );
     }
     let shared = store.queries.turn(&child, a[0]).await?;
     let shared = shared.map(|turn| (turn.view.session_id, turn.stream));
     let expected = (SessionId::from_seed(8), child.clone());
-    require_eq!(shared, Some(expected), "whose it is");
+    require_eq!(shared, Some(expected), "session of a shared turn");
     let detail = store.queries.thread_detail(&child, 2).await?;
     let detail = detail.map(|detail| detail.turns.len());
     require_eq!(detail, Some(2), "the newest of both");
@@ -126,16 +132,18 @@ pub(super) async fn a_fork_shows_what_it_shares_and_counts_its_own(store: Store)
     Ok(())
 }
 
-pub(super) async fn a_fork_keeps_its_turns_when_its_parent_is_removed(store: Store) -> Outcome {
-    let mut parent = Subject::new(&store, "parent").await?;
+pub(super) async fn fork_retains_its_turns_when_its_parent_is_removed(
+    store: QueryStoresRef,
+) -> CheckOutcome {
+    let mut parent = ThreadFixture::new(&store, "parent").await?;
     let a = turns(&mut parent, &["one", "two"]).await?;
     fork(&store, &parent.key, 3, "child").await?;
     store.journal.remove(&parent.key).await?;
     let child = StreamKey::new("child");
     let listed = pages(&store, &child, Order::NewestFirst, 9).await?;
     require_eq!(listed, [vec![a[0]]], "its turns");
-    let shown = said(&store, "child", a[0]).await?;
-    require_eq!(shown, Some(("one".to_owned(), true)), "what was said");
+    let shown = first_text(&store, "child", a[0]).await?;
+    require_eq!(shown, Some(("one".to_owned(), true)), "the shared text");
     let runs = store.queries.runs(RunFilter::default(), 9).await?;
     require!(runs.is_empty(), "runs of a removed thread: {runs:?}");
     require_eq!(store.queries.counts().await?.current, 1, "threads");

@@ -11,13 +11,13 @@ mod waits;
 
 use std::sync::Arc;
 
-use super::check::Check;
+use super::check::ConformanceCheck;
 use crate::journal::Journal;
 use crate::queries::Queries;
 use crate::runs::RunLog;
 
 /// A store under test: its writers and its queries.
-pub struct Stored {
+pub struct QueryStores {
     /// Stores the streams of the sessions.
     pub journal: Arc<dyn Journal>,
     /// The runs from outside.
@@ -27,30 +27,30 @@ pub struct Stored {
 }
 
 /// The rules of the queries of every store.
-pub const QUERY_CHECKS: &[Check<Stored>] = checks![
+pub const QUERY_CHECKS: &[ConformanceCheck<QueryStores>] = checks![
     threads::threads_are_listed_by_their_last_update,
-    threads::a_thread_is_shown_as_it_is,
-    threads::the_record_of_the_host_says_whose_and_whether_archived,
-    threads::the_newest_words_and_sums_are_shown,
-    threads::a_search_finds_what_is_shown,
+    threads::thread_shows_its_current_state,
+    threads::host_record_determines_owner_and_archival,
+    threads::thread_shows_preview_and_totals,
+    threads::search_covers_the_shown_fields,
     threads::threads_are_counted,
-    threads::a_removed_thread_is_gone_from_everything,
+    threads::removed_thread_is_in_no_answer,
     turns::turns_are_listed_from_both_ends,
-    turns::a_turn_is_shown_with_its_items,
-    turns::the_text_of_an_open_turn_is_shown,
-    turns::a_thread_is_shown_with_its_newest_turns,
-    waits::what_waits_is_known_everywhere_until_it_is_over,
-    waits::the_end_of_a_turn_ends_its_waits,
+    turns::turn_detail_contains_its_items,
+    turns::turn_detail_contains_streamed_text,
+    turns::thread_detail_contains_the_newest_turns,
+    waits::waits_are_in_all_answers_until_they_end,
+    waits::turn_end_closes_its_waits,
     usage::turns_are_summed_by_day_model_provider_and_thread,
-    usage::only_turns_that_ended_in_the_time_count,
+    usage::usage_covers_turns_that_ended_in_the_period,
     usage::usage_outlives_its_thread,
-    usage::a_shared_turn_is_counted_once_also_after_its_parent_is_removed,
+    usage::shared_turn_counts_once_after_its_parent_is_removed,
     runs::turns_are_runs_of_their_agents,
     runs::runs_of_both_kinds_are_one_list,
     runs::runs_are_listed_by_agent_and_status,
-    forks::a_fork_shows_what_it_shares_and_counts_its_own,
-    forks::a_fork_keeps_its_turns_when_its_parent_is_removed,
-    cursors::a_cursor_that_is_none_is_refused,
-    cursors::pages_do_not_repeat_what_moves,
-    cursors::a_place_that_somebody_made_up_is_only_a_place,
+    forks::fork_shows_shared_turns_and_counts_its_own,
+    forks::fork_retains_its_turns_when_its_parent_is_removed,
+    cursors::invalid_cursor_is_refused,
+    cursors::pages_do_not_repeat_moved_threads,
+    cursors::forged_cursor_is_only_a_position,
 ];

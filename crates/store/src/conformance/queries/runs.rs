@@ -5,8 +5,8 @@ use serde_json::json;
 use windlass_core::runs::{OWN_AGENT, RunEnded, RunRecord, RunStarted, RunStatus, Termination};
 use windlass_core::typed_id::TurnId;
 
-use super::subject::{Store, Subject, at, of_agent};
-use crate::conformance::check::{Outcome, Violation};
+use super::subject::{QueryStoresRef, ThreadFixture, at, of_agent};
+use crate::conformance::check::{CheckOutcome, Violation};
 use crate::queries::RunRow;
 use crate::runs::{BeginOutcome, RunFilter, RunKind, StoredRun};
 
@@ -18,11 +18,11 @@ fn filter(agent: Option<&str>, status: Option<RunStatus>) -> RunFilter {
     }
 }
 
-async fn list(store: &Store, filter: RunFilter) -> Result<Vec<RunRow>, Violation> {
+async fn list(store: &QueryStoresRef, filter: RunFilter) -> Result<Vec<RunRow>, Violation> {
     Ok(store.queries.runs(filter, 9).await?)
 }
 
-async fn ids(store: &Store, filter: RunFilter) -> Result<Vec<String>, Violation> {
+async fn ids(store: &QueryStoresRef, filter: RunFilter) -> Result<Vec<String>, Violation> {
     let runs = list(store, filter).await?.into_iter();
     Ok(runs.map(|run| run.summary().run_id.clone()).collect())
 }
@@ -32,7 +32,7 @@ fn names(turns: &[TurnId]) -> Vec<String> {
 }
 
 async fn begin(
-    store: &Store,
+    store: &QueryStoresRef,
     run_id: &str,
     agent_id: &str,
     started_at: DateTime<Utc>,
@@ -50,7 +50,7 @@ async fn begin(
     }
 }
 
-async fn end(store: &Store, run: &StoredRun, termination: Termination) -> Outcome {
+async fn end(store: &QueryStoresRef, run: &StoredRun, termination: Termination) -> CheckOutcome {
     let ended = RunRecord::Ended(RunEnded {
         run_id: run.summary.run_id.clone(),
         agent_id: run.summary.agent_id.clone(),
@@ -61,9 +61,9 @@ async fn end(store: &Store, run: &StoredRun, termination: Termination) -> Outcom
     Ok(())
 }
 
-pub(super) async fn turns_are_runs_of_their_agents(store: Store) -> Outcome {
-    let mut ours = Subject::new(&store, "ours").await?;
-    let mut theirs = Subject::new(&store, "theirs").await?;
+pub(super) async fn turns_are_runs_of_their_agents(store: QueryStoresRef) -> CheckOutcome {
+    let mut ours = ThreadFixture::new(&store, "ours").await?;
+    let mut theirs = ThreadFixture::new(&store, "theirs").await?;
     theirs.clock = 50;
     theirs.make(of_agent("worker", false)).await?;
     let waits =
@@ -82,7 +82,7 @@ pub(super) async fn turns_are_runs_of_their_agents(store: Store) -> Outcome {
         (Some(OWN_AGENT), None, &[c, a]),
         (Some("worker"), None, &[b]),
         (Some("worker"), Some(RunStatus::Cancelled), &[]),
-        (Some("nobody"), None, &[]),
+        (Some("unknown"), None, &[]),
     ] {
         let found = ids(&store, filter(agent, status)).await?;
         require_eq!(found, names(expected), "{agent:?} {status:?}");
@@ -92,20 +92,20 @@ pub(super) async fn turns_are_runs_of_their_agents(store: Store) -> Outcome {
         before: all.get(1).map(RunRow::position),
         ..RunFilter::default()
     };
-    require_eq!(ids(&store, behind).await?, names(&[a]), "behind a place");
+    require_eq!(ids(&store, behind).await?, names(&[a]), "before a position");
     let found = store.queries.run(&b.to_string()).await?;
-    require_eq!(found.as_ref(), all.get(1), "one that is looked for");
+    require_eq!(found.as_ref(), all.get(1), "a run by its ID");
     let Some(RunRow::Turn(found)) = found else {
         return Err(Violation("it is no turn".to_owned()));
     };
     require_eq!((found.stream, found.first_seq), (theirs.key, 2), "where");
     let intent = all.get(2).map(|run| run.summary().intent.clone());
-    require_eq!(intent.as_deref(), Some("sum up"), "what it is to do");
+    require_eq!(intent.as_deref(), Some("sum up"), "the intent");
     Ok(())
 }
 
-pub(super) async fn runs_of_both_kinds_are_one_list(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn runs_of_both_kinds_are_one_list(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     let a = thread.start().await?;
     let run = begin(&store, "r", "worker", at(10)).await?;
     thread.end(a).await?;
@@ -132,7 +132,7 @@ pub(super) async fn runs_of_both_kinds_are_one_list(store: Store) -> Outcome {
     require_eq!(status, Some(RunStatus::Incomplete), "its end");
     let open = ids(&store, filter(None, Some(RunStatus::InProgress))).await?;
     require_eq!(open, [b.as_str()], "open");
-    require_eq!(store.queries.run("x").await?, None, "one that is not there");
+    require_eq!(store.queries.run("x").await?, None, "a missing run");
     require_eq!(store.runs.forget(at(501), 9).await?, 1, "forgotten");
     require_eq!(
         ids(&store, RunFilter::default()).await?,
@@ -142,7 +142,7 @@ pub(super) async fn runs_of_both_kinds_are_one_list(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn runs_are_listed_by_agent_and_status(store: Store) -> Outcome {
+pub(super) async fn runs_are_listed_by_agent_and_status(store: QueryStoresRef) -> CheckOutcome {
     for number in 0..12 {
         let agent = ["a", "b", "c"][number % 3];
         let run = begin(&store, &format!("r{number}"), agent, at(1)).await?;
@@ -180,6 +180,10 @@ pub(super) async fn runs_are_listed_by_agent_and_status(store: Store) -> Outcome
     require_eq!(listed_open, ["r8", "r4", "r0"], "by status");
     require_eq!(listed(Some("b"), open, None).await?.0, ["r4"], "by both");
     let none: [&str; 0] = [];
-    require_eq!(listed(Some("d"), None, None).await?.0, none, "nobody's");
+    require_eq!(
+        listed(Some("d"), None, None).await?.0,
+        none,
+        "of an unknown agent"
+    );
     Ok(())
 }

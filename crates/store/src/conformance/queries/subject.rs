@@ -9,12 +9,12 @@ use windlass_core::message::Message;
 use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::{EventId, ExecId, MessageId, SessionId, TurnId};
 
-use super::Stored;
+use super::QueryStores;
 use crate::conformance::check::Violation;
 use crate::journal::{Batch, Claim, StreamKey};
 use crate::queries::ThreadRow;
 
-pub(super) type Store = Arc<Stored>;
+pub(super) type QueryStoresRef = Arc<QueryStores>;
 
 /// Returns a moment, counted in milliseconds.
 pub(super) fn at(millis: i64) -> DateTime<Utc> {
@@ -22,8 +22,8 @@ pub(super) fn at(millis: i64) -> DateTime<Utc> {
 }
 
 /// One thread and its claim. Each event is a separate commit, a millisecond after its predecessor.
-pub(super) struct Subject {
-    pub(super) store: Store,
+pub(super) struct ThreadFixture {
+    pub(super) store: QueryStoresRef,
     pub(super) key: StreamKey,
     claim: Claim,
     pub(super) head: u64,
@@ -39,8 +39,8 @@ pub(super) fn of_agent(owner: &str, archived: bool) -> ThreadRecord {
     }
 }
 
-impl Subject {
-    pub(super) async fn new(store: &Store, key: &str) -> Result<Self, Violation> {
+impl ThreadFixture {
+    pub(super) async fn new(store: &QueryStoresRef, key: &str) -> Result<Self, Violation> {
         let key = StreamKey::new(key);
         let claim = store.journal.claim(&key).await?;
         Ok(Self {

@@ -5,13 +5,13 @@ use windlass_core::items::TurnStatus;
 use windlass_core::session::SessionStatus;
 use windlass_core::thread_record::ThreadRecord;
 
-use super::subject::{Store, Subject, at, of_agent};
-use crate::conformance::check::{Outcome, Violation};
+use super::subject::{QueryStoresRef, ThreadFixture, at, of_agent};
+use crate::conformance::check::{CheckOutcome, Violation};
 use crate::queries::{Counts, Include, ThreadQuery, ThreadState, UsageBy, UsageQuery};
 use crate::runs::RunFilter;
 
 /// Lists names, page by page.
-async fn names(store: &Store, query: ThreadQuery) -> Result<Vec<Vec<String>>, Violation> {
+async fn names(store: &QueryStoresRef, query: ThreadQuery) -> Result<Vec<Vec<String>>, Violation> {
     let (mut pages, mut query) = (Vec::new(), query);
     loop {
         let page = store.queries.threads(query.clone()).await?;
@@ -24,23 +24,23 @@ async fn names(store: &Store, query: ThreadQuery) -> Result<Vec<Vec<String>>, Vi
     }
 }
 
-fn doing(states: &[ThreadState], limit: usize) -> ThreadQuery {
+fn in_states(states: &[ThreadState], limit: usize) -> ThreadQuery {
     ThreadQuery {
         states: states.to_vec(),
         ..ThreadQuery::first(limit)
     }
 }
 
-pub(super) async fn threads_are_listed_by_their_last_update(store: Store) -> Outcome {
+pub(super) async fn threads_are_listed_by_their_last_update(store: QueryStoresRef) -> CheckOutcome {
     use ThreadState::{Idle, Running, Waiting};
     let mut threads = Vec::new();
     for (name, clock) in [("a", 0), ("b", 1), ("c", 2)] {
-        let mut thread = Subject::new(&store, name).await?;
+        let mut thread = ThreadFixture::new(&store, name).await?;
         thread.clock = clock;
         thread.note().await?;
         threads.push(thread);
     }
-    Subject::new(&store, "empty").await?;
+    ThreadFixture::new(&store, "empty").await?;
     threads[0].clock = 9;
     let turn = threads[0].start().await?;
     threads[0].end(turn).await?;
@@ -58,7 +58,7 @@ pub(super) async fn threads_are_listed_by_their_last_update(store: Store) -> Out
         (&[Idle], 1, vec![vec!["a"], vec!["c"]]),
         (&[Idle, Running], 2, vec![vec!["b", "a"], vec!["c"]]),
     ] {
-        let listed = names(&store, doing(states, limit)).await?;
+        let listed = names(&store, in_states(states, limit)).await?;
         require_eq!(listed, expected, "{states:?} by {limit}");
     }
     let none = store.queries.threads(ThreadQuery::first(0)).await?;
@@ -66,8 +66,8 @@ pub(super) async fn threads_are_listed_by_their_last_update(store: Store) -> Out
     Ok(())
 }
 
-pub(super) async fn a_thread_is_shown_as_it_is(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn thread_shows_its_current_state(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     let missing = store.queries.thread(&thread.key).await?;
     require!(missing.is_none(), "a stream without records is no thread");
     thread.note().await?;
@@ -97,19 +97,19 @@ pub(super) async fn a_thread_is_shown_as_it_is(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn the_record_of_the_host_says_whose_and_whether_archived(
-    store: Store,
-) -> Outcome {
-    let mut ours = Subject::new(&store, "ours").await?;
+pub(super) async fn host_record_determines_owner_and_archival(
+    store: QueryStoresRef,
+) -> CheckOutcome {
+    let mut ours = ThreadFixture::new(&store, "ours").await?;
     ours.make(of_agent("a", false)).await?;
-    let mut theirs = Subject::new(&store, "theirs").await?;
+    let mut theirs = ThreadFixture::new(&store, "theirs").await?;
     theirs.clock = 5;
     theirs.make(of_agent("b", false)).await?;
     let changed = json!({ "record": of_agent("b", true) });
     theirs
         .say(Default::default(), "session.updated", changed)
         .await?;
-    let mut bare = Subject::new(&store, "bare").await?;
+    let mut bare = ThreadFixture::new(&store, "bare").await?;
     bare.note().await?;
     for (include, agent, expected) in [
         (Include::All, None, &["theirs", "bare", "ours"][..]),
@@ -120,7 +120,7 @@ pub(super) async fn the_record_of_the_host_says_whose_and_whether_archived(
         (Include::Current, Some("b"), &[]),
         (Include::Archived, Some("b"), &["theirs"]),
         (Include::Recorded, Some("a"), &["ours"]),
-        (Include::All, Some("nobody"), &[]),
+        (Include::All, Some("unknown"), &[]),
     ] {
         let query = ThreadQuery {
             include,
@@ -137,8 +137,8 @@ pub(super) async fn the_record_of_the_host_says_whose_and_whether_archived(
     Ok(())
 }
 
-pub(super) async fn the_newest_words_and_sums_are_shown(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn thread_shows_preview_and_totals(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     let labels = json!({"provider": "x"});
     let outline = json!({"input_summary": "do it", "labels": labels});
     let turn = thread.start_with(outline).await?;
@@ -159,8 +159,8 @@ pub(super) async fn the_newest_words_and_sums_are_shown(store: Store) -> Outcome
     Ok(())
 }
 
-pub(super) async fn a_search_finds_what_is_shown(store: Store) -> Outcome {
-    let mut titled = Subject::new(&store, "titled").await?;
+pub(super) async fn search_covers_the_shown_fields(store: QueryStoresRef) -> CheckOutcome {
+    let mut titled = ThreadFixture::new(&store, "titled").await?;
     let mut record = ThreadRecord {
         title: Some("Größe of things".to_owned()),
         ..ThreadRecord::default()
@@ -170,7 +170,7 @@ pub(super) async fn a_search_finds_what_is_shown(store: Store) -> Outcome {
     titled
         .start_with(json!({"input_summary": "hidden"}))
         .await?;
-    let mut plain = Subject::new(&store, "plain").await?;
+    let mut plain = ThreadFixture::new(&store, "plain").await?;
     plain.clock = 9;
     let turn = plain.start_with(json!({"input_summary": "Words"})).await?;
     plain.answer(turn, "an Answer 100% sure").await?;
@@ -195,20 +195,20 @@ pub(super) async fn a_search_finds_what_is_shown(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn threads_are_counted(store: Store) -> Outcome {
+pub(super) async fn threads_are_counted(store: QueryStoresRef) -> CheckOutcome {
     let none = store.queries.counts().await?;
     require_eq!(none, Counts::default(), "at first");
     for (name, archived) in [("a", false), ("b", true)] {
-        let mut thread = Subject::new(&store, name).await?;
+        let mut thread = ThreadFixture::new(&store, name).await?;
         let record = ThreadRecord {
             archived,
             ..ThreadRecord::default()
         };
         thread.make(record).await?;
     }
-    let mut bare = Subject::new(&store, "c").await?;
+    let mut bare = ThreadFixture::new(&store, "c").await?;
     let turn = bare.start().await?;
-    let mut waiting = Subject::new(&store, "d").await?;
+    let mut waiting = ThreadFixture::new(&store, "d").await?;
     let waits = waiting.start().await?;
     let call = waiting.call(waits).await?;
     waiting.ask(waits, call).await?;
@@ -229,8 +229,8 @@ pub(super) async fn threads_are_counted(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_removed_thread_is_gone_from_everything(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn removed_thread_is_in_no_answer(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     let done = thread.start().await?;
     thread
         .end_with(done, None, json!({"input_tokens": 1, "output_tokens": 1}))
@@ -259,9 +259,13 @@ pub(super) async fn a_removed_thread_is_gone_from_everything(store: Store) -> Ou
         by: UsageBy::Day,
     };
     require_eq!(queries.usage(usage).await?.total.turns, 1, "its usage");
-    let mut again = Subject::new(&store, "s").await?;
+    let mut again = ThreadFixture::new(&store, "s").await?;
     again.note().await?;
     let shown = again.thread().await?;
-    require_eq!((shown.seq, shown.turns), (1, 0), "another one of its name");
+    require_eq!(
+        (shown.seq, shown.turns),
+        (1, 0),
+        "a new thread of the same name"
+    );
     Ok(())
 }

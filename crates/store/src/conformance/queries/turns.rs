@@ -5,14 +5,14 @@ use windlass_core::events::EventContext;
 use windlass_core::items::{ItemKind, ItemStatus, TurnStatus};
 use windlass_core::typed_id::{ExecId, TurnId};
 
-use super::subject::{Store, Subject};
-use crate::conformance::check::{Outcome, Violation};
+use super::subject::{QueryStoresRef, ThreadFixture};
+use crate::conformance::check::{CheckOutcome, Violation};
 use crate::journal::StreamKey;
 use crate::queries::{Order, TurnDetail, TurnQuery};
 
 /// Lists turns, page by page.
 pub(super) async fn pages(
-    store: &Store,
+    store: &QueryStoresRef,
     stream: &StreamKey,
     order: Order,
     limit: usize,
@@ -35,14 +35,14 @@ pub(super) async fn pages(
 }
 
 /// Returns a turn with its items, which must be there.
-async fn detail(thread: &Subject, turn: TurnId) -> Result<TurnDetail, Violation> {
+async fn detail(thread: &ThreadFixture, turn: TurnId) -> Result<TurnDetail, Violation> {
     let queries = &thread.store.queries;
     let found = queries.turn_detail(&thread.key, turn).await?;
     found.ok_or_else(|| Violation(format!("{turn} is not there")))
 }
 
-pub(super) async fn turns_are_listed_from_both_ends(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn turns_are_listed_from_both_ends(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     let mut turns = Vec::new();
     for _ in 0..3 {
         let turn = thread.start().await?;
@@ -68,18 +68,14 @@ pub(super) async fn turns_are_listed_from_both_ends(store: Store) -> Outcome {
     let open = store.queries.turn(&thread.key, d).await?;
     require_eq!(open.and_then(|turn| turn.last_seq), None, "the open one");
     let other = store.queries.turn(&thread.key, TurnId::new()).await?;
-    require_eq!(other, None, "one that is not there");
+    require_eq!(other, None, "a missing turn");
     let nowhere = pages(&store, &StreamKey::new("x"), Order::NewestFirst, 9).await?;
-    require_eq!(
-        nowhere,
-        [Vec::<TurnId>::new()],
-        "a thread that is not there"
-    );
+    require_eq!(nowhere, [Vec::<TurnId>::new()], "a missing thread");
     Ok(())
 }
 
-pub(super) async fn a_turn_is_shown_with_its_items(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn turn_detail_contains_its_items(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     let before = thread.start().await?;
     thread.answer(before, "before").await?;
     thread.end(before).await?;
@@ -121,8 +117,8 @@ pub(super) async fn a_turn_is_shown_with_its_items(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn the_text_of_an_open_turn_is_shown(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn turn_detail_contains_streamed_text(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     let turn = thread.start().await?;
     let exec = ExecId::new();
     let step = EventContext::of_step(turn, exec);
@@ -144,12 +140,12 @@ pub(super) async fn the_text_of_an_open_turn_is_shown(store: Store) -> Outcome {
         .map(|item| (item.status, item.detail().into_owned()))
         .collect();
     let expected = [(ItemStatus::InProgress, "so far".to_owned())];
-    require_eq!(shown, expected, "what streams");
+    require_eq!(shown, expected, "streamed text");
     Ok(())
 }
 
-pub(super) async fn a_thread_is_shown_with_its_newest_turns(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn thread_detail_contains_the_newest_turns(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     let missing = store.queries.thread_detail(&thread.key, 9).await?;
     require!(missing.is_none(), "a stream without records");
     let mut turns = Vec::new();
@@ -171,7 +167,7 @@ pub(super) async fn a_thread_is_shown_with_its_newest_turns(store: Store) -> Out
         require_eq!(shown, expected, "the newest {newest}");
         let waits = found.turns.iter().flat_map(|turn| turn.log.open_waits());
         let waits: Vec<_> = waits.map(|wait| wait.exec_id).collect();
-        require_eq!(waits.len(), usize::from(newest > 0), "what waits");
+        require_eq!(waits.len(), usize::from(newest > 0), "waits");
         let older = match found.older {
             None => Vec::new(),
             Some(after) => {

@@ -6,8 +6,8 @@ use windlass_core::events::EventContext;
 use windlass_core::typed_id::{ExecId, TurnId};
 
 use super::forks::fork;
-use super::subject::{Store, Subject, at};
-use crate::conformance::check::Outcome;
+use super::subject::{QueryStoresRef, ThreadFixture, at};
+use crate::conformance::check::CheckOutcome;
 use crate::journal::StreamKey;
 use crate::queries::{UsageBy, UsageQuery, UsageReport, UsageSum};
 
@@ -16,7 +16,12 @@ fn by(by: UsageBy, since: Option<DateTime<Utc>>, until: Option<DateTime<Utc>>) -
 }
 
 /// Writes a turn with this usage and cost.
-async fn turn(thread: &mut Subject, model: &str, tokens: u32, cost: Option<f64>) -> Outcome {
+async fn turn(
+    thread: &mut ThreadFixture,
+    model: &str,
+    tokens: u32,
+    cost: Option<f64>,
+) -> CheckOutcome {
     let turn = thread.start().await?;
     let outline =
         json!({"model": model, "provider": "p", "labels": {"provider": format!("of {model}")}});
@@ -27,10 +32,12 @@ async fn turn(thread: &mut Subject, model: &str, tokens: u32, cost: Option<f64>)
     Ok(())
 }
 
-pub(super) async fn turns_are_summed_by_day_model_provider_and_thread(store: Store) -> Outcome {
+pub(super) async fn turns_are_summed_by_day_model_provider_and_thread(
+    store: QueryStoresRef,
+) -> CheckOutcome {
     const DAY: i64 = 24 * 60 * 60 * 1000;
-    let mut one = Subject::new(&store, "one").await?;
-    let mut two = Subject::new(&store, "two").await?;
+    let mut one = ThreadFixture::new(&store, "one").await?;
+    let mut two = ThreadFixture::new(&store, "two").await?;
     turn(&mut one, "m", 10, Some(0.5)).await?;
     turn(&mut two, "n", 20, None).await?;
     two.clock = DAY;
@@ -63,12 +70,14 @@ pub(super) async fn turns_are_summed_by_day_model_provider_and_thread(store: Sto
     two.end(open).await?;
     let report = store.queries.usage(by(UsageBy::Model, None, None)).await?;
     let unknown = report.groups.get("").map(|sum| sum.turns);
-    require_eq!(unknown, Some(1), "a turn that tells no model");
+    require_eq!(unknown, Some(1), "a turn without a model");
     Ok(())
 }
 
-pub(super) async fn only_turns_that_ended_in_the_time_count(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn usage_covers_turns_that_ended_in_the_period(
+    store: QueryStoresRef,
+) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     for clock in [10, 20, 30] {
         thread.clock = clock - 2;
         turn(&mut thread, "m", 1, None).await?;
@@ -89,7 +98,7 @@ pub(super) async fn only_turns_that_ended_in_the_time_count(store: Store) -> Out
 }
 
 /// Ends a model call of an open turn.
-async fn model_call(thread: &mut Subject, turn: TurnId, tokens: u32) -> Outcome {
+async fn model_call(thread: &mut ThreadFixture, turn: TurnId, tokens: u32) -> CheckOutcome {
     let completed = json!({
         "success": true, "has_tool_calls": true, "tool_call_count": 1,
         "usage": {"input_tokens": tokens, "output_tokens": 1},
@@ -99,8 +108,8 @@ async fn model_call(thread: &mut Subject, turn: TurnId, tokens: u32) -> Outcome 
     Ok(())
 }
 
-pub(super) async fn usage_outlives_its_thread(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn usage_outlives_its_thread(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     turn(&mut thread, "m", 10, Some(0.5)).await?;
     turn(&mut thread, "n", 20, None).await?;
     let all = by(UsageBy::Thread, None, None);
@@ -128,13 +137,13 @@ pub(super) async fn usage_outlives_its_thread(store: Store) -> Outcome {
     Ok(())
 }
 
-pub(super) async fn a_shared_turn_is_counted_once_also_after_its_parent_is_removed(
-    store: Store,
-) -> Outcome {
-    let mut parent = Subject::new(&store, "parent").await?;
+pub(super) async fn shared_turn_counts_once_after_its_parent_is_removed(
+    store: QueryStoresRef,
+) -> CheckOutcome {
+    let mut parent = ThreadFixture::new(&store, "parent").await?;
     turn(&mut parent, "m", 10, None).await?;
     fork(&store, &parent.key, parent.head, "child").await?;
-    let mut child = Subject::new(&store, "child").await?;
+    let mut child = ThreadFixture::new(&store, "child").await?;
     turn(&mut child, "m", 20, None).await?;
     let all = by(UsageBy::Thread, None, None);
     for removed in [None, Some("parent"), Some("child")] {

@@ -5,14 +5,14 @@ use windlass_core::events::EventContext;
 use windlass_core::items::WaitKind;
 use windlass_core::typed_id::ExecId;
 
-use super::subject::{Store, Subject};
-use crate::conformance::check::Outcome;
+use super::subject::{QueryStoresRef, ThreadFixture};
+use crate::conformance::check::CheckOutcome;
 use crate::queries::ThreadState;
 
-pub(super) async fn what_waits_is_known_everywhere_until_it_is_over(store: Store) -> Outcome {
+pub(super) async fn waits_are_in_all_answers_until_they_end(store: QueryStoresRef) -> CheckOutcome {
     let queries = &store.queries;
-    let mut one = Subject::new(&store, "one").await?;
-    let mut two = Subject::new(&store, "two").await?;
+    let mut one = ThreadFixture::new(&store, "one").await?;
+    let mut two = ThreadFixture::new(&store, "two").await?;
     let (a, b) = (one.start().await?, two.start().await?);
     let (first, second) = (one.call(a).await?, one.call(a).await?);
     let third = two.call(b).await?;
@@ -52,15 +52,15 @@ pub(super) async fn what_waits_is_known_everywhere_until_it_is_over(store: Store
     one.say(step, "approval.decided", decided).await?;
     let shown: Vec<_> = queries.waits(None).await?;
     let shown: Vec<_> = shown.iter().map(|wait| wait.exec_id).collect();
-    require_eq!(shown, [second], "what is left");
+    require_eq!(shown, [second], "the remaining waits");
     let over = queries.wait(first).await?;
     let over = over.map(|wait| (wait.stream, wait.is_open));
-    require_eq!(over, Some((one.key.clone(), false)), "one that is over");
+    require_eq!(over, Some((one.key.clone(), false)), "an ended wait");
     Ok(())
 }
 
-pub(super) async fn the_end_of_a_turn_ends_its_waits(store: Store) -> Outcome {
-    let mut thread = Subject::new(&store, "s").await?;
+pub(super) async fn turn_end_closes_its_waits(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
     let turn = thread.start().await?;
     let call = thread.call(turn).await?;
     thread.ask(turn, call).await?;

@@ -19,7 +19,7 @@ fn check(text: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn an_event_gets_short_and_comes_back() {
+fn event_is_packed_and_round_trips() {
     let packed = check(EVENT).unwrap();
     let expected = [
         &[0x04, ID][..],
@@ -41,7 +41,7 @@ fn an_event_gets_short_and_comes_back() {
 }
 
 #[test]
-fn the_codes_on_disk_stay_as_they_are() {
+fn stored_codes_are_stable() {
     let list = blake3::hash(PHRASES.join("\n").as_bytes());
     assert_eq!(&list.to_hex()[..16], "55fab1357ab500ef");
     assert!(PHRASES.len() <= SHORT + 256);
@@ -55,14 +55,14 @@ fn the_codes_on_disk_stay_as_they_are() {
 }
 
 #[test]
-fn a_text_that_holds_a_code_has_no_short_form() {
+fn text_containing_a_code_is_not_packed() {
     assert_eq!(pack(b"{\"data\":{\t}},\"sequence\":1}", &[]), None);
     assert_eq!(pack(b"},\"sequence\":\xf5", &[]), None);
     assert_eq!(pack(b"long", &[]), None);
 }
 
 #[test]
-fn what_is_cut_or_not_known_is_no_short_form() {
+fn truncated_or_unknown_codes_are_invalid() {
     for broken in [
         &[ID, 1, 2][..],
         &[TIME],
@@ -76,7 +76,7 @@ fn what_is_cut_or_not_known_is_no_short_form() {
 }
 
 #[test]
-fn more_values_than_a_byte_can_name_come_back() {
+fn more_values_than_a_byte_can_number_round_trip() {
     let ids: Vec<String> = (0..300).map(|n| format!("\"{n:032x}\"")).collect();
     let all = ids.join(",");
     let packed = check(&format!("{all},{all}")).unwrap();
@@ -86,12 +86,12 @@ fn more_values_than_a_byte_can_name_come_back() {
 
 proptest! {
     #[test]
-    fn any_text_comes_back(text in r#"([",:{}\[\]]|[0-9a-f]{30,34}|turn_|"ts":"|2026-11-15T23:21:34\.980001765Z|\PC){0,60}"#) {
+    fn any_text_round_trips(text in r#"([",:{}\[\]]|[0-9a-f]{30,34}|turn_|"ts":"|2026-11-15T23:21:34\.980001765Z|\PC){0,60}"#) {
         check(&text);
     }
 
     #[test]
-    fn any_phrases_come_back(numbers in prop::collection::vec(0..PHRASES.len(), 0..40), between in "[\"}a-z]{0,3}") {
+    fn any_phrases_round_trip(numbers in prop::collection::vec(0..PHRASES.len(), 0..40), between in "[\"}a-z]{0,3}") {
         let phrases: Vec<_> = numbers.into_iter().map(|n| PHRASES[n]).collect();
         check(&phrases.join(&between));
     }

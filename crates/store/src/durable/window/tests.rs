@@ -7,7 +7,7 @@ use windlass_core::events::{CustomData, Event, EventContext, EventData, EventReq
 use windlass_core::typed_id::{EventId, MessageId, SessionId, TurnId};
 
 use super::*;
-use crate::durable::record::{Encoded, RecordBuffer, RecordSource, Stored, encode};
+use crate::durable::record::{Encoded, RecordBuffer, RecordSource, StoredRecord, encode};
 use crate::journal::StreamKey;
 
 fn long(text: &str) -> String {
@@ -23,7 +23,7 @@ fn check(texts: &[&str], expected: &[&[Reference]]) {
 }
 
 #[test]
-fn the_equal_part_around_a_value_is_a_reference() {
+fn equal_part_around_a_value_becomes_a_reference() {
     let value = long("a");
     let first = format!(r#"{{"x":1,"text":"{value}","y":1}}"#);
     let second = format!(r#"{{"z":2,"text":"{value}","y":2}}"#);
@@ -36,7 +36,7 @@ fn the_equal_part_around_a_value_is_a_reference() {
 }
 
 #[test]
-fn a_text_that_begins_as_another_one_is_referred_to_as_far_as_it_is_equal() {
+fn common_prefix_becomes_a_reference() {
     let value = long("word ");
     let first = format!(r#"{{"input":"{value}"}}"#);
     let second = format!(r#"{{"summary":"{}…"}}"#, &value[..200]);
@@ -50,7 +50,7 @@ fn a_text_that_begins_as_another_one_is_referred_to_as_far_as_it_is_equal() {
 }
 
 #[test]
-fn a_reference_points_to_no_reference() {
+fn references_are_not_chained() {
     let (a, b) = (long("a"), long("b"));
     let mut window = Window::default();
     let first = format!(r#"{{"a":"{a}"}}"#);
@@ -86,9 +86,9 @@ fn of_turn(kind: &str, turn: TurnId) -> EventData {
 }
 
 /// Stored rows, by number, and blobs, by digest.
-struct Rows(HashMap<u64, (i64, Vec<u8>)>, HashMap<Vec<u8>, Vec<u8>>);
+struct StoredRows(HashMap<u64, (i64, Vec<u8>)>, HashMap<Vec<u8>, Vec<u8>>);
 
-impl RecordSource for Rows {
+impl RecordSource for StoredRows {
     type Error = Infallible;
 
     fn stream(&self) -> Result<i64, Infallible> {
@@ -104,7 +104,7 @@ impl RecordSource for Rows {
     }
 }
 
-impl Rows {
+impl StoredRows {
     fn of(records: &[Encoded]) -> Self {
         let mut rows = Self(HashMap::new(), HashMap::new());
         for record in records {
@@ -120,7 +120,7 @@ impl Rows {
 
     fn read(&self, seq: u64, buffer: &mut RecordBuffer) -> Result<Arc<Event>, String> {
         let (form, body) = &self.0[&seq];
-        let Ok(stored) = Stored::new((seq, 1, [0; 32]), (*form, body), self, buffer);
+        let Ok(stored) = StoredRecord::new((seq, 1, [0; 32]), (*form, body), self, buffer);
         stored.checked_bytes()?;
         stored
             .decode(&StreamKey::new("s"))
@@ -166,7 +166,7 @@ fn references_stay_within_a_turn_and_a_group() {
 }
 
 #[test]
-fn a_window_is_continued_by_the_next_append_of_its_claim_alone() {
+fn only_the_next_append_of_the_claim_continues_a_window() {
     let mut windows = Windows::default();
     let open = || {
         let mut window = Window::default();
@@ -188,14 +188,14 @@ fn a_window_is_continued_by_the_next_append_of_its_claim_alone() {
 }
 
 #[test]
-fn a_reference_to_what_is_not_there_is_named() {
+fn unresolved_reference_is_reported() {
     let events = [
         event(1, of_turn("turn.started", TurnId::new())),
         event(2, custom(long("a").into())),
         event(3, custom(long("a").into())),
     ];
     let records = encode(&events, &mut Window::default()).unwrap();
-    let mut rows = Rows::of(&records);
+    let mut rows = StoredRows::of(&records);
     assert_eq!(
         rows.read(3, &mut RecordBuffer::default()),
         Ok(events[2].clone())
@@ -229,7 +229,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn any_events_come_back(
+    fn any_events_round_trip(
         values in prop::collection::vec(payload(), 1..4),
         picks in prop::collection::vec((0..4_usize, 0..4_usize, any::<bool>()), 1..160),
     ) {
@@ -246,7 +246,7 @@ proptest! {
         for batch in events.chunks(7) {
             records.extend(encode(batch, &mut window).unwrap());
         }
-        let rows = Rows::of(&records);
+        let rows = StoredRows::of(&records);
         let mut buffer = RecordBuffer::default();
         for event in &events {
             let seq = event.seq();

@@ -6,33 +6,33 @@ use chrono::Utc;
 use windlass_core::error::Result;
 use windlass_core::typed_id::SessionId;
 
-use super::tree::{Directory, File, Node, PathEntry, Tree, new_meta};
+use super::tree::{Directory, File, FileTree, Node, TreeEntry, new_meta};
 use crate::files::content::Content;
 use crate::files::path::{join, segments, split_last};
 use crate::files::quota::{FileQuota, Usage};
 use crate::files::rules;
 use crate::files::view::Meta;
-use crate::files::writer::Writer;
+use crate::files::writer::WriteOrigin;
 
-impl Tree {
+impl FileTree {
     /// Writes a file and creates its parents.
     pub(super) fn write(
         &mut self,
         session_id: SessionId,
         path: &str,
         content: Content,
-        writer: Writer,
+        writer: WriteOrigin,
         quota: &FileQuota,
     ) -> Result<&File> {
         let mut after = self.usage;
         match self.find(path) {
-            PathEntry::Directory(_) => return Err(rules::is_directory(path)),
-            PathEntry::BelowFile { file } => return Err(rules::below_file(file, path)),
-            PathEntry::File(file) if file.is_readonly && writer == Writer::Caller => {
+            TreeEntry::Directory(_) => return Err(rules::is_directory(path)),
+            TreeEntry::BelowFile { file } => return Err(rules::below_file(file, path)),
+            TreeEntry::File(file) if file.is_readonly && writer == WriteOrigin::Caller => {
                 return Err(rules::read_only(path));
             }
-            PathEntry::File(file) => after.bytes -= file.content.len(),
-            PathEntry::Missing { parents } => {
+            TreeEntry::File(file) => after.bytes -= file.content.len(),
+            TreeEntry::Missing { parents } => {
                 after.files += 1;
                 after.directories += parents;
             }
@@ -70,10 +70,10 @@ impl Tree {
     ) -> Result<&Directory> {
         let mut after = self.usage;
         match self.find(path) {
-            PathEntry::File(_) => return Err(rules::is_file(path)),
-            PathEntry::BelowFile { file } => return Err(rules::below_file(file, path)),
-            PathEntry::Directory(_) => {}
-            PathEntry::Missing { parents } => after.directories += parents + 1,
+            TreeEntry::File(_) => return Err(rules::is_file(path)),
+            TreeEntry::BelowFile { file } => return Err(rules::below_file(file, path)),
+            TreeEntry::Directory(_) => {}
+            TreeEntry::Missing { parents } => after.directories += parents + 1,
         }
         quota.check(session_id, self.usage, after)?;
         self.usage = after;
@@ -86,10 +86,10 @@ impl Tree {
             return Err(rules::root_delete());
         };
         match self.find(path) {
-            PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => return Ok(None),
-            PathEntry::File(file) if file.is_readonly => return Err(rules::read_only(path)),
-            PathEntry::File(_) => {}
-            PathEntry::Directory(directory) => {
+            TreeEntry::Missing { .. } | TreeEntry::BelowFile { .. } => return Ok(None),
+            TreeEntry::File(file) if file.is_readonly => return Err(rules::read_only(path)),
+            TreeEntry::File(_) => {}
+            TreeEntry::Directory(directory) => {
                 if !directory.children.is_empty() && !recursive {
                     return Ok(None);
                 }

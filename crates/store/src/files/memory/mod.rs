@@ -19,17 +19,17 @@ use super::content::Content;
 use super::path;
 use super::quota::FileQuota;
 use super::search::Search;
-use super::writer::Writer;
+use super::writer::WriteOrigin;
 use crate::lock::Shared;
 pub use factory::InMemorySessionFileSystemFactory;
-use tree::{PathEntry, Tree};
+use tree::{FileTree, TreeEntry};
 
 /// Files in memory, each session for itself; clones share them.
 ///
 /// Each session has its own tree and its own lock, so that no session pays for the files of another.
 #[derive(Default, Clone)]
 pub struct InMemorySessionFileStore {
-    sessions: Shared<HashMap<SessionId, Shared<Tree>>>,
+    sessions: Shared<HashMap<SessionId, Shared<FileTree>>>,
     quota: FileQuota,
 }
 
@@ -51,7 +51,7 @@ impl InMemorySessionFileStore {
     pub async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
         let path = path::checked(&file.path)?;
         let content = Content::parse(&file.content, &file.encoding, &path)?;
-        let writer = Writer::Host {
+        let writer = WriteOrigin::Host {
             is_readonly: file.is_readonly,
         };
         self.write(session_id, &path, content, writer).map(drop)
@@ -63,11 +63,11 @@ impl InMemorySessionFileStore {
         file.content
     }
 
-    fn tree(&self, session_id: SessionId) -> Option<Shared<Tree>> {
+    fn tree(&self, session_id: SessionId) -> Option<Shared<FileTree>> {
         self.sessions.read().get(&session_id).cloned()
     }
 
-    fn tree_or_new(&self, session_id: SessionId) -> Shared<Tree> {
+    fn tree_or_new(&self, session_id: SessionId) -> Shared<FileTree> {
         if let Some(tree) = self.tree(session_id) {
             return tree;
         }
@@ -79,7 +79,7 @@ impl InMemorySessionFileStore {
         session_id: SessionId,
         path: &str,
         content: Content,
-        writer: Writer,
+        writer: WriteOrigin,
     ) -> Result<SessionFile> {
         self.quota.check_file(path, content.len())?;
         let tree = self.tree_or_new(session_id);
@@ -106,13 +106,13 @@ impl SessionFileSystem for InMemorySessionFileStore {
         let tree = self.tree(session_id).unwrap_or_default();
         let tree = tree.read();
         Ok(match tree.find(&path) {
-            PathEntry::File(file) => {
+            TreeEntry::File(file) => {
                 Some(file.view(session_id, &path).into_file(Some(&file.content)))
             }
-            PathEntry::Directory(directory) => {
+            TreeEntry::Directory(directory) => {
                 Some(directory.view(session_id, &path).into_file(None))
             }
-            PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => None,
+            TreeEntry::Missing { .. } | TreeEntry::BelowFile { .. } => None,
         })
     }
 
@@ -125,7 +125,7 @@ impl SessionFileSystem for InMemorySessionFileStore {
     ) -> Result<SessionFile> {
         let path = path::checked(path)?;
         let content = Content::parse(content, encoding, &path)?;
-        self.write(session_id, &path, content, Writer::Caller)
+        self.write(session_id, &path, content, WriteOrigin::Caller)
     }
 
     async fn delete_file(
@@ -146,7 +146,7 @@ impl SessionFileSystem for InMemorySessionFileStore {
         let tree = self.tree(session_id).unwrap_or_default();
         let tree = tree.read();
         Ok(match tree.find(&path) {
-            PathEntry::Directory(directory) => directory
+            TreeEntry::Directory(directory) => directory
                 .children
                 .iter()
                 .map(|(name, node)| node.view(session_id, &path::join(&path, name)).into_info())
@@ -160,9 +160,9 @@ impl SessionFileSystem for InMemorySessionFileStore {
         let tree = self.tree(session_id).unwrap_or_default();
         let tree = tree.read();
         Ok(match tree.find(&path) {
-            PathEntry::File(file) => Some(file.view(session_id, &path).into_stat()),
-            PathEntry::Directory(directory) => Some(directory.view(session_id, &path).into_stat()),
-            PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => None,
+            TreeEntry::File(file) => Some(file.view(session_id, &path).into_stat()),
+            TreeEntry::Directory(directory) => Some(directory.view(session_id, &path).into_stat()),
+            TreeEntry::Missing { .. } | TreeEntry::BelowFile { .. } => None,
         })
     }
 
@@ -208,11 +208,11 @@ impl SessionFileSystem for InMemorySessionFileStore {
         };
         let mut tree = tree.write();
         match tree.find(&path) {
-            PathEntry::File(file) if file.content.bytes() == expected.bytes() => {}
+            TreeEntry::File(file) if file.content.bytes() == expected.bytes() => {}
             _ => return Ok(None),
         }
         self.quota.check_file(&path, content.len())?;
-        let file = tree.write(session_id, &path, content, Writer::Caller, &self.quota)?;
+        let file = tree.write(session_id, &path, content, WriteOrigin::Caller, &self.quota)?;
         Ok(Some(
             file.view(session_id, &path).into_file(Some(&file.content)),
         ))

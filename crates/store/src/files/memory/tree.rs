@@ -11,7 +11,7 @@ use crate::files::quota::Usage;
 use crate::files::view::Meta;
 
 /// All files of one session.
-pub(super) struct Tree {
+pub(super) struct FileTree {
     pub(super) root: Directory,
     pub(super) usage: Usage,
 }
@@ -33,7 +33,7 @@ pub(super) enum Node {
 }
 
 /// The entry at a path.
-pub(super) enum PathEntry<'a> {
+pub(super) enum TreeEntry<'a> {
     File(&'a File),
     Directory(&'a Directory),
     /// The path does not exist, nor do `parents` of its directories.
@@ -65,7 +65,7 @@ impl Directory {
     }
 }
 
-impl Default for Tree {
+impl Default for FileTree {
     fn default() -> Self {
         // The root exists without being created, so it has no ID.
         let meta = Meta {
@@ -79,9 +79,9 @@ impl Default for Tree {
     }
 }
 
-impl Tree {
+impl FileTree {
     /// Finds the entry at a normalised path.
-    pub(super) fn find<'a>(&'a self, path: &'a str) -> PathEntry<'a> {
+    pub(super) fn find<'a>(&'a self, path: &'a str) -> TreeEntry<'a> {
         let mut directory = &self.root;
         let mut names = segments(path);
         let mut end = 0;
@@ -89,15 +89,15 @@ impl Tree {
             end += 1 + name.len();
             match directory.children.get(name) {
                 Some(Node::Directory(child)) => directory = child,
-                Some(Node::File(file)) if end == path.len() => return PathEntry::File(file),
-                Some(Node::File(_)) => return PathEntry::BelowFile { file: &path[..end] },
+                Some(Node::File(file)) if end == path.len() => return TreeEntry::File(file),
+                Some(Node::File(_)) => return TreeEntry::BelowFile { file: &path[..end] },
                 None => {
-                    return PathEntry::Missing {
+                    return TreeEntry::Missing {
                         parents: names.count() as u64,
                     };
                 }
             }
         }
-        PathEntry::Directory(directory)
+        TreeEntry::Directory(directory)
     }
 }

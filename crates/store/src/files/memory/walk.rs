@@ -2,10 +2,10 @@
 
 use std::ops::ControlFlow;
 
-use super::tree::{Directory, File, Node, Tree};
+use super::tree::{Directory, File, FileTree, Node};
 use crate::files::search::{Search, path_order};
 
-impl Tree {
+impl FileTree {
     /// Gives all files to a search, in the order of their paths, until it has enough.
     pub(super) fn search(&self, search: &mut Search<'_>) {
         let _ = self.root.search(&mut String::new(), search);

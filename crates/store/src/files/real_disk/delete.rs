@@ -7,25 +7,25 @@ use cap_fs_ext::DirExt;
 use cap_std::fs::Dir;
 use windlass_core::error::Result;
 
-use super::disk::{Disk, OPEN_LEVELS, PathEntry, Place, entries};
+use super::disk::{DiskEntry, DiskRoot, EntryHandle, OPEN_LEVELS, entries};
 use super::error::{self, DiskError, DiskResult};
 use crate::files::path::{MAX_DEPTH, join};
 use crate::files::rules;
 
-impl Disk {
+impl DiskRoot {
     pub(super) fn delete(&self, path: &str, recursive: bool) -> Result<bool> {
         let _changing = self.lock_changes();
         let deleted = match self.find(path)? {
-            PathEntry::Root => return Err(rules::root_delete()),
-            PathEntry::Missing | PathEntry::BelowFile { .. } => false,
-            PathEntry::File(place) | PathEntry::Directory(place)
+            DiskEntry::Root => return Err(rules::root_delete()),
+            DiskEntry::Missing | DiskEntry::BelowFile { .. } => false,
+            DiskEntry::File(place) | DiskEntry::Directory(place)
                 if self.is_read_only(path, &place.metadata) =>
             {
                 return Err(rules::read_only(path));
             }
-            PathEntry::File(place) => gone(path, place.parent.remove_file(&place.name))?,
-            PathEntry::Directory(place) if recursive => self.delete_tree(&place, path)?,
-            PathEntry::Directory(place) => gone(path, place.parent.remove_dir(&place.name))?,
+            DiskEntry::File(place) => gone(path, place.parent.remove_file(&place.name))?,
+            DiskEntry::Directory(place) if recursive => self.delete_tree(&place, path)?,
+            DiskEntry::Directory(place) => gone(path, place.parent.remove_dir(&place.name))?,
         };
         if deleted {
             self.forget_marks(path);
@@ -33,7 +33,7 @@ impl Disk {
         Ok(deleted)
     }
 
-    fn delete_tree(&self, place: &Place, path: &str) -> Result<bool> {
+    fn delete_tree(&self, place: &EntryHandle, path: &str) -> Result<bool> {
         let Some(directory) = place.open_directory(path)? else {
             return Ok(false);
         };

@@ -23,7 +23,7 @@ use crate::lock::Shared;
 pub(super) const OPEN_LEVELS: usize = 16;
 
 /// One directory of the host, with the state of the store for it.
-pub(super) struct Disk {
+pub(super) struct DiskRoot {
     pub(super) path: PathBuf,
     pub(super) root: Dir,
     /// The files that the host made read-only through this store.
@@ -33,32 +33,32 @@ pub(super) struct Disk {
 }
 
 /// The entry at a path.
-pub(super) enum PathEntry {
+pub(super) enum DiskEntry {
     Missing,
     /// The path cannot exist, because its ancestor `file` is a file.
     BelowFile {
         file: String,
     },
     Root,
-    File(Place),
-    Directory(Place),
+    File(EntryHandle),
+    Directory(EntryHandle),
 }
 
 /// A name in a directory that is open.
-pub(super) struct Place {
+pub(super) struct EntryHandle {
     pub(super) parent: Dir,
     pub(super) name: String,
     pub(super) metadata: Metadata,
 }
 
 /// A directory on the way, or why there is none.
-pub(super) enum Step {
+pub(super) enum DirectoryStep {
     Into(Dir),
     Missing,
     File,
 }
 
-impl Disk {
+impl DiskRoot {
     pub(super) fn open(path: PathBuf) -> Result<Self> {
         let root = Dir::open_ambient_dir(&path, ambient_authority()).map_err(|error| {
             AgentLoopError::config(format!(
@@ -84,29 +84,29 @@ impl Disk {
     }
 
     /// Finds the entry at a normalised path.
-    pub(super) fn find(&self, path: &str) -> DiskResult<PathEntry> {
+    pub(super) fn find(&self, path: &str) -> DiskResult<DiskEntry> {
         let Some((parent, name)) = split_last(path) else {
-            return Ok(PathEntry::Root);
+            return Ok(DiskEntry::Root);
         };
         let mut directory = self.root_handle(path)?;
         let mut end = 0;
         for segment in segments(parent) {
             end += 1 + segment.len();
             match step(&directory, segment, &path[..end])? {
-                Step::Into(child) => directory = child,
-                Step::Missing => return Ok(PathEntry::Missing),
-                Step::File => {
+                DirectoryStep::Into(child) => directory = child,
+                DirectoryStep::Missing => return Ok(DiskEntry::Missing),
+                DirectoryStep::File => {
                     let file = path[..end].to_owned();
-                    return Ok(PathEntry::BelowFile { file });
+                    return Ok(DiskEntry::BelowFile { file });
                 }
             }
         }
         let metadata = match directory.symlink_metadata(name) {
             Ok(metadata) => metadata,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(PathEntry::Missing),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(DiskEntry::Missing),
             Err(error) => return Err(error::io("look at", path)(error)),
         };
-        let place = Place {
+        let place = EntryHandle {
             parent: directory,
             name: name.to_owned(),
             metadata,
@@ -114,9 +114,9 @@ impl Disk {
         if place.metadata.is_symlink() {
             Err(error::symlink(path))
         } else if place.metadata.is_dir() {
-            Ok(PathEntry::Directory(place))
+            Ok(DiskEntry::Directory(place))
         } else if place.metadata.is_file() {
-            Ok(PathEntry::File(place))
+            Ok(DiskEntry::File(place))
         } else {
             Err(error::not_regular(path))
         }
@@ -125,9 +125,9 @@ impl Disk {
     /// Opens the directory at a normalised path; `None` where there is none.
     pub(super) fn open_directory(&self, path: &str) -> DiskResult<Option<Dir>> {
         match self.find(path)? {
-            PathEntry::Missing | PathEntry::BelowFile { .. } | PathEntry::File(_) => Ok(None),
-            PathEntry::Root => self.root_handle(path).map(Some),
-            PathEntry::Directory(place) => place.open_directory(path),
+            DiskEntry::Missing | DiskEntry::BelowFile { .. } | DiskEntry::File(_) => Ok(None),
+            DiskEntry::Root => self.root_handle(path).map(Some),
+            DiskEntry::Directory(place) => place.open_directory(path),
         }
     }
 
@@ -139,7 +139,7 @@ impl Disk {
             end += 1 + name.len();
             let so_far = &path[..end];
             let mut found = step(&directory, name, so_far)?;
-            if matches!(found, Step::Missing) {
+            if matches!(found, DirectoryStep::Missing) {
                 match directory.create_dir(name) {
                     Err(error) if error.kind() != ErrorKind::AlreadyExists => {
                         return Err(error::io("make the directory", so_far)(error).into());
@@ -148,9 +148,9 @@ impl Disk {
                 }
             }
             directory = match found {
-                Step::Into(child) => child,
-                Step::File => return Err(crate::files::rules::below_file(so_far, path)),
-                Step::Missing => {
+                DirectoryStep::Into(child) => child,
+                DirectoryStep::File => return Err(crate::files::rules::below_file(so_far, path)),
+                DirectoryStep::Missing => {
                     let gone = std::io::Error::from(ErrorKind::NotFound);
                     return Err(error::io("make the directory", so_far)(gone).into());
                 }
@@ -166,27 +166,27 @@ impl Disk {
     }
 }
 
-impl Place {
+impl EntryHandle {
     /// Opens a directory that was found earlier; `None` if it is gone since.
     pub(super) fn open_directory(&self, path: &str) -> DiskResult<Option<Dir>> {
         match step(&self.parent, &self.name, path)? {
-            Step::Into(directory) => Ok(Some(directory)),
-            Step::Missing | Step::File => Ok(None),
+            DirectoryStep::Into(directory) => Ok(Some(directory)),
+            DirectoryStep::Missing | DirectoryStep::File => Ok(None),
         }
     }
 }
 
 /// Opens a name as a directory. Only after a failure does it read the kind of the entry, for the error message.
-pub(super) fn step(directory: &Dir, name: &str, path: &str) -> DiskResult<Step> {
+pub(super) fn step(directory: &Dir, name: &str, path: &str) -> DiskResult<DirectoryStep> {
     let failure = match directory.open_dir_nofollow(name) {
-        Ok(child) => return Ok(Step::Into(child)),
+        Ok(child) => return Ok(DirectoryStep::Into(child)),
         Err(failure) => failure,
     };
     match directory.symlink_metadata(name) {
         Ok(metadata) if metadata.is_symlink() => Err(error::symlink(path)),
         Ok(metadata) if metadata.is_dir() => Err(error::io("open", path)(failure)),
-        Ok(_) => Ok(Step::File),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Step::Missing),
+        Ok(_) => Ok(DirectoryStep::File),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(DirectoryStep::Missing),
         Err(error) => Err(error::io("look at", path)(error)),
     }
 }

@@ -6,18 +6,18 @@ use cap_std::fs::Dir;
 use windlass_core::error::Result;
 use windlass_core::session_file::GrepMatch;
 
-use super::disk::{Disk, OPEN_LEVELS, Step, entries, step};
+use super::disk::{DirectoryStep, DiskRoot, OPEN_LEVELS, entries, step};
 use super::error::DiskResult;
-use super::ignored::Ignored;
+use super::ignored::IgnoreRules;
 use super::read::read_bytes;
 use crate::files::content::Content;
 use crate::files::path::{MAX_DEPTH, is_temporary};
 use crate::files::search::{MAX_SEARCHED_BYTES, Search, path_order};
 
-impl Disk {
+impl DiskRoot {
     /// Searches all files that are neither ignored nor part of a repository's own records.
     pub(super) fn grep(&self, search: Search<'_>) -> Result<Vec<GrepMatch>> {
-        let mut walk = Walk {
+        let mut walk = SearchWalk {
             disk: self,
             path: String::new(),
             search,
@@ -29,18 +29,18 @@ impl Disk {
 }
 
 /// A search on its way through a tree, in the order of the paths.
-struct Walk<'a> {
-    disk: &'a Disk,
+struct SearchWalk<'a> {
+    disk: &'a DiskRoot,
     /// The path of the current entry.
     path: String,
     search: Search<'a>,
 }
 
-impl Walk<'_> {
+impl SearchWalk<'_> {
     fn directory(
         &mut self,
         directory: Dir,
-        ignored: Option<&Ignored<'_>>,
+        ignored: Option<&IgnoreRules<'_>>,
         depth: usize,
     ) -> Result<ControlFlow<()>> {
         let Some(entries) = searchable(entries(&directory, &self.path))? else {
@@ -56,7 +56,7 @@ impl Walk<'_> {
 
         let has_rules = entries.contains(&(".gitignore", false));
         let own = if has_rules {
-            searchable(Ignored::read(&directory, &self.path, ignored))?.flatten()
+            searchable(IgnoreRules::read(&directory, &self.path, ignored))?.flatten()
         } else {
             None
         };
@@ -76,7 +76,7 @@ impl Walk<'_> {
             } else if !is_directory {
                 flow = self.file(open, name)?;
             } else if depth < MAX_DEPTH
-                && let Some(Step::Into(child)) = searchable(step(open, name, &self.path))?
+                && let Some(DirectoryStep::Into(child)) = searchable(step(open, name, &self.path))?
             {
                 if depth >= OPEN_LEVELS {
                     directory = None;

@@ -12,14 +12,14 @@ use super::read::read_bytes;
 const MAX_RULES_BYTES: u64 = 1024 * 1024;
 
 /// The rules of a directory and of those above it.
-pub(super) struct Ignored<'a> {
-    above: Option<&'a Ignored<'a>>,
+pub(super) struct IgnoreRules<'a> {
+    above: Option<&'a IgnoreRules<'a>>,
     rules: Gitignore,
     /// How much of a path leads to the directory.
     prefix: usize,
 }
 
-impl<'a> Ignored<'a> {
+impl<'a> IgnoreRules<'a> {
     /// Reads the rules of a directory; `None` when it has none.
     pub(super) fn read(
         directory: &Dir,

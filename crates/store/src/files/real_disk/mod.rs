@@ -23,8 +23,8 @@ use windlass_core::typed_id::SessionId;
 use super::content::Content;
 use super::path::checked;
 use super::search::Search;
-use super::writer::Writer;
-use disk::Disk;
+use super::writer::WriteOrigin;
+use disk::DiskRoot;
 pub use factory::RealDiskSessionFileSystemFactory;
 pub use read::MAX_READ_BYTES;
 
@@ -33,13 +33,13 @@ pub use read::MAX_READ_BYTES;
 /// The bytes of a file determine its encoding: UTF-8 is returned as text, even if it was written as base64.
 #[derive(Clone)]
 pub struct RealDiskFileStore {
-    disk: Arc<Disk>,
+    disk: Arc<DiskRoot>,
 }
 
 impl RealDiskFileStore {
     /// Opens an existing directory as the root of the files.
     pub fn new(root: impl Into<PathBuf>) -> Result<Self> {
-        let disk = Arc::new(Disk::open(root.into())?);
+        let disk = Arc::new(DiskRoot::open(root.into())?);
         Ok(Self { disk })
     }
 
@@ -52,7 +52,7 @@ impl RealDiskFileStore {
     /// Runs a whole operation on a blocking thread. It completes even if the caller is dropped.
     async fn run<T: Send + 'static>(
         &self,
-        operation: impl FnOnce(&Disk) -> Result<T> + Send + 'static,
+        operation: impl FnOnce(&DiskRoot) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         let disk = Arc::clone(&self.disk);
         tokio::task::spawn_blocking(move || operation(&disk))
@@ -89,7 +89,7 @@ impl SessionFileSystem for RealDiskFileStore {
     ) -> Result<SessionFile> {
         let path = checked(path)?;
         let content = Content::parse(content, encoding, &path)?;
-        self.run(move |disk| disk.write(session_id, &path, &content, Writer::Caller))
+        self.run(move |disk| disk.write(session_id, &path, &content, WriteOrigin::Caller))
             .await
     }
 
@@ -134,7 +134,7 @@ impl SessionFileSystem for RealDiskFileStore {
     async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
         let path = checked(&file.path)?;
         let content = Content::parse(&file.content, &file.encoding, &path)?;
-        let writer = Writer::Host {
+        let writer = WriteOrigin::Host {
             is_readonly: file.is_readonly,
         };
         self.run(move |disk| disk.write(session_id, &path, &content, writer))

@@ -8,7 +8,7 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::session_file::{FileInfo, FileStat, SessionFile};
 use windlass_core::typed_id::SessionId;
 
-use super::disk::{Disk, PathEntry, entries};
+use super::disk::{DiskEntry, DiskRoot, entries};
 use super::error::{self, DiskResult};
 use super::view::view;
 use crate::files::content::Content;
@@ -17,16 +17,16 @@ use crate::files::path::{is_temporary, join};
 /// The maximum size of a file that can be read, in bytes.
 pub const MAX_READ_BYTES: u64 = 64 * 1024 * 1024;
 
-impl Disk {
+impl DiskRoot {
     pub(super) fn read(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>> {
         let place = match self.find(path)? {
-            PathEntry::Missing | PathEntry::BelowFile { .. } => return Ok(None),
-            PathEntry::Root => return Ok(Some(self.root_view(session_id)?.into_file(None))),
-            PathEntry::Directory(place) => {
+            DiskEntry::Missing | DiskEntry::BelowFile { .. } => return Ok(None),
+            DiskEntry::Root => return Ok(Some(self.root_view(session_id)?.into_file(None))),
+            DiskEntry::Directory(place) => {
                 let view = view(self, session_id, path, &place.metadata);
                 return Ok(Some(view.into_file(None)));
             }
-            PathEntry::File(place) => place,
+            DiskEntry::File(place) => place,
         };
         let Some((metadata, bytes)) = read_bytes(&place.parent, &place.name, path, MAX_READ_BYTES)?
         else {
@@ -45,9 +45,9 @@ impl Disk {
 
     pub(super) fn stat(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>> {
         Ok(match self.find(path)? {
-            PathEntry::Missing | PathEntry::BelowFile { .. } => None,
-            PathEntry::Root => Some(self.root_view(session_id)?.into_stat()),
-            PathEntry::File(place) | PathEntry::Directory(place) => {
+            DiskEntry::Missing | DiskEntry::BelowFile { .. } => None,
+            DiskEntry::Root => Some(self.root_view(session_id)?.into_stat()),
+            DiskEntry::File(place) | DiskEntry::Directory(place) => {
                 Some(view(self, session_id, path, &place.metadata).into_stat())
             }
         })
@@ -119,7 +119,7 @@ mod tests {
 
     /// A file may be replaced by another kind of entry between the look-up and the open.
     #[test]
-    fn r61_links_and_pipes_that_take_the_place_of_a_file_are_refused() {
+    fn r61_links_and_pipes_that_replace_a_file_are_refused() {
         let root = tempfile::tempdir().unwrap();
         let directory = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
         directory.write("file", "x").unwrap();

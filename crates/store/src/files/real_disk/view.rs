@@ -6,11 +6,16 @@ use uuid::{Builder, Uuid};
 use windlass_core::error::Result;
 use windlass_core::typed_id::SessionId;
 
-use super::disk::Disk;
+use super::disk::DiskRoot;
 use super::error;
 use crate::files::view::{Meta, View};
 
-pub(super) fn view(disk: &Disk, session_id: SessionId, path: &str, metadata: &Metadata) -> View {
+pub(super) fn view(
+    disk: &DiskRoot,
+    session_id: SessionId,
+    path: &str,
+    metadata: &Metadata,
+) -> View {
     let updated_at = metadata.modified().ok().map(|time| time.into_std().into());
     let created_at = metadata.created().ok().map(|time| time.into_std().into());
     let updated_at: DateTime<Utc> = updated_at.or(created_at).unwrap_or(DateTime::UNIX_EPOCH);
@@ -29,7 +34,7 @@ pub(super) fn view(disk: &Disk, session_id: SessionId, path: &str, metadata: &Me
     }
 }
 
-impl Disk {
+impl DiskRoot {
     /// Shows the root as writable regardless of its permissions; the operating system enforces them.
     pub(super) fn root_view(&self, session_id: SessionId) -> Result<View> {
         let metadata = self.root.dir_metadata();

@@ -7,22 +7,22 @@ use windlass_core::error::Result;
 use windlass_core::session_file::{FileInfo, SessionFile};
 use windlass_core::typed_id::SessionId;
 
-use super::disk::{Disk, PathEntry};
+use super::disk::{DiskEntry, DiskRoot};
 use super::error;
 use super::read::{MAX_READ_BYTES, read_bytes};
 use super::view::view;
 use crate::files::content::Content;
 use crate::files::path::{split_last, temporary_name};
 use crate::files::rules;
-use crate::files::writer::Writer;
+use crate::files::writer::WriteOrigin;
 
-impl Disk {
+impl DiskRoot {
     pub(super) fn write(
         &self,
         session_id: SessionId,
         path: &str,
         content: &Content,
-        writer: Writer,
+        writer: WriteOrigin,
     ) -> Result<SessionFile> {
         let _changing = self.lock_changes();
         self.write_while_locked(session_id, path, content, writer)
@@ -36,13 +36,13 @@ impl Disk {
         content: &Content,
     ) -> Result<Option<SessionFile>> {
         let _changing = self.lock_changes();
-        let PathEntry::File(place) = self.find(path)? else {
+        let DiskEntry::File(place) = self.find(path)? else {
             return Ok(None);
         };
         let found = read_bytes(&place.parent, &place.name, path, MAX_READ_BYTES)?;
         match found.and_then(|(_, bytes)| bytes) {
             Some(bytes) if bytes == expected.bytes() => self
-                .write_while_locked(session_id, path, content, Writer::Caller)
+                .write_while_locked(session_id, path, content, WriteOrigin::Caller)
                 .map(Some),
             _ => Ok(None),
         }
@@ -53,18 +53,18 @@ impl Disk {
         session_id: SessionId,
         path: &str,
         content: &Content,
-        writer: Writer,
+        writer: WriteOrigin,
     ) -> Result<SessionFile> {
         let (parent_path, name) = split_last(path).ok_or_else(|| rules::is_directory(path))?;
         let (parent, permissions) = match self.find(path)? {
-            PathEntry::Root | PathEntry::Directory(_) => return Err(rules::is_directory(path)),
-            PathEntry::BelowFile { file } => return Err(rules::below_file(&file, path)),
-            PathEntry::Missing => (self.make_directories(parent_path)?, None),
-            PathEntry::File(place) => {
+            DiskEntry::Root | DiskEntry::Directory(_) => return Err(rules::is_directory(path)),
+            DiskEntry::BelowFile { file } => return Err(rules::below_file(&file, path)),
+            DiskEntry::Missing => (self.make_directories(parent_path)?, None),
+            DiskEntry::File(place) => {
                 let permissions = place.metadata.permissions();
                 let refused = match writer {
-                    Writer::Caller => self.is_read_only(path, &place.metadata),
-                    Writer::Host { .. } => permissions.readonly(),
+                    WriteOrigin::Caller => self.is_read_only(path, &place.metadata),
+                    WriteOrigin::Host { .. } => permissions.readonly(),
                 };
                 if refused {
                     return Err(rules::read_only(path));
@@ -84,10 +84,10 @@ impl Disk {
     pub(super) fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo> {
         let _changing = self.lock_changes();
         match self.find(path)? {
-            PathEntry::File(_) => return Err(rules::is_file(path)),
-            PathEntry::BelowFile { file } => return Err(rules::below_file(&file, path)),
-            PathEntry::Root => return Ok(self.root_view(session_id)?.into_info()),
-            PathEntry::Directory(_) | PathEntry::Missing => {}
+            DiskEntry::File(_) => return Err(rules::is_file(path)),
+            DiskEntry::BelowFile { file } => return Err(rules::below_file(&file, path)),
+            DiskEntry::Root => return Ok(self.root_view(session_id)?.into_info()),
+            DiskEntry::Directory(_) | DiskEntry::Missing => {}
         }
         let directory = self.make_directories(path)?;
         let metadata = directory
@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r60_a_failed_write_leaves_no_temporary_file() {
+    fn r60_failed_write_leaves_no_temporary_file() {
         let root = tempfile::tempdir().unwrap();
         let directory = Dir::open_ambient_dir(root.path(), ambient_authority()).unwrap();
         directory.create_dir("taken").unwrap();

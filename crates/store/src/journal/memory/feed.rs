@@ -1,53 +1,49 @@
-//! The feed of a journal in memory. Positions are given out under its lock, so they become visible in their order.
+//! The feed of a journal in memory. Positions are assigned under its lock, so they become visible in their order.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 use windlass_core::events::Event;
 
 use super::super::{FeedEntry, FeedPage, JournalError, StreamKey};
-use super::stream::Record;
-use crate::cursor::{Cursors, List};
+use super::stream::MemoryRecord;
+use crate::cursor::{CursorList, Cursors};
+use crate::lock::lock;
 
 /// The records of all streams by position.
 #[derive(Debug, Default)]
 pub(super) struct Feed {
-    records: Mutex<Records>,
+    records: Mutex<FeedRecords>,
     watchers: watch::Sender<u64>,
 }
 
 #[derive(Debug, Default)]
-struct Records {
+struct FeedRecords {
     newest: u64,
-    kept: BTreeMap<u64, (StreamKey, Arc<Event>)>,
+    by_position: BTreeMap<u64, (StreamKey, Arc<Event>)>,
 }
 
 impl Feed {
-    /// A panic leaves only complete records, so a poisoned lock is usable.
-    fn lock(&self) -> MutexGuard<'_, Records> {
-        self.records.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Assigns positions to records. Watchers are notified once the stream contains them: [`Self::notify`].
-    pub(super) fn add(&self, stream: &StreamKey, events: Vec<Arc<Event>>) -> Vec<Record> {
-        let mut records = self.lock();
+    pub(super) fn add(&self, stream: &StreamKey, events: Vec<Arc<Event>>) -> Vec<MemoryRecord> {
+        let mut records = lock(&self.records);
         let placed = events.into_iter().map(|event| {
             records.newest += 1;
             let position = records.newest;
             records
-                .kept
+                .by_position
                 .insert(position, (stream.clone(), Arc::clone(&event)));
-            Record { position, event }
+            MemoryRecord { position, event }
         });
         placed.collect()
     }
 
     /// Removes records that retention took out of their streams.
     pub(super) fn remove(&self, gone: impl IntoIterator<Item = u64>) {
-        let mut records = self.lock();
+        let mut records = lock(&self.records);
         for position in gone {
-            records.kept.remove(&position);
+            records.by_position.remove(&position);
         }
     }
 
@@ -64,9 +60,9 @@ impl Feed {
         self.watchers.subscribe()
     }
 
-    /// Returns how many records there were so far.
+    /// Returns the position of the newest record; 0 without one.
     pub(super) fn newest(&self) -> u64 {
-        self.lock().newest
+        lock(&self.records).newest
     }
 
     pub(super) fn read(
@@ -75,10 +71,10 @@ impl Feed {
         after: Option<&str>,
         limit: usize,
     ) -> Result<FeedPage, JournalError> {
-        let records = self.lock();
-        let place = after.map(|cursor| cursors.read(List::Feed, records.newest, cursor));
+        let records = lock(&self.records);
+        let place = after.map(|cursor| cursors.read(CursorList::Feed, records.newest, cursor));
         let (_, place) = place.transpose()?.unwrap_or_default();
-        let mut behind = records.kept.range(place.saturating_add(1)..);
+        let mut behind = records.by_position.range(place.saturating_add(1)..);
         let found: Vec<_> = behind.by_ref().take(limit).collect();
         let place = found.last().map_or(place, |(position, _)| **position);
         let entries = found.into_iter().map(|(_, (stream, event))| FeedEntry {
@@ -88,7 +84,7 @@ impl Feed {
         });
         Ok(FeedPage {
             entries: entries.collect(),
-            next: cursors.write(List::Feed, records.newest, (0, place)),
+            next: cursors.write(CursorList::Feed, records.newest, (0, place)),
             is_end: behind.next().is_none(),
         })
     }

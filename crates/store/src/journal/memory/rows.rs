@@ -14,12 +14,12 @@ use crate::queries::fold::{Changed, ThreadFold};
 use crate::queries::usage::{RetainedUsage, TurnUsage};
 use crate::queries::{ThreadRow, TurnRow, WaitRow};
 
-/// Assigns turns their positions among all runs. Positions follow the time, because reported runs are stored in another structure. Reported runs have
+/// Assigns positions among all runs to turns. Positions follow the time, because reported runs are stored in another structure. Reported runs have
 /// even positions and turns odd ones, so no two are equal.
 #[derive(Debug, Default)]
-pub(super) struct Places(AtomicU64);
+pub(super) struct RunPositions(AtomicU64);
 
-impl Places {
+impl RunPositions {
     fn next(&self, event: &Event) -> u64 {
         let by_time = u64::try_from(event.ts.timestamp_micros()).unwrap_or(0) * 2 + 1;
         let after = |last: u64| by_time.max(last + 2);
@@ -36,8 +36,8 @@ pub(crate) struct StreamRows {
     /// The last shared record; shared records are in no row of this stream.
     after: u64,
     fold: Option<ThreadFold>,
-    /// The places of turns that have begun, by their first records.
-    places: BTreeMap<u64, u64>,
+    /// The positions of turns, by their first records.
+    positions: BTreeMap<u64, u64>,
     turns: BTreeMap<u64, TurnRow>,
     waits: HashMap<ExecId, WaitRow>,
     /// The usage of turns that retention removed.
@@ -45,9 +45,9 @@ pub(crate) struct StreamRows {
 }
 
 impl StreamRows {
-    pub(super) fn note(&mut self, event: &Event, seq: u64, places: &Places) {
+    pub(super) fn note(&mut self, event: &Event, seq: u64, positions: &RunPositions) {
         if let EventData::TurnStarted(_) = &event.data {
-            self.places.insert(seq, places.next(event));
+            self.positions.insert(seq, positions.next(event));
         }
     }
 
@@ -56,16 +56,17 @@ impl StreamRows {
         self.fold.as_ref().map_or(self.after, |fold| fold.row.seq)
     }
 
-    pub(super) fn begin_behind(&mut self, seq: u64) {
+    pub(super) fn begin_after(&mut self, seq: u64) {
         self.after = seq;
     }
 
     pub(super) fn apply(&mut self, key: &StreamKey, event: &Event) {
-        let place = self.places.get(&event.seq()).copied().unwrap_or_default();
+        let position = self.positions.get(&event.seq()).copied();
+        let position = position.unwrap_or_default();
         let mut changed = Changed::default();
         let begin = || ThreadFold::begin(key, event.ts);
         let fold = self.fold.get_or_insert_with(begin);
-        fold.apply(event, place, &mut changed);
+        fold.apply(event, position, &mut changed);
         for wait in changed.waits {
             self.waits.insert(wait.exec_id, wait);
         }
@@ -83,7 +84,7 @@ impl StreamRows {
         if gone.is_empty() {
             return;
         }
-        self.places.retain(|seq, _| !gone.contains(seq));
+        self.positions.retain(|seq, _| !gone.contains(seq));
         let retained = &mut self.retained;
         self.turns.retain(|seq, turn| {
             let is_gone = gone.contains(seq);

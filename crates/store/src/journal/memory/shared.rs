@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::events::Event;
 use windlass_core::typed_id::SessionId;
 
-use super::stream::{Piece, Record};
+use super::stream::{MemoryRecord, StreamPart};
 
 /// Immutable records, and the node before them.
 #[derive(Debug, Default)]
@@ -14,11 +14,11 @@ pub(super) struct Node {
     before: Option<(Arc<Node>, u64)>,
     /// The number before the first record below. If it is greater than the last number of the preceding node, retention removed some.
     pruned: u64,
-    records: Vec<Record>,
+    records: Vec<MemoryRecord>,
 }
 
 impl Node {
-    /// Returns the number before the first one that is this node's.
+    /// Returns the number before the first record of this node.
     fn after(&self) -> u64 {
         self.before.as_ref().map_or(0, |(_, last)| *last)
     }
@@ -26,55 +26,54 @@ impl Node {
 
 /// The shared beginning of a stream.
 #[derive(Debug)]
-pub(super) struct Shared {
+pub(super) struct SharedPrefix {
     node: Arc<Node>,
-    /// Up to here.
+    /// The last shared record.
     pub(super) last: u64,
-    /// The session ID under which a fork shows records of another session.
-    taken: Option<Taken>,
+    /// How a fork shows records of another session.
+    fork: Option<ForkView>,
 }
 
 /// Records up to `last`, which a fork shows under its own session ID.
 #[derive(Debug, Clone, Copy)]
-struct Taken {
+struct ForkView {
     last: u64,
     session_id: SessionId,
 }
 
-impl Shared {
+impl SharedPrefix {
     /// Begins a fork with a node up to a number.
-    pub(super) fn taken(node: Arc<Node>, last: u64, session_id: SessionId) -> Self {
-        let taken = Taken { last, session_id };
+    pub(super) fn fork(node: Arc<Node>, last: u64, session_id: SessionId) -> Self {
         Self {
             node,
             last,
-            taken: Some(taken),
+            fork: Some(ForkView { last, session_id }),
         }
     }
 
     /// Adds records after the shared beginning of a stream.
-    pub(super) fn behind(
+    pub(super) fn extend(
         before: Option<Box<Self>>,
         pruned: u64,
-        records: Vec<Record>,
+        records: Vec<MemoryRecord>,
         last: u64,
     ) -> Self {
-        let taken = before.as_ref().and_then(|before| before.taken);
+        let fork = before.as_ref().and_then(|before| before.fork);
         let before = before.map(|before| (before.node, before.last));
         let node = Arc::new(Node {
             before,
             pruned,
             records,
         });
-        Self { node, last, taken }
+        Self { node, last, fork }
     }
 
-    /// Returns the last record that was not the stream's own from the beginning.
-    pub(super) fn last_taken(&self) -> u64 {
-        self.taken.map_or(0, |taken| taken.last)
+    /// Returns the last record that a fork has from its parent; 0 if the stream is no fork.
+    pub(super) fn last_forked(&self) -> u64 {
+        self.fork.map_or(0, |fork| fork.last)
     }
 
-    /// Returns the node that holds a number.
+    /// Returns the node that contains a number.
     pub(super) fn node_at(&self, seq: u64) -> Arc<Node> {
         let mut node = &self.node;
         while let Some((before, last)) = &node.before
@@ -89,7 +88,7 @@ impl Shared {
     pub(super) fn each(
         &self,
         after: u64,
-        mut take: impl FnMut(Piece) -> ControlFlow<()>,
+        mut take: impl FnMut(StreamPart) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let mut parts = vec![(&*self.node, self.last)];
         while let Some((node, _)) = parts.last()
@@ -101,49 +100,45 @@ impl Shared {
             let after = after.max(node.after());
             let pruned = node.pruned.min(last);
             if after < pruned {
-                take(Piece::Gap(after + 1..=pruned))?;
+                take(StreamPart::Gap(after + 1..=pruned))?;
             }
-            let place = |seq: u64| usize::try_from(seq.saturating_sub(node.pruned));
-            let (from, to) = (place(after), place(last));
+            let index = |seq: u64| usize::try_from(seq.saturating_sub(node.pruned));
+            let (from, to) = (index(after), index(last));
             let records = node.records.get(from.unwrap_or(0)..to.unwrap_or(0));
             for record in records.unwrap_or_default() {
-                take(Piece::Record(self.shown(record)))?;
+                take(StreamPart::Record(self.shown(record)))?;
             }
         }
         ControlFlow::Continue(())
     }
 
     /// Shows a record as the stream's own.
-    fn shown(&self, record: &Record) -> Record {
+    fn shown(&self, record: &MemoryRecord) -> MemoryRecord {
         let event = &record.event;
-        let taken = self.taken.filter(|taken| event.seq() <= taken.last);
-        let Some(taken) = taken else {
-            return record.clone();
-        };
-        Record {
-            position: record.position,
-            event: if event.session_id == taken.session_id {
-                Arc::clone(event)
-            } else {
-                Arc::new(Event {
-                    session_id: taken.session_id,
+        let is_from_parent = |fork: &ForkView| event.seq() <= fork.last;
+        match self.fork.filter(is_from_parent) {
+            Some(fork) if event.session_id != fork.session_id => MemoryRecord {
+                position: record.position,
+                event: Arc::new(Event {
+                    session_id: fork.session_id,
                     ..Event::clone(event)
-                })
+                }),
             },
+            _ => record.clone(),
         }
     }
 
-    /// Gives the newest node up to its only owner, with what lies before it and its number; an error where it is not the
-    /// stream's own, or not its alone.
-    pub(super) fn into_own(self) -> Result<(Option<Self>, u64, Vec<Record>), Self> {
-        let Self { node, last, taken } = self;
-        let is_taken = taken.is_some_and(|taken| node.after() < taken.last);
-        let again = |node| Self { node, last, taken };
-        if is_taken {
-            return Err(again(node));
+    /// Takes the records of the newest node, with the preceding nodes and the number before its first record. Returns itself if another stream shares
+    /// the node, or the stream has it from its parent.
+    pub(super) fn into_own(self) -> Result<(Option<Self>, u64, Vec<MemoryRecord>), Self> {
+        let Self { node, last, fork } = self;
+        let is_from_parent = fork.is_some_and(|fork| node.after() < fork.last);
+        let unchanged = |node| Self { node, last, fork };
+        if is_from_parent {
+            return Err(unchanged(node));
         }
-        let node = Arc::try_unwrap(node).map_err(again)?;
-        let before = node.before.map(|(node, last)| Self { node, last, taken });
+        let node = Arc::try_unwrap(node).map_err(unchanged)?;
+        let before = node.before.map(|(node, last)| Self { node, last, fork });
         Ok((before, node.pruned, node.records))
     }
 }

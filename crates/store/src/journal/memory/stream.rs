@@ -9,44 +9,44 @@ use windlass_core::events::Event;
 use windlass_core::items::TurnLog;
 use windlass_core::typed_id::SessionId;
 
-use super::super::fork::{BUSY, PRUNED, TOO_SHORT, Waiting};
+use super::super::fork::{BUSY, OpenInputs, PRUNED, TOO_SHORT};
 use super::super::open_turns::{OpenTurns, TurnChange};
 use super::super::{Page, StreamKey};
-use super::rows::{Places, StreamRows};
-use super::shared::{Node, Shared};
+use super::rows::{RunPositions, StreamRows};
+use super::shared::{Node, SharedPrefix};
 use crate::queries::usage::TurnUsage;
 use crate::queries::{TurnDetail, TurnRow};
 
 #[derive(Debug)]
-pub(crate) struct Stream {
+pub(crate) struct MemoryStream {
     pub(crate) key: StreamKey,
     pub(super) epoch: u64,
     pub(super) removed: bool,
     /// The records at the start that other streams share.
-    shared: Option<Box<Shared>>,
+    shared: Option<Box<SharedPrefix>>,
     /// The number before the first record below: earlier records are shared or pruned.
     pruned: u64,
-    records: VecDeque<Record>,
+    records: VecDeque<MemoryRecord>,
     pub(super) open_turns: OpenTurns,
     rows: Box<StreamRows>,
     pub(super) watchers: Option<watch::Sender<u64>>,
 }
 
 #[derive(Debug, Clone)]
-pub(super) struct Record {
+pub(super) struct MemoryRecord {
     /// The position among the records of all streams.
     pub(super) position: u64,
     pub(super) event: Arc<Event>,
 }
 
 /// The next part of a stream.
-pub(super) enum Piece {
+pub(super) enum StreamPart {
     /// Records that retention removed.
     Gap(RangeInclusive<u64>),
-    Record(Record),
+    Record(MemoryRecord),
 }
 
-impl Stream {
+impl MemoryStream {
     pub(super) fn new(key: &StreamKey) -> Self {
         Self {
             key: key.clone(),
@@ -65,9 +65,9 @@ impl Stream {
         self.pruned + self.records.len() as u64
     }
 
-    pub(super) fn push(&mut self, record: Record, places: &Places) {
+    pub(super) fn push(&mut self, record: MemoryRecord, positions: &RunPositions) {
         let seq = self.head() + 1;
-        self.rows.note(&record.event, seq, places);
+        self.rows.note(&record.event, seq, positions);
         self.open_turns.apply(seq, TurnChange::of(&record.event));
         self.records.push_back(record);
     }
@@ -79,18 +79,22 @@ impl Stream {
     }
 
     /// Visits the records and gaps after a number until `take` breaks.
-    fn each(&self, after: u64, mut take: impl FnMut(Piece) -> ControlFlow<()>) -> ControlFlow<()> {
+    fn each(
+        &self,
+        after: u64,
+        mut take: impl FnMut(StreamPart) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
         let shared = self.shared.as_ref().map_or(0, |shared| shared.last);
         if let Some(shared) = self.shared.as_ref().filter(|_| after < shared) {
             shared.each(after, &mut take)?;
         }
         let after = after.max(shared);
         if after < self.pruned {
-            take(Piece::Gap(after + 1..=self.pruned))?;
+            take(StreamPart::Gap(after + 1..=self.pruned))?;
         }
         let skip = usize::try_from(after.saturating_sub(self.pruned)).unwrap_or(usize::MAX);
         let own = self.records.range(skip.min(self.records.len())..);
-        own.cloned().map(Piece::Record).try_for_each(take)
+        own.cloned().map(StreamPart::Record).try_for_each(take)
     }
 
     /// Visits the events after a number until `look` breaks.
@@ -99,39 +103,45 @@ impl Stream {
         after: u64,
         mut look: impl FnMut(&Arc<Event>) -> ControlFlow<()>,
     ) {
-        let _ = self.each(after, |piece| match piece {
-            Piece::Record(record) => look(&record.event),
-            Piece::Gap(_) => ControlFlow::Continue(()),
+        let _ = self.each(after, |part| match part {
+            StreamPart::Record(record) => look(&record.event),
+            StreamPart::Gap(_) => ControlFlow::Continue(()),
         });
     }
 
     pub(super) fn read(&self, after: u64, limit: usize) -> Page {
         let head = self.head();
-        let behind = usize::try_from(head.saturating_sub(after)).unwrap_or(usize::MAX);
+        let remaining = usize::try_from(head.saturating_sub(after)).unwrap_or(usize::MAX);
         let mut page = Page {
-            events: Vec::with_capacity(limit.min(behind)),
+            events: Vec::with_capacity(limit.min(remaining)),
             head,
             ..Page::default()
         };
-        let _ = self.each(after, |piece| {
+        let _ = self.each(after, |part| {
             if page.events.len() >= limit {
                 return ControlFlow::Break(());
             }
-            match piece {
-                Piece::Gap(gap) => page.pruned.push(gap),
-                Piece::Record(record) => page.events.push(record.event),
+            match part {
+                StreamPart::Gap(gap) => page.pruned.push(gap),
+                StreamPart::Record(record) => page.events.push(record.event),
             }
             ControlFlow::Continue(())
         });
         page
     }
 
+    /// Returns the last record that a fork has from its parent; 0 if the stream is no fork.
+    fn last_forked(&self) -> u64 {
+        self.shared
+            .as_ref()
+            .map_or(0, |shared| shared.last_forked())
+    }
+
     /// Returns the positions of its own records among those of all streams.
     pub(super) fn own_positions(&self) -> Vec<u64> {
-        let taken = self.shared.as_ref().map_or(0, |shared| shared.last_taken());
         let mut own = Vec::new();
-        let _ = self.each(taken, |piece| {
-            if let Piece::Record(record) = piece {
+        let _ = self.each(self.last_forked(), |part| {
+            if let StreamPart::Record(record) = part {
                 own.push(record.position);
             }
             ControlFlow::Continue(())
@@ -161,9 +171,9 @@ impl Stream {
         self.rows().each_usage(look);
     }
 
-    /// Returns the turns that it has from the stream that it was forked from, the oldest first.
+    /// Returns the turns that a fork shares with its parent, the oldest first.
     pub(crate) fn shared_turns(&self) -> Vec<TurnRow> {
-        let shared = self.shared.as_ref().map_or(0, |shared| shared.last_taken());
+        let shared = self.last_forked();
         let mut rows = StreamRows::default();
         self.each_event(0, |event| {
             if event.seq() <= shared {
@@ -188,13 +198,13 @@ impl Stream {
             log: TurnLog::default(),
             pruned: Vec::new(),
         };
-        let _ = self.each(detail.row.first_seq - 1, |piece| match piece {
-            Piece::Record(record) if record.event.seq() > last => ControlFlow::Break(()),
-            Piece::Record(record) => {
+        let _ = self.each(detail.row.first_seq - 1, |part| match part {
+            StreamPart::Record(record) if record.event.seq() > last => ControlFlow::Break(()),
+            StreamPart::Record(record) => {
                 detail.log.apply(&record.event);
                 ControlFlow::Continue(())
             }
-            Piece::Gap(gap) => {
+            StreamPart::Gap(gap) => {
                 detail.pruned.push(gap);
                 ControlFlow::Continue(())
             }
@@ -208,21 +218,21 @@ impl Stream {
     pub(super) fn share(
         &mut self,
         at_seq: u64,
-    ) -> Result<(Option<Arc<Node>>, Waiting), &'static str> {
+    ) -> Result<(Option<Arc<Node>>, OpenInputs), &'static str> {
         if at_seq > self.head() {
             return Err(TOO_SHORT);
         }
-        let mut waiting = Waiting::default();
-        let mut is_kept = false;
+        let mut waiting = OpenInputs::default();
+        let mut is_retained = false;
         self.each_event(0, |event| {
             if event.seq() > at_seq {
                 return ControlFlow::Break(());
             }
-            waiting.follow(&event.data);
-            is_kept = event.seq() == at_seq;
+            waiting.apply(&event.data);
+            is_retained = event.seq() == at_seq;
             ControlFlow::Continue(())
         });
-        match (is_kept, waiting.is_busy()) {
+        match (is_retained, waiting.is_busy()) {
             (false, _) => Err(PRUNED),
             (true, true) => Err(BUSY),
             (true, false) => Ok((Some(self.node_at(at_seq)), waiting)),
@@ -237,7 +247,7 @@ impl Stream {
                 .drain(..count.min(self.records.len()))
                 .collect();
             self.records.shrink_to_fit();
-            let shared = Shared::behind(self.shared.take(), self.pruned, records, at_seq);
+            let shared = SharedPrefix::extend(self.shared.take(), self.pruned, records, at_seq);
             self.shared = Some(Box::new(shared));
             self.pruned = at_seq;
         }
@@ -249,18 +259,18 @@ impl Stream {
 
     /// Begins an empty stream with records of another one.
     pub(super) fn begin_with(&mut self, node: Arc<Node>, at_seq: u64, session_id: SessionId) {
-        self.shared = Some(Box::new(Shared::taken(node, at_seq, session_id)));
+        self.shared = Some(Box::new(SharedPrefix::fork(node, at_seq, session_id)));
         self.pruned = at_seq;
-        self.rows.begin_behind(at_seq);
+        self.rows.begin_after(at_seq);
     }
 
     /// Removes records beyond the limit, except those of open turns and shared ones.
-    pub(super) fn prune(&mut self, max_events: usize) -> Vec<Record> {
+    pub(super) fn prune(&mut self, max_events: usize) -> Vec<MemoryRecord> {
         if self.records.len() <= max_events {
             return Vec::new();
         }
         self.rows();
-        let mut retired = self.take_back();
+        let mut retired = self.reclaim_unshared();
         let surplus = self.records.len().saturating_sub(max_events);
         let first_open = self.open_turns.first().unwrap_or(u64::MAX);
         let closed =
@@ -275,9 +285,9 @@ impl Stream {
         retired
     }
 
-    /// Moves records that no other stream shares any more back into this stream. Where retention has removed records after them, they are older than
+    /// Moves records that no other stream shares any more back into this stream. If retention has removed records after them, they are older than
     /// the pruned range, so they are removed too.
-    fn take_back(&mut self) -> Vec<Record> {
+    fn reclaim_unshared(&mut self) -> Vec<MemoryRecord> {
         let mut retired = Vec::new();
         while let Some(shared) = self.shared.take() {
             let last = shared.last;

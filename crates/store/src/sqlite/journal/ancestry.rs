@@ -5,45 +5,42 @@
 
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use uuid::Uuid;
 use windlass_core::events::Event;
 use windlass_core::typed_id::SessionId;
 
-use super::StreamInfo;
+use super::streams::{StreamInfo, list_names};
 use crate::journal::{JournalError, StreamKey};
-use crate::sqlite::error::Fault;
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, DbResult};
+use crate::sqlite::numbers::{first_number, first_value, int, uint};
 
-/// Records of one stream that another one shows, or its own.
+/// Consecutive records of one stream that a stream shows: those of an ancestor, or its own.
 #[derive(Debug, Clone)]
-pub(crate) struct Part {
+pub(crate) struct LineagePart {
     pub(crate) stream: u64,
-    /// The name of the stream that holds them.
+    /// The name of the stream that contains them.
     pub(crate) key: StreamKey,
-    /// The number before the first of them.
+    /// The number before the first record.
     pub(crate) after: u64,
-    /// The last one; no end where they are the stream's own.
+    /// The last record; `u64::MAX` for the stream's own.
     pub(crate) last: u64,
 }
 
-/// The parts of a stream, oldest first. The last one are its own records.
+/// The parts of a stream, oldest first. The last one contains its own records.
 #[derive(Debug, Clone)]
 pub(crate) struct Lineage {
-    parts: Vec<Part>,
+    parts: Vec<LineagePart>,
     /// The session ID under which the fork shows shared records.
     session: Option<SessionId>,
 }
 
 impl Lineage {
-    /// A stream that shares nothing with another one.
-    pub(crate) fn plain(stream: &StreamInfo) -> Self {
-        Self::alone(&stream.key, stream.stream)
-    }
-
+    /// The lineage of a stream that is no fork.
     pub(crate) fn alone(key: &StreamKey, stream: u64) -> Self {
         Self {
-            parts: vec![Part {
+            parts: vec![LineagePart {
                 stream,
                 key: key.clone(),
                 after: 0,
@@ -53,26 +50,22 @@ impl Lineage {
         }
     }
 
-    /// Looks up the parts that a stream shows.
-    pub(crate) fn of(connection: &Connection, key: &StreamKey, stream: u64) -> Result<Self, Fault> {
+    /// Looks up the parts of a stream.
+    pub(crate) fn load(db: &Connection, key: &StreamKey, stream: u64) -> DbResult<Self> {
         let mut lineage = Self::alone(key, stream);
         let mut next = stream;
-        while let Some(link) = link(connection, next)? {
-            let damaged = |what: &str| JournalError::Damaged {
-                stream: key.to_string(),
-                seq: link.parent_seq,
-                what: what.to_owned(),
-            };
+        while let Some(link) = link(db, next)? {
+            let damaged = |what: &str| JournalError::damaged(key, link.parent_seq, what);
             let oldest = lineage.parts.len() - 1;
             let oldest = &mut lineage.parts[oldest];
             if link.parent_seq == 0 || link.parent_seq >= oldest.last {
-                return Err(damaged("its note of where the fork begins is wrong").into());
+                return Err(damaged("the position of its fork is wrong").into());
             }
             oldest.after = link.parent_seq;
-            let name = holder(connection, link.parent)?;
-            let part = Part {
+            let name = holder(db, link.parent)?;
+            let part = LineagePart {
                 stream: link.parent,
-                key: name.ok_or_else(|| damaged("the stream that it is shared with is missing"))?,
+                key: name.ok_or_else(|| damaged("the parent of the fork is missing"))?,
                 after: 0,
                 last: link.parent_seq,
             };
@@ -85,22 +78,22 @@ impl Lineage {
     }
 
     /// The parts, oldest first.
-    pub(crate) fn parts(&self) -> &[Part] {
+    pub(crate) fn parts(&self) -> &[LineagePart] {
         &self.parts
     }
 
     /// The stream's own records.
-    pub(crate) fn own(&self) -> &Part {
+    pub(crate) fn own(&self) -> &LineagePart {
         &self.parts[self.parts.len() - 1]
     }
 
     /// Returns the index of the part that contains a record; the oldest part for 0.
-    pub(crate) fn place_of(&self, seq: u64) -> usize {
+    pub(crate) fn index_of(&self, seq: u64) -> usize {
         self.parts.partition_point(|part| part.last < seq)
     }
 
-    pub(crate) fn part_of(&self, seq: u64) -> &Part {
-        &self.parts[self.place_of(seq)]
+    pub(crate) fn part_of(&self, seq: u64) -> &LineagePart {
+        &self.parts[self.index_of(seq)]
     }
 
     pub(crate) fn is_fork(&self) -> bool {
@@ -130,58 +123,43 @@ struct Link {
     session: SessionId,
 }
 
-fn link(connection: &Connection, stream: u64) -> Result<Option<Link>, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT parent, parent_seq, session FROM forks WHERE stream = ?1")?;
-    let link = statement.query_row([int(stream)], |row| {
-        Ok(Link {
-            parent: uint(row, 0)?,
-            parent_seq: uint(row, 1)?,
-            session: SessionId::from_uuid(Uuid::from_bytes(row.get(2)?)),
-        })
-    });
-    Ok(link.optional()?)
+fn link(db: &Connection, stream: u64) -> DbResult<Option<Link>> {
+    Ok(db.find_row(
+        "SELECT parent, parent_seq, session FROM forks WHERE stream = ?1",
+        [int(stream)],
+        |row| {
+            Ok(Link {
+                parent: uint(row, 0)?,
+                parent_seq: uint(row, 1)?,
+                session: SessionId::from_uuid(Uuid::from_bytes(row.get(2)?)),
+            })
+        },
+    )?)
 }
 
 /// Returns the key of a stream, including a removed one that its forks still share.
-pub(crate) fn holder(connection: &Connection, stream: u64) -> Result<Option<StreamKey>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT key FROM streams WHERE id = ?1 UNION ALL SELECT key FROM kept WHERE stream = ?1",
-    )?;
-    let name = statement.query_row([int(stream)], |row| row.get::<_, String>(0));
-    Ok(name.optional()?.map(StreamKey::new))
+pub(crate) fn holder(db: &Connection, stream: u64) -> DbResult<Option<StreamKey>> {
+    let sql = "SELECT key FROM streams WHERE id = ?1 \
+        UNION ALL SELECT key FROM kept WHERE stream = ?1";
+    let key = db.find_row(sql, [int(stream)], first_value::<String>)?;
+    Ok(key.map(StreamKey::new))
 }
 
-/// Returns up to where records of a stream are shared with forks; 0 where none are.
-pub(crate) fn shared_upto(connection: &Connection, stream: u64) -> Result<u64, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT coalesce(max(parent_seq), 0) FROM forks WHERE parent = ?1")?;
-    Ok(statement.query_row([int(stream)], |row| uint(row, 0))?)
+/// Returns the last record of a stream that forks share; 0 if none is shared.
+pub(crate) fn shared_upto(db: &Connection, stream: u64) -> DbResult<u64> {
+    Ok(db.get_row(
+        "SELECT coalesce(max(parent_seq), 0) FROM forks WHERE parent = ?1",
+        [int(stream)],
+        first_number,
+    )?)
 }
 
 /// Lists the removed streams that forks still share, and returns the error that ended the listing early, if any.
-pub(crate) fn kept(connection: &Connection) -> (Vec<StreamInfo>, Option<Fault>) {
-    let mut streams = Vec::new();
-    let mut name_all = || -> Result<(), Fault> {
-        let mut statement =
-            connection.prepare_cached("SELECT key, stream FROM kept ORDER BY stream")?;
-        let mut rows = statement.query([])?;
-        while let Some(row) = rows.next()? {
-            streams.push(StreamInfo {
-                key: StreamKey::new(row.get::<_, String>(0)?),
-                stream: uint(row, 1)?,
-                head: 0,
-                open_from: None,
-            });
-        }
-        Ok(())
-    };
-    let trouble = name_all().err();
-    (streams, trouble)
+pub(crate) fn retained_streams(db: &Connection) -> (Vec<StreamInfo>, Option<DbError>) {
+    list_names(db, "SELECT key, stream, 0, 0 FROM kept ORDER BY stream")
 }
 
 /// Returns whether a stream was removed but is retained for its forks.
-pub(crate) fn is_kept(connection: &Connection, stream: u64) -> Result<bool, Fault> {
-    let mut statement = connection.prepare_cached("SELECT 1 FROM kept WHERE stream = ?1")?;
-    Ok(statement.exists([int(stream)])?)
+pub(crate) fn is_retained(db: &Connection, stream: u64) -> DbResult<bool> {
+    Ok(db.has_rows("SELECT 1 FROM kept WHERE stream = ?1", [int(stream)])?)
 }

@@ -12,48 +12,57 @@ use crate::durable::record::Encoded;
 use crate::host_records::RowWrite;
 use crate::journal::JournalError;
 use crate::ledger::Settlement;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::numbers::int;
 use crate::sqlite::stores::host_records;
 use crate::sqlite::stores::ledger;
 use crate::sqlite::write::committer::State;
 use crate::sqlite::write::stream_notifier::Wakeup;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
-/// Records on their way into a stream.
-pub(in super::super) struct Append {
-    pub(in super::super) stream: u64,
-    pub(in super::super) epoch: u64,
-    pub(in super::super) first_seq: u64,
-    pub(in super::super) records: Vec<Encoded>,
+/// Records to append to a stream.
+pub(crate) struct Append {
+    pub(crate) stream: u64,
+    pub(crate) epoch: u64,
+    pub(crate) first_seq: u64,
+    pub(crate) records: Vec<Encoded>,
     /// The same records as events for watchers; empty for a run.
-    pub(in super::super) events: Vec<Arc<Event>>,
+    pub(crate) events: Vec<Arc<Event>>,
     /// Rows of the host that become durable with them.
-    pub(in super::super) puts: Vec<RowWrite>,
+    pub(crate) puts: Vec<RowWrite>,
     /// The spending of the steps that end with them.
-    pub(in super::super) settlements: Vec<Settlement>,
+    pub(crate) settlements: Vec<Settlement>,
 }
 
 impl Append {
-    /// Writes the records and gives them back: to free them is work for another thread.
-    pub(in super::super) fn run(self, work: &mut Work<'_>) -> Result<Vec<Encoded>, Fault> {
-        let head = work.state.heads.get(work.connection, self.stream)?;
+    /// Builds an append of records without events for watchers, host rows and settlements.
+    pub(crate) fn new((stream, epoch): (u64, u64), first_seq: u64, records: Vec<Encoded>) -> Self {
+        Self {
+            stream,
+            epoch,
+            first_seq,
+            records,
+            events: Vec::new(),
+            puts: Vec::new(),
+            settlements: Vec::new(),
+        }
+    }
+
+    /// Writes the records and returns them, so that another thread frees their memory.
+    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> DbResult<Vec<Encoded>> {
+        let head = work.state.heads.get(work.db, self.stream)?;
         self.check(head)?;
         let at = self.events.last().map_or_else(Utc::now, |event| event.ts);
-        host_records::apply(work.connection, &self.puts, at)?;
-        ledger::settle(work.connection, &self.settlements)?;
+        host_records::apply(work.db, &self.puts, at)?;
+        ledger::settle(work.db, &self.settlements)?;
         if self.records.is_empty() {
             return Ok(self.records);
         }
         let mut head = head.clone();
-        let mut insert = Insert::new(work.connection)?;
+        let mut insert = Insert::new(work.db)?;
         for record in &self.records {
-            head.seq += 1;
-            head.chain = work
-                .state
-                .heads
-                .chain()
-                .link(&head.chain, head.seq, &record.digest);
+            head.advance(work.state.heads.chain(), &record.digest);
             head.open.apply(head.seq, record.turn);
             insert.run(work.state, self.stream, &head, record)?;
         }
@@ -92,38 +101,39 @@ impl Append {
 }
 
 /// Writes consecutive records.
-pub(in super::super) struct Insert<'a> {
-    connection: &'a Connection,
+pub(crate) struct Insert<'a> {
+    db: &'a Connection,
     record: CachedStatement<'a>,
     placing: Placing<'a>,
 }
 
 impl<'a> Insert<'a> {
-    pub(in super::super) fn new(connection: &'a Connection) -> Result<Self, Fault> {
+    pub(crate) fn new(db: &'a Connection) -> DbResult<Self> {
         Ok(Self {
-            connection,
-            record: connection.prepare_cached(
+            db,
+            record: db.prepare_cached(
                 "INSERT INTO records \
                  (position, stream, seq, version, form, chunk, open_from, at, commits, chain, body) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             )?,
-            placing: Placing::new(connection)?,
+            placing: Placing::new(db)?,
         })
     }
 
     /// Writes one record; `head` is the stream with the record in it. It can be read after the [end](Self::end).
-    pub(in super::super) fn run(
+    pub(crate) fn run(
         &mut self,
         state: &mut State,
         stream: u64,
         head: &Head,
         record: &Encoded,
-    ) -> Result<(), Fault> {
+    ) -> DbResult<()> {
         let (form, body) = record.body();
         if let Some(bytes) = record.blob() {
-            self.connection
-                .prepare_cached("INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)")?
-                .execute((body, bytes))?;
+            self.db.execute_cached(
+                "INSERT OR IGNORE INTO blobs (hash, bytes) VALUES (?1, ?2)",
+                (body, bytes),
+            )?;
         }
         state.position += 1;
         state.is_numbered = true;
@@ -145,7 +155,7 @@ impl<'a> Insert<'a> {
     }
 
     /// Writes the span of the inserted records.
-    pub(in super::super) fn end(&mut self) -> Result<(), Fault> {
+    pub(crate) fn end(&mut self) -> DbResult<()> {
         self.placing.end()
     }
 }

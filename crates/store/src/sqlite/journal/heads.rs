@@ -1,26 +1,25 @@
-//! The newest record of each stream, as the writer remembers it.
+//! The writer's cache of the ends of streams.
 //!
-//! An append does not write where a stream ends: that, its chain and which turns are open all follow
-//! from its newest record, which names the first record of the oldest open turn (`open_from`, 0 when none is). So a
-//! commit touches as few pages as it can, and the open turns are read again only after a restart.
+//! An append writes no row for the stream. Its end, its chain and its open turns follow from its newest record, which refers to the first record of
+//! the oldest open turn (`open_from`; 0 without one). So a commit changes few pages, and open turns are read again only after a restart.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::ancestry::Lineage;
-use super::fork::place;
-use super::spans::{self, IN_ORDER, PLACED_COLUMNS, from, newest_position};
+use super::fork::{self, replay};
+use super::spans::{self, newest_position};
 use crate::RecentlyUsed;
 use crate::durable::chain::{Chain, Digest};
-use crate::durable::record::{RecordBuffer, Stored};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::numbers::{int, uint};
 
-/// How many streams are remembered; looking one up again is cheap.
+/// The maximum number of cached streams; another look-up is cheap.
 const MAX_REMEMBERED: usize = 4096;
 
-/// Where a stream ends.
+/// The end of a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct Head {
     pub(crate) key: StreamKey,
@@ -30,12 +29,20 @@ pub(crate) struct Head {
     pub(crate) open: OpenTurns,
 }
 
+impl Head {
+    /// Advances the head by the next record, or by the digest of a pruned one.
+    pub(crate) fn advance(&mut self, chain: &Chain, digest: &Digest) {
+        self.seq += 1;
+        self.chain = chain.link(&self.chain, self.seq, digest);
+    }
+}
+
 /// The writer's cache of stream heads.
 #[derive(Debug, Default)]
 pub(crate) struct Heads {
     chain: Chain,
     by_stream: RecentlyUsed<u64, Head>,
-    /// The streams that the running job has changed, for a rollback.
+    /// The streams that the current job has changed, for a rollback.
     touched: Vec<u64>,
 }
 
@@ -51,10 +58,10 @@ impl Heads {
         &self.chain
     }
 
-    /// Returns where a stream ends; a stream that is not there was removed.
-    pub(crate) fn get(&mut self, connection: &Connection, stream: u64) -> Result<&Head, Fault> {
+    /// Returns the end of a stream; fails with [`JournalError::Removed`] if it does not exist.
+    pub(crate) fn get(&mut self, db: &Connection, stream: u64) -> DbResult<&Head> {
         if self.by_stream.get(stream).is_none() {
-            let head = load(connection, &self.chain, stream)?;
+            let head = load(db, &self.chain, stream)?;
             self.put(stream, head);
         }
         let head = self.by_stream.get(stream);
@@ -75,7 +82,8 @@ impl Heads {
         self.touched.clear();
     }
 
-    pub(crate) fn take_back(&mut self) {
+    /// Evicts the streams that the current job has changed.
+    pub(crate) fn roll_back(&mut self) {
         for stream in self.touched.drain(..) {
             self.by_stream.remove(stream);
         }
@@ -90,38 +98,33 @@ impl Heads {
     }
 }
 
-fn load(connection: &Connection, chain: &Chain, stream: u64) -> Result<Head, Fault> {
-    let named: Option<(String, u64)> = connection
-        .prepare_cached("SELECT key, epoch FROM streams WHERE id = ?1")?
-        .query_row([int(stream)], |row| Ok((row.get(0)?, uint(row, 1)?)))
-        .optional()?;
+fn load(db: &Connection, chain: &Chain, stream: u64) -> DbResult<Head> {
+    let named: Option<(String, u64)> = db.find_row(
+        "SELECT key, epoch FROM streams WHERE id = ?1",
+        [int(stream)],
+        |row| Ok((row.get(0)?, uint(row, 1)?)),
+    )?;
     let (key, epoch) = named.ok_or(JournalError::Removed(stream))?;
     let key = StreamKey::new(key);
-    let newest: Option<(u64, Digest, u64)> = connection
-        .prepare_cached(concat!(
+    let record: Option<(u64, Digest, u64)> = db.find_row(
+        concat!(
             "SELECT seq, chain, open_from FROM records WHERE position = ",
             newest_position!("?1")
-        ))?
-        .query_row([int(stream)], |row| {
-            Ok((uint(row, 0)?, row.get(1)?, uint(row, 2)?))
-        })
-        .optional()?;
-    let Some((seq, chain, open_from)) = newest else {
-        let kept = spans::newest(connection, stream)?;
-        // A stream without its newest record is damaged, not empty.
-        if kept > 0 {
-            let damage = JournalError::Damaged {
-                stream: key.to_string(),
-                seq: kept,
-                what: "it is missing".to_owned(),
-            };
-            return Err(damage.into());
+        ),
+        [int(stream)],
+        |row| Ok((uint(row, 0)?, row.get(1)?, uint(row, 2)?)),
+    )?;
+    let (seq, chain, open) = match record {
+        Some((seq, link, 0)) => (seq, link, OpenTurns::default()),
+        Some((seq, link, open_from)) => {
+            let mut open = OpenTurns::default();
+            let own = Lineage::alone(&key, stream);
+            replay(db, &own, open_from - 1, seq, |event| {
+                open.apply(event.seq(), TurnChange::of(event));
+            })?;
+            (seq, link, open)
         }
-        return begin(connection, chain, key, stream, epoch);
-    };
-    let open = match open_from {
-        0 => OpenTurns::default(),
-        from => open_turns(connection, &key, stream, from)?,
+        None => start(db, chain, &key, stream)?,
     };
     Ok(Head {
         key,
@@ -132,45 +135,22 @@ fn load(connection: &Connection, chain: &Chain, stream: u64) -> Result<Head, Fau
     })
 }
 
-/// Returns the head of a stream without own records. A fork has none only while it is created.
-fn begin(
-    connection: &Connection,
+/// Returns the end of a stream without own records. A fork has none only while it is created.
+fn start(
+    db: &Connection,
     chain: &Chain,
-    key: StreamKey,
-    stream: u64,
-    epoch: u64,
-) -> Result<Head, Fault> {
-    let lineage = Lineage::of(connection, &key, stream)?;
-    let (seq, chain, open) = if lineage.is_fork() {
-        place(connection, chain, &lineage)?
-    } else {
-        (0, chain.start(&key), OpenTurns::default())
-    };
-    Ok(Head {
-        key,
-        epoch,
-        seq,
-        chain,
-        open,
-    })
-}
-
-fn open_turns(
-    connection: &Connection,
     key: &StreamKey,
     stream: u64,
-    from: u64,
-) -> Result<OpenTurns, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} AND chunk = 0 {IN_ORDER}",
-        from!("?2")
-    ))?;
-    let mut rows = statement.query([int(stream), int(from)])?;
-    let mut open = OpenTurns::default();
-    let mut buffer = RecordBuffer::default();
-    while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(connection, row, &mut buffer)?;
-        open.apply(stored.seq, TurnChange::of(&*stored.decode(key)?));
+) -> DbResult<(u64, Digest, OpenTurns)> {
+    let newest = spans::newest(db, stream)?;
+    // A stream without its newest record is damaged, not empty.
+    if newest > 0 {
+        return Err(JournalError::damaged(key, newest, "it is missing").into());
     }
-    Ok(open)
+    let lineage = Lineage::load(db, key, stream)?;
+    if lineage.is_fork() {
+        fork::start(db, chain, &lineage)
+    } else {
+        Ok((0, chain.start(key), OpenTurns::default()))
+    }
 }

@@ -33,7 +33,7 @@ use fork::{Fork, status};
 pub(super) use append::{Append, Insert};
 pub(super) use claim::claim;
 use page::read_page;
-pub(super) use page::{PageBounds, Walk};
+pub(super) use page::{ChainWalk, PageBounds};
 pub(super) use remove::{remove, remove_whole};
 pub use streams::StreamInfo;
 pub(super) use streams::{find, list, named, names};
@@ -47,7 +47,7 @@ pub struct SqliteJournal {
 impl SqliteJournal {
     /// Lists the streams of sessions by name, with where they end and whether a turn is open.
     pub async fn streams(&self) -> Result<Vec<StreamInfo>, JournalError> {
-        Ok(self.inner.readers.read(list).await?)
+        self.inner.read(list).await
     }
 }
 
@@ -55,8 +55,7 @@ impl SqliteJournal {
 impl Journal for SqliteJournal {
     async fn claim(&self, stream: &StreamKey) -> Result<Claim, JournalError> {
         let key = stream.clone();
-        let writer = self.inner.writer()?;
-        Ok(writer.write(move |work| claim(work, &key)).await?)
+        self.inner.write(move |work| claim(work, &key)).await
     }
 
     async fn append(&self, claim: &Claim, batch: Batch) -> Result<(), JournalError> {
@@ -67,20 +66,16 @@ impl Journal for SqliteJournal {
         let mut window = windows.write().take(claim.stream, from);
         let records = encode(&batch.records, &mut window)?;
         let append = Append {
-            stream: claim.stream,
-            epoch: claim.epoch,
-            first_seq: batch.first_seq,
-            records,
             events: batch.records,
             puts: batch.puts,
             settlements: batch.settlements,
+            ..Append::new((claim.stream, claim.epoch), batch.first_seq, records)
         };
-        let put = |put: &RowWrite| put.value.as_ref().map_or(0, Bytes::len);
-        let puts: usize = append.puts.iter().map(put).sum();
+        let size_of_put = |put: &RowWrite| put.value.as_ref().map_or(0, Bytes::len);
+        let puts: usize = append.puts.iter().map(size_of_put).sum();
         let bytes = size(&append.records) + puts;
         let written = writer.write_checked(bytes, move |work| append.run(work));
-        let written = written.await?;
-        drop(written);
+        drop(written.await?);
         // Only after the commit: later records must not refer to an unwritten one.
         let from = (claim.epoch, next);
         windows.write().put(claim.stream, window, from);
@@ -108,14 +103,12 @@ impl Journal for SqliteJournal {
             return Ok(page);
         }
         let (key, chain) = (stream.clone(), self.inner.chain.clone());
-        let readers = &self.inner.readers;
         let bounds = PageBounds {
             records: limit,
             bytes: max_bytes,
         };
-        Ok(readers
-            .read(move |reader| read_page(reader, &chain, &key, after, bounds))
-            .await?)
+        let page = move |reader: &_| read_page(reader, &chain, &key, after, bounds);
+        self.inner.read(page).await
     }
 
     async fn read_after(
@@ -124,11 +117,11 @@ impl Journal for SqliteJournal {
         limit: usize,
     ) -> Result<FeedPage, JournalError> {
         let (inner, cursor) = (Arc::clone(&self.inner), cursor.map(str::to_owned));
-        let page = self.inner.readers.read(move |reader| {
+        let page = move |reader: &_| {
             let by = (&inner.chain, &inner.tail.cursors);
             feed::read_feed(reader, by, cursor.as_deref(), limit)
-        });
-        Ok(page.await?)
+        };
+        self.inner.read(page).await
     }
 
     fn watch_all(&self) -> watch::Receiver<u64> {
@@ -136,7 +129,7 @@ impl Journal for SqliteJournal {
     }
 
     async fn watch(&self, stream: &StreamKey) -> Result<watch::Receiver<u64>, JournalError> {
-        Ok(self.inner.watch(stream).await?)
+        self.inner.watch(stream).await
     }
 
     fn is_on_disk(&self) -> bool {
@@ -148,12 +141,9 @@ impl Journal for SqliteJournal {
         after: Option<&StreamKey>,
         limit: usize,
     ) -> Result<Vec<StreamKey>, JournalError> {
-        let (after, readers) = (after.cloned(), &self.inner.readers);
-        let listed = readers.read(move |reader| {
-            let after = after.as_ref().map_or("", StreamKey::as_str);
-            open_streams(reader, after, limit)
-        });
-        Ok(listed.await?)
+        let after = after.map_or_else(String::new, StreamKey::to_string);
+        let listed = move |reader: &_| open_streams(reader, &after, limit);
+        self.inner.read(listed).await
     }
 
     async fn remove(&self, stream: &StreamKey) -> Result<bool, JournalError> {
@@ -165,8 +155,8 @@ impl Journal for SqliteJournal {
     }
 
     async fn status(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError> {
-        let (key, readers) = (stream.clone(), &self.inner.readers);
-        Ok(readers.read(move |reader| status(reader, &key)).await?)
+        let key = stream.clone();
+        self.inner.read(move |reader| status(reader, &key)).await
     }
 
     async fn fork(
@@ -176,14 +166,13 @@ impl Journal for SqliteJournal {
         child: &StreamKey,
         forked: Event,
     ) -> Result<u64, JournalError> {
-        let writer = self.inner.writer()?;
         let fork = Fork {
             parent: parent.clone(),
             at_seq,
             child: child.clone(),
             forked,
         };
-        Ok(writer.write(move |work| fork.run(work)).await?)
+        self.inner.write(move |work| fork.run(work)).await
     }
 }
 

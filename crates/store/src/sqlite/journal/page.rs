@@ -6,22 +6,22 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use windlass_core::events::Event;
 
 use super::ancestry::Lineage;
-
 use super::spans::{self, IN_ORDER, PLACED_COLUMNS, at, between};
 use super::streams::find;
 use crate::durable::chain::{Chain, Digest};
-use crate::durable::record::{RecordBuffer, Stored};
+use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::durable::trail::{Gap, Trail};
 use crate::journal::{JournalError, Page, StreamKey};
-use crate::sqlite::error::Fault;
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
+use crate::sqlite::numbers::{first_value, int, uint};
 
-/// Where a reader is in a stream, with the chain up to there.
-pub(in super::super) struct Walk<'a> {
+/// A reader's position in a stream, with the chain up to there.
+pub(crate) struct ChainWalk<'a> {
     reader: &'a Connection,
     chain: &'a Chain,
     lineage: Lineage,
@@ -29,20 +29,16 @@ pub(in super::super) struct Walk<'a> {
     part: usize,
     trail: Trail,
     /// The gaps that were stepped over.
-    pub(in super::super) pruned: Vec<RangeInclusive<u64>>,
+    pub(crate) pruned: Vec<RangeInclusive<u64>>,
     /// The digests of the records in the last gap, for an export or a copy.
-    pub(in super::super) digests: Vec<u8>,
+    pub(crate) digests: Vec<u8>,
     /// Whether the last read ended because of its bounds.
     is_full: bool,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ChainWalk<'a> {
     /// Positions the walk in front of the first record.
-    pub(in super::super) fn begin(
-        reader: &'a Connection,
-        chain: &'a Chain,
-        lineage: Lineage,
-    ) -> Self {
+    pub(crate) fn begin(reader: &'a Connection, chain: &'a Chain, lineage: Lineage) -> Self {
         Self {
             reader,
             chain,
@@ -56,45 +52,42 @@ impl<'a> Walk<'a> {
     }
 
     /// Positions the walk in front of the stream's first own record.
-    pub(in super::super) fn own(
+    pub(crate) fn own(
         reader: &'a Connection,
         chain: &'a Chain,
         lineage: Lineage,
-    ) -> Result<Self, Fault> {
+    ) -> DbResult<Self> {
         let after = lineage.own().after;
         Self::after(reader, chain, lineage, after)
     }
 
     /// Positions the walk after a record, which may have been pruned.
-    pub(in super::super) fn after(
+    pub(crate) fn after(
         reader: &'a Connection,
         chain: &'a Chain,
         lineage: Lineage,
         after: u64,
-    ) -> Result<Self, Fault> {
+    ) -> DbResult<Self> {
         let mut walk = Self::begin(reader, chain, lineage);
         if after == 0 {
             return Ok(walk);
         }
-        walk.part = walk.lineage.place_of(after);
+        walk.part = walk.lineage.index_of(after);
         let at = [int(walk.lineage.parts()[walk.part].stream), int(after)];
-        let kept: Option<Digest> = reader
-            .prepare_cached(concat!(
-                "SELECT chain FROM placed WHERE stream = ?1 AND ",
-                at!("?2")
-            ))?
-            .query_row(at, |row| row.get(0))
-            .optional()?;
-        if let Some(link) = kept {
+        let record: Option<Digest> = reader.find_row(
+            concat!("SELECT chain FROM placed WHERE stream = ?1 AND ", at!("?2")),
+            at,
+            first_value,
+        )?;
+        if let Some(link) = record {
             walk.trail = Trail { seq: after, link };
             return Ok(walk);
         }
-        let gap: Option<(u64, Digest)> = reader
-            .prepare_cached(
-                "SELECT last, chain FROM pruned WHERE stream = ?1 AND first <= ?2 AND last >= ?2",
-            )?
-            .query_row(at, |row| Ok((uint(row, 0)?, row.get(1)?)))
-            .optional()?;
+        let gap: Option<(u64, Digest)> = reader.find_row(
+            "SELECT last, chain FROM pruned WHERE stream = ?1 AND first <= ?2 AND last >= ?2",
+            at,
+            |row| Ok((uint(row, 0)?, row.get(1)?)),
+        )?;
         let Some((last, link)) = gap else {
             return Err(walk.damaged(after, "it is missing").into());
         };
@@ -115,36 +108,34 @@ impl<'a> Walk<'a> {
     }
 
     /// Reads the next record: skips a gap before it, and checks that it follows.
-    pub(in super::super) fn step(&mut self, stored: &Stored<'_>) -> Result<(), Fault> {
+    pub(crate) fn step(&mut self, stored: &StoredRecord<'_>) -> DbResult<()> {
         while self.trail.seq + 1 < stored.seq {
             self.step_over_gap()?;
         }
         self.cross();
-        let taken = self.trail.take(self.chain, stored);
-        Ok(taken.map_err(|what| self.damaged(stored.seq, &what))?)
+        let followed = self.trail.follow(self.chain, stored);
+        Ok(followed.map_err(|what| self.damaged(stored.seq, &what))?)
     }
 
     /// Steps over one stored gap; an error when none begins here.
-    pub(in super::super) fn step_over_gap(&mut self) -> Result<(), Fault> {
+    pub(crate) fn step_over_gap(&mut self) -> DbResult<()> {
         self.cross();
         let first = self.trail.seq + 1;
         let stream = self.lineage.parts()[self.part].stream;
-        let gap = self
-            .reader
-            .prepare_cached(
-                "SELECT last, chain, digests FROM pruned WHERE stream = ?1 AND first = ?2",
-            )?
-            .query_row([int(stream), int(first)], |row| {
+        let gap = self.reader.find_row(
+            "SELECT last, chain, digests FROM pruned WHERE stream = ?1 AND first = ?2",
+            [int(stream), int(first)],
+            |row| {
                 Ok(Gap {
                     last: uint(row, 0)?,
                     end: row.get(1)?,
                     digests: row.get(2)?,
                 })
-            })
-            .optional()?;
+            },
+        )?;
         let gap = gap.ok_or_else(|| self.damaged(first, "it is missing"))?;
         if !self.trail.step_over(self.chain, &gap) {
-            let changed = "the digests of what was pruned were changed";
+            let changed = "the digests of pruned records were changed";
             return Err(self.damaged(first, changed).into());
         }
         self.note_gap(first..=gap.last);
@@ -153,16 +144,17 @@ impl<'a> Walk<'a> {
     }
 
     /// Returns whether records in a gap that was stepped over belonged to turns.
-    pub(in super::super) fn has_turns(&self, gap: &RangeInclusive<u64>) -> Result<bool, Fault> {
+    pub(crate) fn has_turns(&self, gap: &RangeInclusive<u64>) -> DbResult<bool> {
         let query =
             "SELECT 1 FROM pruned WHERE stream = ?1 AND first BETWEEN ?2 AND ?3 AND turns = 1";
         let stream = self.lineage.parts()[self.part].stream;
-        let mut statement = self.reader.prepare_cached(query)?;
-        Ok(statement.exists([int(stream), int(*gap.start()), int(*gap.end())])?)
+        Ok(self
+            .reader
+            .has_rows(query, [int(stream), int(*gap.start()), int(*gap.end())])?)
     }
 
     /// Checks that nothing is missing at the end: the newest record is never pruned.
-    pub(in super::super) fn end(&self) -> Result<(), Fault> {
+    pub(crate) fn end(&self) -> DbResult<()> {
         if self.trail.seq < spans::newest(self.reader, self.lineage.own().stream)? {
             Err(self.damaged(self.trail.seq + 1, "it is missing").into())
         } else {
@@ -170,7 +162,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Joins gaps that touch.
+    /// Adds a gap, and joins it with an adjacent one.
     fn note_gap(&mut self, gap: RangeInclusive<u64>) {
         match self.pruned.last_mut() {
             Some(before) if *before.end() + 1 == *gap.start() => {
@@ -180,17 +172,13 @@ impl<'a> Walk<'a> {
         }
     }
 
-    pub(in super::super) fn damaged(&self, seq: u64, what: &str) -> JournalError {
-        JournalError::Damaged {
-            stream: self.key().to_string(),
-            seq,
-            what: what.to_owned(),
-        }
+    pub(crate) fn damaged(&self, seq: u64, what: &str) -> JournalError {
+        JournalError::damaged(self.key(), seq, what)
     }
 
     /// Continues after a record that breaks the chain, as if it were valid.
-    pub(in super::super) fn resume(&mut self, stored: &Stored<'_>) {
-        self.part = self.lineage.place_of(stored.seq);
+    pub(crate) fn resume(&mut self, stored: &StoredRecord<'_>) {
+        self.part = self.lineage.index_of(stored.seq);
         self.trail = Trail {
             seq: stored.seq,
             link: stored.chain,
@@ -198,26 +186,26 @@ impl<'a> Walk<'a> {
     }
 
     /// Decodes the event of a checked record, as the stream shows it.
-    pub(in super::super) fn event(&self, stored: &Stored<'_>) -> Result<Arc<Event>, JournalError> {
+    pub(crate) fn event(&self, stored: &StoredRecord<'_>) -> Result<Arc<Event>, JournalError> {
         Ok(self.lineage.show(stored.decode(self.key())?))
     }
 
-    pub(in super::super) fn key(&self) -> &StreamKey {
+    pub(crate) fn key(&self) -> &StreamKey {
         &self.lineage.own().key
     }
 
     /// The parts after the last record, starting with the one that contains the next record.
     fn ahead(&self) -> Vec<(u64, u64)> {
-        let parts = &self.lineage.parts()[self.lineage.place_of(self.trail.seq + 1)..];
+        let parts = &self.lineage.parts()[self.lineage.index_of(self.trail.seq + 1)..];
         parts.iter().map(|part| (part.stream, part.last)).collect()
     }
 
     /// Reads records up to a number, within bounds, and returns their events.
-    pub(in super::super) fn read(
+    pub(crate) fn read(
         &mut self,
         upto: u64,
         PageBounds { records, bytes }: PageBounds,
-    ) -> Result<Vec<Arc<Event>>, Fault> {
+    ) -> DbResult<Vec<Arc<Event>>> {
         let mut events = Vec::with_capacity(records.min(256));
         let mut read_bytes = 0;
         let mut statement = self.reader.prepare_cached(&format!(
@@ -234,7 +222,7 @@ impl<'a> Walk<'a> {
             let mut rows = statement.query([int(stream), int(self.trail.seq), left, last])?;
             let mut buffer = RecordBuffer::default();
             while let Some(row) = rows.next()? {
-                let stored = Stored::from_row(self.reader, row, &mut buffer)?;
+                let stored = StoredRecord::from_row(self.reader, row, &mut buffer)?;
                 self.step(&stored)?;
                 events.push(self.event(&stored)?);
                 read_bytes += stored.len();
@@ -247,37 +235,37 @@ impl<'a> Walk<'a> {
         Ok(events)
     }
 
-    pub(in super::super) fn seq(&self) -> u64 {
+    pub(crate) fn seq(&self) -> u64 {
         self.trail.seq
     }
 
-    pub(in super::super) fn link(&self) -> &Digest {
+    pub(crate) fn link(&self) -> &Digest {
         &self.trail.link
     }
 }
 
-/// How much of a stream is read together.
+/// The limits of a read.
 #[derive(Debug, Clone, Copy)]
-pub(in super::super) struct PageBounds {
-    pub(in super::super) records: usize,
+pub(crate) struct PageBounds {
+    pub(crate) records: usize,
     /// Reading stops after the record that reaches it.
-    pub(in super::super) bytes: usize,
+    pub(crate) bytes: usize,
 }
 
 impl PageBounds {
-    pub(in super::super) const NONE: Self = Self {
+    pub(crate) const NONE: Self = Self {
         records: usize::MAX,
         bytes: usize::MAX,
     };
 }
 
-pub(in super::super) fn read_page(
+pub(crate) fn read_page(
     reader: &Connection,
     chain: &Chain,
     key: &StreamKey,
     after: u64,
     bounds: PageBounds,
-) -> Result<Page, Fault> {
+) -> DbResult<Page> {
     // All queries of a page must see the same state.
     let transaction = reader.unchecked_transaction()?;
     let Some(stream) = find(&transaction, key)? else {
@@ -290,8 +278,8 @@ pub(in super::super) fn read_page(
             ..Page::default()
         });
     }
-    let lineage = Lineage::of(&transaction, key, stream.stream)?;
-    let mut walk = Walk::after(&transaction, chain, lineage, after)?;
+    let lineage = Lineage::load(&transaction, key, stream.stream)?;
+    let mut walk = ChainWalk::after(&transaction, chain, lineage, after)?;
     let events = walk.read(u64::MAX, bounds)?;
     if !walk.is_full && walk.seq() < head {
         walk.end()?;

@@ -1,18 +1,19 @@
 //! Records as rows.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 
 use super::spans::at;
-use crate::durable::record::{RecordBuffer, RecordSource, Stored};
+use crate::durable::record::{RecordBuffer, RecordSource, StoredRecord};
+use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::numbers::{int, uint};
 
-/// The columns that [`Stored::from_row`] reads, and with them `stream`.
+/// The columns that [`StoredRecord::from_row`] reads, and with them `stream`.
 pub(crate) const STORED_COLUMNS: &str = "seq, version, form, chain, body";
 
-impl<'a> Stored<'a> {
+impl<'a> StoredRecord<'a> {
     /// Reads a row. The buffer is overwritten with bytes that the row does not contain directly.
     pub(crate) fn from_row(
-        connection: &Connection,
+        db: &Connection,
         row: &'a Row<'_>,
         buffer: &'a mut RecordBuffer,
     ) -> rusqlite::Result<Self> {
@@ -20,13 +21,13 @@ impl<'a> Stored<'a> {
         let chain = row.get_ref(3)?.as_blob()?.try_into().unwrap_or_default();
         let head = (uint(row, 0)?, row.get(1)?, chain);
         let body = (row.get(2)?, row.get_ref(4)?.as_blob()?);
-        Self::new(head, body, &RowSource { connection, row }, buffer)
+        Self::new(head, body, &RowSource { db, row }, buffer)
     }
 }
 
 /// The rows that a record refers to.
 struct RowSource<'a, 'b> {
-    connection: &'a Connection,
+    db: &'a Connection,
     row: &'a Row<'b>,
 }
 
@@ -38,21 +39,20 @@ impl RecordSource for RowSource<'_, '_> {
     }
 
     fn blob(&self, name: &[u8]) -> rusqlite::Result<Option<Vec<u8>>> {
-        self.connection
-            .prepare_cached("SELECT bytes FROM blobs WHERE hash = ?1")?
-            .query_row([name], |row| row.get(0))
-            .optional()
+        self.db
+            .find_row("SELECT bytes FROM blobs WHERE hash = ?1", [name], |row| {
+                row.get(0)
+            })
     }
 
     fn record(&self, seq: u64) -> rusqlite::Result<Option<(i64, Vec<u8>)>> {
-        self.connection
-            .prepare_cached(concat!(
+        self.db.find_row(
+            concat!(
                 "SELECT form, body FROM placed WHERE stream = ?1 AND ",
                 at!("?2")
-            ))?
-            .query_row([self.stream()?, int(seq)], |row| {
-                Ok((row.get(0)?, row.get(1)?))
-            })
-            .optional()
+            ),
+            [self.stream()?, int(seq)],
+            |row| Ok((row.get(0)?, row.get(1)?)),
+        )
     }
 }

@@ -1,24 +1,25 @@
 //! Removing a stream with all that only it holds.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::ancestry::shared_upto;
 use super::shared_records::{let_go, put_aside};
 use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
-use crate::sqlite::error::Fault;
-use crate::sqlite::numbers::uint;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
+use crate::sqlite::numbers::first_number;
 use crate::sqlite::queries;
 use crate::sqlite::retention::deferred_delete::Leftover;
 use crate::sqlite::write::stream_notifier::Wakeup;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// Removes a stream. The records of a long one are deleted later.
-pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<bool, Fault> {
+pub(crate) fn remove(work: &mut WriteContext<'_>, key: &StreamKey) -> DbResult<bool> {
     if !is_run_stream(key)
-        && let Some(stream) = number(work.connection, key)?
+        && let Some(stream) = number(work.db, key)?
     {
-        queries::retain_stream(work.connection, (stream, key))?;
+        queries::retain_stream(work.db, (stream, key))?;
     }
     match hide(work, key)? {
         Some(leftover) => leftover.begin_to_remove(work).map(|()| true),
@@ -27,7 +28,7 @@ pub(in super::super) fn remove(work: &mut Work<'_>, key: &StreamKey) -> Result<b
 }
 
 /// The same with all records at once, and without a trace: it undoes an import.
-pub(in super::super) fn remove_whole(work: &mut Work<'_>, key: &StreamKey) -> Result<(), Fault> {
+pub(crate) fn remove_whole(work: &mut WriteContext<'_>, key: &StreamKey) -> DbResult<()> {
     match hide(work, key)? {
         Some(leftover) => leftover.remove_whole(work),
         None => Ok(()),
@@ -35,14 +36,14 @@ pub(in super::super) fn remove_whole(work: &mut Work<'_>, key: &StreamKey) -> Re
 }
 
 /// Removes a stream from all lists; returns its remaining rows.
-fn hide(work: &mut Work<'_>, key: &StreamKey) -> Result<Option<Leftover>, Fault> {
-    let connection = work.connection;
-    let Some(stream) = number(connection, key)? else {
+fn hide(work: &mut WriteContext<'_>, key: &StreamKey) -> DbResult<Option<Leftover>> {
+    let db = work.db;
+    let Some(stream) = number(db, key)? else {
         return Ok(None);
     };
-    queries::hide(connection, stream)?;
-    let after = shared_upto(connection, stream)?;
-    put_aside(connection, stream, after)?;
+    queries::hide(db, stream)?;
+    let after = shared_upto(db, stream)?;
+    put_aside(db, stream, after)?;
     if after == 0 {
         let_go(work, stream)?;
     }
@@ -51,8 +52,10 @@ fn hide(work: &mut Work<'_>, key: &StreamKey) -> Result<Option<Leftover>, Fault>
     Leftover::behind(work, stream, after).map(Some)
 }
 
-fn number(connection: &Connection, key: &StreamKey) -> Result<Option<u64>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT id FROM streams WHERE key = ?1")?;
-    let found = statement.query_row([key.as_str()], |row| uint(row, 0));
-    Ok(found.optional()?)
+fn number(db: &Connection, key: &StreamKey) -> DbResult<Option<u64>> {
+    Ok(db.find_row(
+        "SELECT id FROM streams WHERE key = ?1",
+        [key.as_str()],
+        first_number,
+    )?)
 }

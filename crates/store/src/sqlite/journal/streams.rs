@@ -1,11 +1,12 @@
-//! Which streams there are.
+//! The table of streams.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 
 use super::spans::{newest_position, newest_seq};
 use crate::journal::StreamKey;
-use crate::sqlite::error::Fault;
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, DbResult};
+use crate::sqlite::numbers::{first_value, int, uint};
 
 /// A stream without its records.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -19,7 +20,7 @@ pub struct StreamInfo {
     pub open_from: Option<u64>,
 }
 
-/// All of this follows from the newest record of a stream, which is never pruned.
+/// The head and the open turn of a stream follow from its newest record, which is never pruned.
 const INFO: &str = concat!(
     "SELECT streams.key, streams.id, coalesce(",
     newest_seq!("streams.id"),
@@ -37,43 +38,46 @@ fn info(row: &Row<'_>) -> rusqlite::Result<StreamInfo> {
 }
 
 /// Lists the streams of sessions. Streams of runs are numerous and have their own rows.
-pub(in super::super) fn list(reader: &Connection) -> Result<Vec<StreamInfo>, Fault> {
-    let mut statement = reader.prepare_cached(&format!(
-        "{INFO} WHERE streams.key < 'run:' OR streams.key >= 'run;' ORDER BY streams.key"
-    ))?;
-    let streams = statement.query_map([], info)?;
-    Ok(streams.collect::<Result<_, _>>()?)
+pub(crate) fn list(reader: &Connection) -> DbResult<Vec<StreamInfo>> {
+    Ok(reader.list_rows(
+        &format!("{INFO} WHERE streams.key < 'run:' OR streams.key >= 'run;' ORDER BY streams.key"),
+        [],
+        info,
+    )?)
 }
 
 /// Lists the streams without reading their records, and returns the error that ended the listing early, if any.
-pub(in super::super) fn names(reader: &Connection) -> (Vec<StreamInfo>, Option<Fault>) {
+pub(crate) fn names(reader: &Connection) -> (Vec<StreamInfo>, Option<DbError>) {
+    list_names(reader, "SELECT key, id, 0, 0 FROM streams ORDER BY id")
+}
+
+pub(super) fn list_names(reader: &Connection, query: &str) -> (Vec<StreamInfo>, Option<DbError>) {
     let mut streams = Vec::new();
-    let mut name_all = || -> Result<(), Fault> {
-        let mut statement =
-            reader.prepare_cached("SELECT key, id, 0, 0 FROM streams ORDER BY id")?;
-        for stream in statement.query_map([], info)? {
+    let mut list_all = || -> DbResult<()> {
+        for stream in reader.prepare_cached(query)?.query_map([], info)? {
             streams.push(stream?);
         }
         Ok(())
     };
-    let trouble = name_all().err();
-    (streams, trouble)
+    let error = list_all().err();
+    (streams, error)
 }
 
-pub(in super::super) fn find(
-    reader: &Connection,
-    key: &StreamKey,
-) -> Result<Option<StreamInfo>, Fault> {
-    let mut statement = reader.prepare_cached(&format!("{INFO} WHERE streams.key = ?1"))?;
-    Ok(statement.query_row([key.as_str()], info).optional()?)
+pub(crate) fn find(reader: &Connection, key: &StreamKey) -> DbResult<Option<StreamInfo>> {
+    Ok(reader.find_row(
+        &format!("{INFO} WHERE streams.key = ?1"),
+        [key.as_str()],
+        info,
+    )?)
 }
 
 /// Returns the name of a stream.
-pub(in super::super) fn named(
-    connection: &Connection,
-    stream: u64,
-) -> Result<Option<StreamKey>, Fault> {
-    let mut statement = connection.prepare_cached("SELECT key FROM streams WHERE id = ?1")?;
-    let name = statement.query_row([int(stream)], |row| row.get::<_, String>(0));
-    Ok(name.optional()?.map(StreamKey::new))
+pub(crate) fn named(db: &Connection, stream: u64) -> DbResult<Option<StreamKey>> {
+    Ok(db
+        .find_row(
+            "SELECT key FROM streams WHERE id = ?1",
+            [int(stream)],
+            first_value::<String>,
+        )?
+        .map(StreamKey::new))
 }

@@ -29,7 +29,7 @@ const EARLIER_BYTES: usize = 40;
 
 /// The contents of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Count {
+pub(crate) struct CommitCount {
     /// The database that it belongs to.
     pub(crate) database: [u8; 16],
     /// Its newest commit.
@@ -44,9 +44,9 @@ pub(crate) enum CounterFile {
     Blank,
     /// A file that was not written by us, or not to its end.
     Unreadable,
-    Counter(Count),
+    Counter(CommitCount),
     /// A counter that was written to another file than this one.
-    Copy(Count),
+    Copy(CommitCount),
 }
 
 /// Reads the file without changing it.
@@ -71,7 +71,7 @@ pub(crate) fn read(path: &Path) -> io::Result<CounterFile> {
     })
 }
 
-fn encode(count: Count, inode: u64) -> [u8; BYTES] {
+fn encode(count: CommitCount, inode: u64) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     bytes[..8].copy_from_slice(MAGIC);
     bytes[8..24].copy_from_slice(&count.database);
@@ -83,7 +83,7 @@ fn encode(count: Count, inode: u64) -> [u8; BYTES] {
 }
 
 /// Decodes the contents, and the inode number if there is one.
-fn decode(bytes: &[u8]) -> Option<(Count, Option<u64>)> {
+fn decode(bytes: &[u8]) -> Option<(CommitCount, Option<u64>)> {
     let (said, check) = bytes.split_last_chunk::<8>()?;
     if !said.starts_with(MAGIC) || digest(said)[..8] != *check {
         return None;
@@ -97,7 +97,7 @@ fn decode(bytes: &[u8]) -> Option<(Count, Option<u64>)> {
         EARLIER_BYTES => None,
         _ => return None,
     };
-    let count = Count {
+    let count = CommitCount {
         database: said.get(8..24)?.try_into().ok()?,
         commits: number(24)?,
     };
@@ -115,7 +115,7 @@ pub(crate) struct Counter {
 
 impl Counter {
     /// Replaces the file atomically by one with this count, and opens it.
-    pub(crate) fn open(path: &Path, count: Count) -> io::Result<Self> {
+    pub(crate) fn open(path: &Path, count: CommitCount) -> io::Result<Self> {
         let fresh = path.with_extension("commits.new");
         match fs::remove_file(&fresh) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -159,7 +159,7 @@ impl Counter {
 
     fn write(&self, commits: u64) -> io::Result<()> {
         let database = self.database;
-        let bytes = encode(Count { database, commits }, self.inode);
+        let bytes = encode(CommitCount { database, commits }, self.inode);
         self.file.write_all_at(&bytes, 0)
     }
 }

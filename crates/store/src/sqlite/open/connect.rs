@@ -1,4 +1,4 @@
-//! Where the database is, and how connections to it are set up.
+//! The files of a store, and the set-up of connections to its database.
 
 use std::fs;
 use std::io::{self, ErrorKind};
@@ -9,8 +9,8 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::schema;
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::numbers::uint;
+use crate::sqlite::error::{DbResult, SqliteError};
+use crate::sqlite::numbers::{first_number, first_value};
 
 /// The number of pages after which the write-ahead log is checkpointed: 2 MiB with SQLite's default page size.
 pub(crate) const CHECKPOINT_PAGES: u32 = 512;
@@ -28,6 +28,11 @@ pub(crate) struct Location {
 }
 
 impl Location {
+    pub(crate) fn new(directory: &Path) -> Self {
+        Self {
+            directory: directory.to_owned(),
+        }
+    }
     pub(crate) fn database(&self) -> PathBuf {
         self.directory.join("windlass.db")
     }
@@ -46,7 +51,7 @@ impl Location {
     }
 
     /// Rolls back an interrupted first open. This needs the right to write.
-    pub(crate) fn take_back(&self) -> Result<(), Fault> {
+    pub(crate) fn roll_back_first_open(&self) -> DbResult<()> {
         if !self.rollback_journal().exists() {
             return Ok(());
         }
@@ -56,83 +61,71 @@ impl Location {
     }
 
     /// Returns the error for an interrupted first open.
-    pub(crate) fn cut_off(&self) -> SqliteError {
-        let what = "its first opening was cut off; open it for writing";
-        SqliteError::Io {
-            doing: "open",
-            path: self.database(),
-            source: io::Error::new(ErrorKind::NotFound, what),
-        }
+    pub(crate) fn first_open_interrupted(&self) -> SqliteError {
+        let what = "its first opening was interrupted; open it for writing";
+        SqliteError::io("open", &self.database())(io::Error::new(ErrorKind::NotFound, what))
     }
 
     /// Opens the one connection that writes.
-    pub(crate) fn connect_to_write(&self, max_bytes: Option<u64>) -> Result<Connection, Fault> {
+    pub(crate) fn connect_to_write(&self, max_bytes: Option<u64>) -> DbResult<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         // A new database has the rights of the lock, which is there by now; its log has those of the database.
         let uri = format!("{}?modeof={}", uri(&self.database()), escaped(&self.lock()));
-        let connection = Connection::open_with_flags(uri, flags)?;
-        connection.busy_timeout(BUSY)?;
-        sync_fully(&connection)?;
-        mark_new_database(&connection)?;
+        let db = Connection::open_with_flags(uri, flags)?;
+        db.busy_timeout(BUSY)?;
+        sync_fully(&db)?;
+        mark_new_database(&db)?;
         // Savepoint rollback data stays in memory; on disk it would be written twice.
-        connection.pragma_update(None, "temp_store", "MEMORY")?;
+        db.pragma_update(None, "temp_store", "MEMORY")?;
         // The [log](crate::sqlite::write::wal) is normally checkpointed earlier; this handles unusually large commits.
-        connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES * 16)?;
-        connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
-        connection.set_prepared_statement_cache_capacity(64);
-        plan_once(&connection)?;
+        db.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES * 16)?;
+        db.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+        db.set_prepared_statement_cache_capacity(64);
+        plan_once(&db)?;
         if let Some(bytes) = max_bytes {
             // A database of an earlier version has smaller pages.
-            let page = connection.pragma_query_value(None, "page_size", |row| uint(row, 0))?;
+            let page = db.pragma_query_value(None, "page_size", first_number)?;
             let pages = (bytes / page.max(1)).max(1);
-            connection.pragma_update(None, "max_page_count", pages.cast_signed())?;
+            db.pragma_update(None, "max_page_count", pages.cast_signed())?;
         }
-        Ok(connection)
+        Ok(db)
     }
 
     /// Opens a connection that rewrites the whole database. It sorts in files, because the data may not fit into memory.
-    pub(crate) fn connect_to_compact(&self) -> Result<Connection, Fault> {
-        let connection = self.connect_to_write_back()?;
-        connection.busy_timeout(BUSY)?;
-        return_pages(&connection)?;
-        Ok(connection)
+    pub(crate) fn connect_to_compact(&self) -> DbResult<Connection> {
+        let db = self.connect_to_write_back()?;
+        db.busy_timeout(BUSY)?;
+        return_pages(&db)?;
+        Ok(db)
     }
 
     /// Opens a connection for checkpoints. It does not create a missing database.
-    pub(crate) fn connect_to_write_back(&self) -> Result<Connection, Fault> {
+    pub(crate) fn connect_to_write_back(&self) -> DbResult<Connection> {
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(self.database(), flags)?;
-        sync_fully(&connection)?;
-        Ok(connection)
+        let db = Connection::open_with_flags(self.database(), flags)?;
+        sync_fully(&db)?;
+        Ok(db)
     }
 
     /// Determines which kind of file is at the database's path, before anything changes it.
     ///
     /// SQLite reads it, opened as immutable. A process that opens and closes the file directly releases the locks of all its connections, and another
     /// program may then remove the log under them.
-    pub(crate) fn look(&self) -> Result<DatabaseFile, Fault> {
+    pub(crate) fn look(&self) -> DbResult<DatabaseFile> {
         let path = self.database();
         match fs::metadata(&path) {
             Ok(file) if file.is_file() && file.len() == 0 => return Ok(DatabaseFile::Nothing),
             Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(DatabaseFile::Nothing),
-            Err(source) => {
-                let doing = "read";
-                return Err(SqliteError::Io {
-                    doing,
-                    path,
-                    source,
-                }
-                .into());
-            }
+            Err(error) => return Err(SqliteError::io("read", &path)(error).into()),
         }
-        let connection = open_unchanged(&path)?;
+        let db = open_unchanged(&path)?;
         // This setting lets SQLite read a file that is shorter than its header claims.
-        connection.pragma_update(None, "writable_schema", true)?;
-        let id = connection.pragma_query_value(None, "application_id", |row| row.get::<_, i32>(0));
+        db.pragma_update(None, "writable_schema", true)?;
+        let id = db.pragma_query_value(None, "application_id", first_value::<i32>);
         match id {
             Ok(schema::APPLICATION_ID) => Ok(DatabaseFile::Ours),
             Ok(_) => Ok(DatabaseFile::Foreign("another program has made it")),
@@ -144,7 +137,7 @@ impl Location {
     }
 
     /// Opens a connection that cannot write.
-    pub(crate) fn connect_to_read(&self) -> Result<Connection, Fault> {
+    pub(crate) fn connect_to_read(&self) -> DbResult<Connection> {
         Ok(self.connect_to_look()?.0)
     }
 
@@ -152,16 +145,16 @@ impl Location {
     ///
     /// If no file can be created next to a database in WAL mode, it can only be read as immutable. That is correct if the directory is read-only, no
     /// log is left, and no other process writes.
-    pub(crate) fn connect_to_look(&self) -> Result<(Connection, Freshness), Fault> {
+    pub(crate) fn connect_to_look(&self) -> DbResult<(Connection, Freshness)> {
         let path = self.database();
         let mut sees = Freshness::Changes;
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(&path, flags)?;
-        connection.busy_timeout(BUSY)?;
-        let connection = match probe(&connection) {
-            Ok(()) => connection,
+        let db = Connection::open_with_flags(&path, flags)?;
+        db.busy_timeout(BUSY)?;
+        let db = match probe(&db) {
+            Ok(()) => db,
             Err(error) if is_out_of_reach(&error) && self.rollback_journal().exists() => {
-                return Err(self.cut_off().into());
+                return Err(self.first_open_interrupted().into());
             }
             Err(error) if is_out_of_reach(&error) && !self.log().exists() => {
                 sees = Freshness::NoChanges;
@@ -169,15 +162,15 @@ impl Location {
             }
             // A file that is shorter than its header claims can be read only in this mode; it can then be checked and exported.
             Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseCorrupt) => {
-                connection.pragma_update(None, "writable_schema", true)?;
-                probe(&connection)?;
-                connection
+                db.pragma_update(None, "writable_schema", true)?;
+                probe(&db)?;
+                db
             }
             Err(error) => return Err(error.into()),
         };
-        connection.set_prepared_statement_cache_capacity(32);
-        plan_once(&connection)?;
-        Ok((connection, sees))
+        db.set_prepared_statement_cache_capacity(32);
+        plan_once(&db)?;
+        Ok((db, sees))
     }
 }
 
@@ -199,12 +192,12 @@ pub(crate) enum Freshness {
 
 /// Writes the first page of a new database. The mode of its free pages and the mark of Windlass are one commit: a database without the
 /// mark is refused as one of another program.
-fn mark_new_database(connection: &Connection) -> rusqlite::Result<()> {
-    let pages = connection.pragma_query_value(None, "page_count", |row| row.get::<_, i64>(0))?;
+fn mark_new_database(db: &Connection) -> rusqlite::Result<()> {
+    let pages = db.pragma_query_value(None, "page_count", first_value::<i64>)?;
     if pages > 0 {
         return Ok(());
     }
-    let transaction = connection.unchecked_transaction()?;
+    let transaction = db.unchecked_transaction()?;
     return_pages(&transaction)?;
     transaction.pragma_update(None, "application_id", schema::APPLICATION_ID)?;
     transaction.commit()
@@ -212,15 +205,15 @@ fn mark_new_database(connection: &Connection) -> rusqlite::Result<()> {
 
 /// Enables the gradual return of free pages to the file system. SQLite applies it to a database without tables, or when it rewrites the whole
 /// database.
-fn return_pages(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")
+fn return_pages(db: &Connection) -> rusqlite::Result<()> {
+    db.pragma_update(None, "auto_vacuum", "INCREMENTAL")
 }
 
 /// Makes a commit survive a power failure, even on systems where fsync does not flush the disk's cache (macOS).
-fn sync_fully(connection: &Connection) -> rusqlite::Result<()> {
-    connection.pragma_update(None, "synchronous", "FULL")?;
-    connection.pragma_update(None, "fullfsync", true)?;
-    connection.pragma_update(None, "checkpoint_fullfsync", true)
+fn sync_fully(db: &Connection) -> rusqlite::Result<()> {
+    db.pragma_update(None, "synchronous", "FULL")?;
+    db.pragma_update(None, "fullfsync", true)?;
+    db.pragma_update(None, "checkpoint_fullfsync", true)
 }
 
 /// Opens a file as immutable.
@@ -231,13 +224,13 @@ fn open_unchanged(path: &Path) -> rusqlite::Result<Connection> {
     Connection::open_with_flags(format!("{}?immutable=1", uri(path)), flags)
 }
 
-fn probe(connection: &Connection) -> rusqlite::Result<()> {
-    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
+fn probe(db: &Connection) -> rusqlite::Result<()> {
+    db.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))
 }
 
 /// Plans a statement once. Otherwise SQLite also considers its values, and plans a cached statement again for other values.
-fn plan_once(connection: &Connection) -> rusqlite::Result<()> {
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+fn plan_once(db: &Connection) -> rusqlite::Result<()> {
+    db.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(())
 }
 
@@ -272,36 +265,32 @@ mod tests {
 
     use super::*;
     use crate::sqlite::journal::spans::{IN_ORDER, PLACED_COLUMNS, at, between};
-    use crate::sqlite::open::owner::Owner;
+    use crate::sqlite::open::owner::DirectoryLock;
     use crate::sqlite::open::schema;
 
     /// A process may be killed right after it has opened a new database.
     #[test]
-    fn a_new_database_is_marked_by_its_first_commit() {
+    fn first_commit_marks_a_new_database() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let _owner = Owner::take(&location).unwrap();
-        let connection = location.connect_to_write(None).unwrap();
-        let mode = connection.pragma_query_value(None, "auto_vacuum", |row| row.get::<_, i64>(0));
+        let location = Location::new(directory.path());
+        let _owner = DirectoryLock::take(&location).unwrap();
+        let db = location.connect_to_write(None).unwrap();
+        let mode = db.pragma_query_value(None, "auto_vacuum", |row| row.get::<_, i64>(0));
         assert_eq!(mode.unwrap(), 2);
-        drop(connection);
+        drop(db);
         assert!(matches!(location.look(), Ok(DatabaseFile::Ours)));
     }
 
     #[test]
-    fn a_cached_statement_is_prepared_once() {
+    fn cached_statement_is_prepared_once() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let _owner = Owner::take(&location).unwrap();
+        let location = Location::new(directory.path());
+        let _owner = DirectoryLock::take(&location).unwrap();
         let mut writer = location.connect_to_write(None).unwrap();
         schema::migrate(&mut writer, &location).unwrap();
         let reader = location.connect_to_read().unwrap();
         let page = between!("?2 + 1", "?3");
-        for connection in [&writer, &reader] {
+        for db in [&writer, &reader] {
             for (query, values) in [
                 (
                     format!(
@@ -317,7 +306,7 @@ mod tests {
                     4,
                 ),
             ] {
-                let mut statement = connection.prepare(&query).unwrap();
+                let mut statement = db.prepare(&query).unwrap();
                 for value in 1..5 {
                     let values = rusqlite::params_from_iter(vec![value; values]);
                     assert!(!statement.exists(values).unwrap());

@@ -6,8 +6,8 @@ use super::commit_counter::CounterFile;
 use super::connect::{DatabaseFile, Location};
 use super::schema;
 use crate::durable::chain::Chain;
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::numbers::uint;
+use crate::sqlite::error::{DbResult, SqliteError};
+use crate::sqlite::numbers::{first_number, first_value, uint};
 use crate::sqlite::options::{OnLostCommits, OpenCheck, SqliteOptions};
 
 /// The identity that the database stores about itself.
@@ -39,10 +39,10 @@ pub(crate) struct Evidence {
 
 impl Evidence {
     /// Returns whether a log exists and ends at a page boundary.
-    fn has_whole_log(&self, reader: &Connection) -> Result<bool, Fault> {
+    fn has_whole_log(&self, reader: &Connection) -> DbResult<bool> {
         const HEADER: u64 = 32;
         const HEADER_OF_PAGE: u64 = 24;
-        let page = reader.pragma_query_value(None, "page_size", |row| uint(row, 0))?;
+        let page = reader.pragma_query_value(None, "page_size", first_number)?;
         let pages = self.log_bytes.checked_sub(HEADER);
         Ok(pages.is_some_and(|bytes| bytes > 0 && bytes % (HEADER_OF_PAGE + page) == 0))
     }
@@ -81,7 +81,7 @@ pub(crate) fn inspect(
 fn glance(reader: &Connection) -> Vec<String> {
     let look = || -> rusqlite::Result<bool> {
         // Opened this way if it is shorter than its header claims.
-        let is_cut: bool = reader.pragma_query_value(None, "writable_schema", |row| row.get(0))?;
+        let is_cut: bool = reader.pragma_query_value(None, "writable_schema", first_value)?;
         let mut tables = reader.prepare(
             "SELECT name, wr FROM pragma_table_list WHERE schema = 'main' AND type = 'table'",
         )?;
@@ -120,7 +120,7 @@ fn named(findings: Vec<String>, what: &str) -> Vec<String> {
 pub(crate) fn damage(reader: &Connection) -> Vec<String> {
     let found = || -> rusqlite::Result<Vec<String>> {
         let mut statement = reader.prepare("PRAGMA quick_check(20)")?;
-        let lines = statement.query_map([], |row| row.get::<_, String>(0))?;
+        let lines = statement.query_map([], first_value::<String>)?;
         lines.collect()
     };
     match found() {
@@ -130,7 +130,7 @@ pub(crate) fn damage(reader: &Connection) -> Vec<String> {
     }
 }
 
-pub(crate) fn check_version(location: &Location, reader: &Connection) -> Result<u32, Fault> {
+pub(crate) fn check_version(location: &Location, reader: &Connection) -> DbResult<u32> {
     let found = schema::version(reader)?;
     if found > schema::VERSION {
         return Err(SqliteError::NewerSchema {
@@ -151,16 +151,16 @@ pub(crate) fn check_chain_key(
     location: &Location,
     reader: &Connection,
     chain: &Chain,
-) -> Result<(), Fault> {
-    let kept: Option<Option<Vec<u8>>> = reader
-        .query_row("SELECT chain_key FROM state", [], |row| row.get(0))
+) -> DbResult<()> {
+    let stored: Option<Option<Vec<u8>>> = reader
+        .query_row("SELECT chain_key FROM state", [], first_value)
         .optional()?;
-    let Some(kept) = kept else {
+    let Some(stored) = stored else {
         return Ok(());
     };
-    let what = match (kept, chain.key_check()) {
+    let what = match (stored, chain.key_check()) {
         (None, None) => return Ok(()),
-        (Some(kept), Some(given)) if kept == given => return Ok(()),
+        (Some(stored), Some(given)) if stored == given => return Ok(()),
         (Some(_), Some(_)) => "it is another one",
         (Some(_), None) => "none was given",
         (None, Some(_)) => "it was made without one",
@@ -194,7 +194,7 @@ fn check_commits(
             let (expected, directory) = (count.commits, location.directory.display());
             tracing::warn!(
                 %directory, found, expected,
-                "this is a copy that was made while somebody wrote: it ends before the newest commit that its counter has seen"
+                "this copy was made during writes: it ends before the newest commit in its counter"
             );
             return Ok(());
         }
@@ -252,8 +252,8 @@ fn refuse_or_accept(
     }
 }
 
-pub(crate) fn read_identity(connection: &Connection) -> Result<Option<Identity>, Fault> {
-    let kept = connection
+pub(crate) fn read_identity(db: &Connection) -> DbResult<Option<Identity>> {
+    let stored = db
         .query_row(
             "SELECT database_id, commits, position FROM state",
             [],
@@ -266,10 +266,10 @@ pub(crate) fn read_identity(connection: &Connection) -> Result<Option<Identity>,
             },
         )
         .optional()?;
-    let Some(kept) = kept else {
+    let Some(stored) = stored else {
         return Ok(None);
     };
-    let newest: Option<(u64, u64)> = connection
+    let newest: Option<(u64, u64)> = db
         .query_row(
             "SELECT commits, position FROM records ORDER BY position DESC LIMIT 1",
             [],
@@ -278,8 +278,8 @@ pub(crate) fn read_identity(connection: &Connection) -> Result<Option<Identity>,
         .optional()?;
     let (commits, position) = newest.unwrap_or_default();
     Ok(Some(Identity {
-        database: kept.database,
-        commits: kept.commits.max(commits),
-        position: kept.position.max(position),
+        database: stored.database,
+        commits: stored.commits.max(commits),
+        position: stored.position.max(position),
     }))
 }

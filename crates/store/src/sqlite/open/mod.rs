@@ -18,7 +18,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use super::error::{Fault, SqliteError, is_damage};
+use super::error::{DbError, DbResult, SqliteError, is_damage};
 use super::inner::Inner;
 use super::journal::heads::Heads;
 use super::options::{OpenCheck, SqliteOptions};
@@ -34,28 +34,23 @@ use super::write::stream_notifier::StreamNotifier;
 use super::write::wal::Wal;
 use crate::durable::chain::Chain;
 use crate::lock::Shared;
-use commit_counter::{Count, Counter, CounterFile};
+use commit_counter::{CommitCount, Counter, CounterFile};
 use connect::Location;
 use inspect::{
     Evidence, Identity, check_chain_key, check_version, has_database, inspect, read_identity,
     refuse_lost_database,
 };
-use owner::Owner;
+use owner::DirectoryLock;
 use page_check::{PageCheck, PageCheckJob};
 
 pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
-    let location = Location {
-        directory: options.directory.clone(),
-    };
-    rights::make(&location.directory).map_err(|source| SqliteError::Io {
-        doing: "make the directory",
-        path: location.directory.clone(),
-        source,
-    })?;
-    let owner = Owner::take(&location)?;
+    let location = Location::new(&options.directory);
+    rights::create_directory(&location.directory)
+        .map_err(SqliteError::io("create the directory", &location.directory))?;
+    let owner = DirectoryLock::take(&location)?;
     let chain = Chain::new(options.chain_key.clone());
     if has_database(&location)? {
-        location.take_back()?;
+        location.roll_back_first_open()?;
     }
     let evidence = Evidence {
         counted: read_counter(&location)?,
@@ -73,27 +68,24 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         None => refuse_lost_database(&location, evidence.counted, &options)?,
     }
 
-    rights::close_to_others(&location.directory);
-    let mut connection = location.connect_to_write(options.max_bytes)?;
-    schema::migrate(&mut connection, &location)?;
+    rights::make_private(&location.directory);
+    let mut db = location.connect_to_write(options.max_bytes)?;
+    schema::migrate(&mut db, &location)?;
     // A new database gets its identity before it has a log, so that a lost log cannot lose the identity.
-    let identity = identify(&connection, &chain)?;
-    connection
-        .pragma_update(None, "journal_mode", "WAL")
-        .map_err(Fault::from)?;
-    let counter = Counter::open(
-        &location.counter(),
-        Count {
-            database: identity.database,
-            commits: identity.commits,
-        },
-    )
-    .map_err(|source| counter_trouble(&location, source))?;
+    let identity = identify(&db, &chain)?;
+    db.pragma_update(None, "journal_mode", "WAL")
+        .map_err(DbError::from)?;
+    let count = CommitCount {
+        database: identity.database,
+        commits: identity.commits,
+    };
+    let counter_error = SqliteError::io("use the counter", &location.counter());
+    let counter = Counter::open(&location.counter(), count).map_err(counter_error)?;
     let notifier = Arc::new(StreamNotifier::default());
     let tail = Arc::new(NewerRows::new(identity.database));
     let row_writer = Arc::new(RowWriter::default());
     // Rows that a killed process left unwritten are written soon.
-    row_writer.note(identity.position.saturating_sub(folded(&connection)?));
+    row_writer.note(identity.position.saturating_sub(folded(&db)?));
     let broken = Arc::default();
     let page_check = PageCheck::begin(PageCheckJob {
         location: location.clone(),
@@ -102,10 +94,10 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     })
     .map_err(no_thread)?;
     let check = page_check.check();
-    let is_removing = deferred_delete::is_any_left(&connection)?;
+    let is_removing = deferred_delete::is_any_left(&db)?;
     let committer = Committer {
         wal: Wal::new(location.clone()),
-        connection,
+        db,
         counter,
         _owner: owner,
         notifier: Arc::clone(&notifier),
@@ -132,7 +124,7 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     Ok(Inner {
         readers: Readers::new(location, reader),
         chain,
-        vault: SecretCipher::new(options.secrets_key),
+        cipher: SecretCipher::new(options.secrets_key),
         retention: options.retention,
         expendable_records: options.expendable_records,
         notifier,
@@ -148,43 +140,38 @@ fn no_thread(error: io::Error) -> SqliteError {
 }
 
 pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteError> {
-    let location = Location {
-        directory: options.directory,
-    };
+    let location = Location::new(&options.directory);
     let chain = Chain::new(options.chain_key);
     if !has_database(&location)? {
-        return Err(SqliteError::Io {
-            doing: "open",
-            path: location.database(),
-            source: ErrorKind::NotFound.into(),
-        });
+        let missing = SqliteError::io("open", &location.database());
+        return Err(missing(ErrorKind::NotFound.into()));
     }
-    let (reader, sees) = location.connect_to_look().map_err(|fault| match fault {
-        Fault::Sql(error) if is_damage(&error) => SqliteError::Unreadable {
+    let (reader, sees) = location.connect_to_look().map_err(|error| match error {
+        DbError::Sql(error) if is_damage(&error) => SqliteError::Unreadable {
             path: location.database(),
             what: error.to_string(),
         },
-        fault => fault.into(),
+        error => error.into(),
     })?;
     // If damage hides the version, the readable part can still be exported.
     match check_version(&location, &reader) {
-        Ok(0) => return Err(location.cut_off()),
-        Err(Fault::Sql(error)) if is_damage(&error) => {}
+        Ok(0) => return Err(location.first_open_interrupted()),
+        Err(DbError::Sql(error)) if is_damage(&error) => {}
         checked => drop(checked?),
     }
     match check_chain_key(&location, &reader, &chain) {
-        Err(Fault::Sql(error)) if is_damage(&error) => {}
+        Err(DbError::Sql(error)) if is_damage(&error) => {}
         checked => checked?,
     }
     let database = match read_identity(&reader) {
         Ok(Some(identity)) => identity.database,
-        Ok(None) => return Err(location.cut_off()),
+        Ok(None) => return Err(location.first_open_interrupted()),
         Err(_) => [0; 16],
     };
     Ok(Inner {
         readers: Readers::new(location, Some((reader, sees))),
         chain,
-        vault: SecretCipher::new(options.secrets_key),
+        cipher: SecretCipher::new(options.secrets_key),
         retention: options.retention,
         expendable_records: options.expendable_records,
         notifier: Arc::default(),
@@ -196,24 +183,17 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
 }
 
 fn read_counter(location: &Location) -> Result<CounterFile, SqliteError> {
-    commit_counter::read(&location.counter()).map_err(|source| counter_trouble(location, source))
-}
-
-fn counter_trouble(location: &Location, source: std::io::Error) -> SqliteError {
-    SqliteError::Io {
-        doing: "use the counter",
-        path: location.counter(),
-        source,
-    }
+    let path = location.counter();
+    commit_counter::read(&path).map_err(SqliteError::io("use the counter", &path))
 }
 
 /// Reads the identity of the database; a new one gets one first.
-fn identify(connection: &Connection, chain: &Chain) -> Result<Identity, Fault> {
-    if let Some(identity) = read_identity(connection)? {
+fn identify(db: &Connection, chain: &Chain) -> DbResult<Identity> {
+    if let Some(identity) = read_identity(db)? {
         return Ok(identity);
     }
     let database = *Uuid::now_v7().as_bytes();
-    connection.execute(
+    db.execute(
         "INSERT INTO state (only, database_id, chain_key, commits, position) VALUES (1, ?1, ?2, ?3, ?3)",
         (database, chain.key_check(), 0),
     )?;

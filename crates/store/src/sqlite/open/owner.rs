@@ -11,27 +11,22 @@ use super::connect::Location;
 use super::rights;
 use crate::sqlite::error::SqliteError;
 
-/// The right to write; given up when it is dropped.
+/// The exclusive right to write, released on drop.
 #[derive(Debug)]
-pub(crate) struct Owner {
+pub(crate) struct DirectoryLock {
     file: File,
 }
 
-impl Drop for Owner {
-    /// A process that is just being started has a copy of the file until it becomes another program. The lock must not wait for that.
+impl Drop for DirectoryLock {
+    /// A child process has a copy of the file until it executes its program, so closing the file alone would release the lock too late.
     fn drop(&mut self) {
         let _ = self.file.unlock();
     }
 }
 
-impl Owner {
+impl DirectoryLock {
     pub(crate) fn take(location: &Location) -> Result<Self, SqliteError> {
         let path = location.lock();
-        let io = |doing, source| SqliteError::Io {
-            doing,
-            path: path.clone(),
-            source,
-        };
         let mut file = OpenOptions::new()
             .create(true)
             .truncate(false)
@@ -39,7 +34,7 @@ impl Owner {
             .write(true)
             .mode(rights::OF_FILES)
             .open(&path)
-            .map_err(|error| io("open", error))?;
+            .map_err(SqliteError::io("open", &path))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -48,22 +43,21 @@ impl Owner {
                     holder: holder(&path),
                 });
             }
-            Err(TryLockError::Error(error)) => return Err(io("lock", error)),
+            Err(TryLockError::Error(error)) => return Err(SqliteError::io("lock", &path)(error)),
         }
         let pid = std::process::id();
         file.set_len(0)
             .and_then(|()| writeln!(file, "{pid}"))
-            .map_err(|error| io("write", error))?;
+            .map_err(SqliteError::io("write", &path))?;
         Ok(Self { file })
     }
 }
 
 /// Runs `work` while no process can have the store open for writing. Returns `None` if there is no store, or a process has it open. Writes nothing.
 pub fn while_unowned<T>(directory: &Path, work: impl FnOnce() -> T) -> Option<T> {
-    let directory = directory.to_owned();
-    let file = File::open(Location { directory }.lock()).ok()?;
+    let file = File::open(Location::new(directory).lock()).ok()?;
     file.try_lock().ok()?;
-    let owner = Owner { file };
+    let owner = DirectoryLock { file };
     let done = work();
     drop(owner);
     Some(done)
@@ -83,15 +77,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lock_that_is_given_up_is_free_also_where_a_copy_of_its_file_is_open() {
+    fn released_lock_is_free_while_a_copy_of_its_file_is_open() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let owner = Owner::take(&location).unwrap();
+        let location = Location::new(directory.path());
+        let owner = DirectoryLock::take(&location).unwrap();
         let copy = owner.file.try_clone().unwrap();
         drop(owner);
-        Owner::take(&location).unwrap();
+        DirectoryLock::take(&location).unwrap();
         drop(copy);
     }
 }

@@ -27,14 +27,14 @@ pub(crate) struct PageCheckJob {
 }
 
 /// The findings; `None` until the check ends. The channel closes if no check will end.
-pub(crate) type Check = watch::Receiver<Option<Vec<String>>>;
+pub(crate) type PageFindings = watch::Receiver<Option<Vec<String>>>;
 
 /// The thread that does it.
 #[derive(Debug)]
 pub(crate) struct PageCheck {
     thread: Option<JoinHandle<()>>,
     stop_signal: Arc<StopSignal>,
-    check: Check,
+    check: PageFindings,
 }
 
 /// Signals the thread to end.
@@ -89,7 +89,7 @@ impl PageCheck {
     }
 
     /// Returns a receiver of the findings.
-    pub(crate) fn check(&self) -> Check {
+    pub(crate) fn check(&self) -> PageFindings {
         self.check.clone()
     }
 
@@ -121,16 +121,16 @@ impl PageCheckJob {
         if stop_signal.wait(CHECK_AFTER) {
             return;
         }
-        let connection = match self.location.connect_to_read() {
-            Ok(connection) => connection,
-            Err(fault) => {
-                let error = SqliteError::from(fault);
+        let db = match self.location.connect_to_read() {
+            Ok(db) => db,
+            Err(error) => {
+                let error = SqliteError::from(error);
                 tracing::warn!(%error, "the pages of the database cannot be looked at now");
                 return;
             }
         };
-        let _ = stop_signal.interrupt.set(connection.get_interrupt_handle());
-        let findings = damage(&connection);
+        let _ = stop_signal.interrupt.set(db.get_interrupt_handle());
+        let findings = damage(&db);
         if *stop_signal.is_stopped() {
             return;
         }

@@ -9,21 +9,22 @@ use windlass_core::typed_id::ExecId;
 
 use super::load::open_waits;
 use super::rebuild::base;
-use super::tables::{TURN, WAIT, find_thread, turns_in, wait};
-use super::tail::{Rows, folded};
+use super::tables::{TURN, WAIT, find_thread, turns_of, wait};
+use super::tail::{ReadModelRows, folded};
 use crate::journal::StreamKey;
 use crate::queries::fold::{Changed, ThreadFold};
 use crate::queries::{ThreadRow, TurnRow, WaitRow};
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::journal::ancestry::is_kept;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
+use crate::sqlite::journal::ancestry::is_retained;
 use crate::sqlite::numbers::{int, uint};
 
 /// A comparison of one thread, event by event.
-pub(in super::super) struct Check<'a> {
-    connection: &'a Connection,
+pub(crate) struct ThreadRowCheck<'a> {
+    db: &'a Connection,
     key: StreamKey,
     stream: u64,
-    is_kept: bool,
+    is_retained: bool,
     /// Up to this position the rows must be exact.
     folded: u64,
     fold: Option<ThreadFold>,
@@ -40,18 +41,14 @@ pub(in super::super) struct Check<'a> {
     differences: Vec<String>,
 }
 
-impl<'a> Check<'a> {
-    pub(in super::super) fn begin(
-        connection: &'a Connection,
-        key: &StreamKey,
-        stream: u64,
-    ) -> Result<Self, Fault> {
+impl<'a> ThreadRowCheck<'a> {
+    pub(crate) fn begin(db: &'a Connection, key: &StreamKey, stream: u64) -> DbResult<Self> {
         let mut check = Self {
-            connection,
+            db,
             key: key.clone(),
             stream,
-            is_kept: is_kept(connection, stream)?,
-            folded: folded(connection)?,
+            is_retained: is_retained(db, stream)?,
+            folded: folded(db)?,
             fold: None,
             thread: None,
             turns: BTreeMap::new(),
@@ -63,51 +60,46 @@ impl<'a> Check<'a> {
         };
         match check.read() {
             Ok(()) => {}
-            Err(Fault::Store(error @ SqliteError::DamagedRow { .. })) => {
+            Err(DbError::Store(error @ SqliteError::DamagedRow { .. })) => {
                 check.differences.push(error.to_string());
             }
-            Err(Fault::Sql(error)) => {
+            Err(DbError::Sql(error)) => {
                 let what = format!("its rows cannot be read: {error}");
                 check.differences.push(what);
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         }
         Ok(check)
     }
 
-    fn read(&mut self) -> Result<(), Fault> {
-        self.thread = find_thread(self.connection, self.stream)?;
-        self.fold = base(
-            self.connection,
-            (self.stream, &self.key),
-            self.thread.as_ref(),
-        )?;
+    fn read(&mut self) -> DbResult<()> {
+        self.thread = find_thread(self.db, self.stream)?;
+        self.fold = base(self.db, (self.stream, &self.key), self.thread.as_ref())?;
         let query = format!("SELECT {TURN} FROM turns WHERE stream = ?1 AND pruned = 0");
-        let mut statement = self.connection.prepare_cached(&query)?;
-        let mut turns = turns_in(&mut statement, [int(self.stream)], &self.key)?;
-        let waits = open_waits(self.connection, &Rows::default(), self.stream, &self.key)?;
+        let mut turns = turns_of(self.db, &query, [int(self.stream)], &self.key)?;
+        let waits = open_waits(self.db, &ReadModelRows::default(), self.stream, &self.key)?;
         for turn in turns.iter_mut().filter(|turn| turn.last_seq.is_none()) {
             let of_turn = waits.iter().filter(|wait| wait.turn_id == turn.view.id);
             turn.waits = of_turn.cloned().collect();
         }
         self.turns = turns.into_iter().map(|turn| (turn.place, turn)).collect();
         let query = format!("SELECT {WAIT} FROM waits WHERE stream = ?1");
-        let mut statement = self.connection.prepare_cached(&query)?;
+        let mut statement = self.db.prepare_cached(&query)?;
         let found = statement.query_map([int(self.stream)], |row| wait(row, &self.key))?;
         for wait in found {
             let wait = wait?;
             self.waits.insert(wait.exec_id, wait);
         }
         let query = "SELECT first, last FROM pruned WHERE stream = ?1 AND turns = 1";
-        let mut statement = self.connection.prepare_cached(query)?;
-        let gaps =
-            statement.query_map([int(self.stream)], |row| Ok(uint(row, 0)?..=uint(row, 1)?))?;
-        self.gone = gaps.collect::<Result<_, _>>()?;
+        let gaps = self.db.list_rows(query, [int(self.stream)], |row| {
+            Ok(uint(row, 0)?..=uint(row, 1)?)
+        })?;
+        self.gone = gaps;
         Ok(())
     }
 
     /// Folds the next event, and compares the rows that are exact up to it.
-    pub(in super::super) fn step(&mut self, event: &Event, position: u64) {
+    pub(crate) fn step(&mut self, event: &Event, position: u64) {
         if !self.differences.is_empty() {
             return;
         }
@@ -188,16 +180,16 @@ impl<'a> Check<'a> {
     }
 
     /// Returns the differences.
-    pub(in super::super) fn end(mut self) -> Vec<String> {
+    pub(crate) fn end(mut self) -> Vec<String> {
         if !self.differences.is_empty() {
             return self.differences;
         }
-        if !self.is_kept {
+        if !self.is_retained {
             self.compare_waits();
         }
         let newest = self.fold.as_ref().map_or(0, |fold| fold.row.seq);
         let row = self.thread.as_ref().map(|row| row.seq);
-        let what = match (row, self.is_kept) {
+        let what = match (row, self.is_retained) {
             (None, false) if self.exact > 0 => Some("the row of the thread is missing"),
             (Some(seq), false) if seq < self.exact => {
                 Some("the row of the thread is behind its events")

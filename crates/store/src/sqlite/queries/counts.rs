@@ -3,8 +3,9 @@
 use super::QuerySnapshot;
 use super::tables::{ARCHIVED, CURRENT, kind};
 use crate::queries::{Counts, ThreadState};
-use crate::sqlite::error::Fault;
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
+use crate::sqlite::numbers::{first_number, int, uint};
 
 pub(super) const BY_KIND: &str =
     "SELECT kind, count(*) FROM threads INDEXED BY threads_by_time GROUP BY kind";
@@ -14,26 +15,23 @@ pub(super) const WAITING: &str =
     "SELECT count(*) FROM threads INDEXED BY threads_open WHERE state > 0 AND state = 2";
 
 impl QuerySnapshot<'_> {
-    pub(super) fn counts(&self) -> Result<Counts, Fault> {
+    pub(super) fn counts(&self) -> DbResult<Counts> {
         let mut counts = Counts::default();
-        let mut statement = self.connection.prepare_cached(BY_KIND)?;
+        let mut statement = self.db.prepare_cached(BY_KIND)?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
             *counts.of_kind(row.get(0)?) = uint(row, 1)?;
         }
-        let count = |query| -> Result<u64, Fault> {
-            let mut statement = self.connection.prepare_cached(query)?;
-            Ok(statement.query_row([], |row| uint(row, 0))?)
-        };
+        let count = |query| -> DbResult<u64> { Ok(self.db.get_row(query, [], first_number)?) };
         (counts.open, counts.waiting) = (count(OPEN)?, count(WAITING)?);
         self.count_newer(&mut counts)?;
         Ok(counts)
     }
 
     /// Replaces the counts of threads in the table by those of their newer rows.
-    fn count_newer(&self, counts: &mut Counts) -> Result<(), Fault> {
+    fn count_newer(&self, counts: &mut Counts) -> DbResult<()> {
         let mut stored = self
-            .connection
+            .db
             .prepare_cached("SELECT kind, state FROM threads WHERE stream = ?1")?;
         for (stream, thread) in &self.newer.threads {
             let mut rows = stored.query([int(*stream)])?;
@@ -44,7 +42,7 @@ impl QuerySnapshot<'_> {
                 counts.open = counts.open.saturating_sub(u64::from(state > 0));
                 counts.waiting = counts.waiting.saturating_sub(u64::from(state == 2));
             }
-            if self.is_there(*stream)? {
+            if self.exists(*stream)? {
                 *counts.of_kind(kind(thread)) += 1;
                 counts.open += u64::from(thread.state != ThreadState::Idle);
                 counts.waiting += u64::from(thread.state == ThreadState::Waiting);

@@ -4,19 +4,15 @@ use windlass_core::items::TurnLog;
 use windlass_core::typed_id::TurnId;
 
 use super::QuerySnapshot;
-use crate::cursor::List;
+use crate::cursor::CursorList;
 use crate::journal::StreamKey;
 use crate::queries::{Order, ThreadDetail, ThreadOutline, TurnDetail, TurnRow};
-use crate::sqlite::error::Fault;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::ancestry::Lineage;
-use crate::sqlite::journal::{PageBounds, Walk};
+use crate::sqlite::journal::{ChainWalk, PageBounds};
 
 impl QuerySnapshot<'_> {
-    pub(super) fn turn_detail(
-        &self,
-        key: &StreamKey,
-        id: TurnId,
-    ) -> Result<Option<TurnDetail>, Fault> {
+    pub(super) fn turn_detail(&self, key: &StreamKey, id: TurnId) -> DbResult<Option<TurnDetail>> {
         let Some(lineage) = self.lineage(key)? else {
             return Ok(None);
         };
@@ -28,7 +24,7 @@ impl QuerySnapshot<'_> {
         &self,
         key: &StreamKey,
         newest: usize,
-    ) -> Result<Option<ThreadOutline>, Fault> {
+    ) -> DbResult<Option<ThreadOutline>> {
         let (Some(lineage), Some(thread)) = (self.lineage(key)?, self.thread(key)?) else {
             return Ok(None);
         };
@@ -40,7 +36,7 @@ impl QuerySnapshot<'_> {
         let first = turns.first().map_or(thread.seq + 1, |row| row.first_seq);
         Ok(Some(ThreadOutline {
             turns,
-            older: has_older.then(|| self.cursor(List::Turns, (0, first))),
+            older: has_older.then(|| self.cursor(CursorList::Turns, (0, first))),
             thread,
         }))
     }
@@ -49,7 +45,7 @@ impl QuerySnapshot<'_> {
         &self,
         key: &StreamKey,
         newest: usize,
-    ) -> Result<Option<ThreadDetail>, Fault> {
+    ) -> DbResult<Option<ThreadDetail>> {
         let (Some(lineage), Some(outline)) =
             (self.lineage(key)?, self.thread_outline(key, newest)?)
         else {
@@ -65,14 +61,9 @@ impl QuerySnapshot<'_> {
     }
 
     /// Folds the records of a turn. Each is checked against the chain.
-    fn detail(&self, lineage: &Lineage, row: TurnRow) -> Result<TurnDetail, Fault> {
+    fn detail(&self, lineage: &Lineage, row: TurnRow) -> DbResult<TurnDetail> {
         let last = row.last_seq.unwrap_or(u64::MAX);
-        let mut walk = Walk::after(
-            &self.connection,
-            &self.chain,
-            lineage.clone(),
-            row.first_seq - 1,
-        )?;
+        let mut walk = ChainWalk::after(&self.db, &self.chain, lineage.clone(), row.first_seq - 1)?;
         let events = walk.read(last, PageBounds::NONE)?;
         // What is gone at its end is known too, and what is missing is damage.
         while row.last_seq.is_some() && walk.seq() < last {

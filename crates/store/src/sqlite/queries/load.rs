@@ -3,25 +3,26 @@
 use std::sync::Arc;
 
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 use windlass_core::runs::RunRecord;
 
-use super::tables::{TURN, WAIT, find_run, find_thread, turns_in, wait};
-use super::tail::Rows;
-use crate::durable::record::{RecordBuffer, Stored};
+use super::tables::{TURN, WAIT, find_run, find_thread, turns_of, wait};
+use super::tail::ReadModelRows;
+use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::{JournalError, StreamKey};
 use crate::queries::fold::{Changed, ThreadFold};
 use crate::queries::usage::TurnUsage;
 use crate::queries::{TurnRow, WaitRow};
 use crate::runs::{StoredRun, is_run_stream};
-use crate::sqlite::error::Fault;
-use crate::sqlite::journal::ancestry::{holder, is_kept};
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
+use crate::sqlite::journal::ancestry::{holder, is_retained};
+use crate::sqlite::numbers::{first_number, int, uint};
 use crate::sqlite::stores::runs::{as_stored, begun, decode as decode_run};
 
 /// A record on its way into the rows.
-pub(super) struct Record<'a> {
-    pub(super) stored: Stored<'a>,
+pub(super) struct PositionedRecord<'a> {
+    pub(super) stored: StoredRecord<'a>,
     pub(super) position: u64,
     pub(super) stream: u64,
     /// Whether it is a text chunk; a later record contains the whole text.
@@ -29,15 +30,15 @@ pub(super) struct Record<'a> {
     at: DateTime<Utc>,
 }
 
-impl<'a> Record<'a> {
+impl<'a> PositionedRecord<'a> {
     /// Reads a row with the columns of a record, and then position, stream, chunk and time.
     pub(super) fn of(
-        connection: &Connection,
+        db: &Connection,
         row: &'a Row<'_>,
         buffer: &'a mut RecordBuffer,
-    ) -> Result<Self, Fault> {
+    ) -> DbResult<Self> {
         Ok(Self {
-            stored: Stored::from_row(connection, row, buffer)?,
+            stored: StoredRecord::from_row(db, row, buffer)?,
             position: uint(row, 5)?,
             stream: uint(row, 6)?,
             is_chunk: row.get(7)?,
@@ -53,7 +54,7 @@ pub(super) enum Folded {
     Thread {
         key: StreamKey,
         /// Whether it was removed and is retained for its forks. It is then no thread, and its forks show its turns.
-        is_kept: bool,
+        is_retained: bool,
         fold: Option<Box<ThreadFold>>,
         /// The newest record that is in the rows.
         shown: u64,
@@ -69,35 +70,35 @@ pub(super) enum Folded {
 
 impl Folded {
     /// Restores a stream's fold from its rows.
-    pub(super) fn load(connection: &Connection, newer: &Rows, stream: u64) -> Result<Self, Fault> {
-        let Some(key) = holder(connection, stream)? else {
+    pub(super) fn load(db: &Connection, newer: &ReadModelRows, stream: u64) -> DbResult<Self> {
+        let Some(key) = holder(db, stream)? else {
             return Ok(Self::Left);
         };
         if is_run_stream(&key) {
             let run = match newer.runs.get(&stream) {
                 Some(run) => Some(StoredRun::clone(run)),
-                None => find_run(connection, stream)?,
+                None => find_run(db, stream)?,
             };
             let run = run.map(Box::new);
             return Ok(Self::Run { key, run });
         }
-        let is_kept = is_kept(connection, stream)?;
+        let is_retained = is_retained(db, stream)?;
         let row = match newer.threads.get(&stream) {
             Some(row) => Some((**row).clone()),
             // That of a removed one is gone, and its turns may still have to end.
-            None if is_kept => Some(ThreadFold::begin(&key, DateTime::UNIX_EPOCH).row),
-            None => find_thread(connection, stream)?,
+            None if is_retained => Some(ThreadFold::begin(&key, DateTime::UNIX_EPOCH).row),
+            None => find_thread(db, stream)?,
         };
         let fold = match row {
             Some(row) => {
-                let open = open_turns(connection, newer, stream, &key)?;
+                let open = open_turns(db, newer, stream, &key)?;
                 Some(Box::new(ThreadFold { row, open }))
             }
             None => None,
         };
         Ok(Self::Thread {
             shown: fold.as_ref().map_or(0, |fold| fold.row.seq),
-            is_kept,
+            is_retained,
             key,
             fold,
         })
@@ -128,20 +129,20 @@ impl Folded {
     /// Folds one record. A record that the rows already include changes nothing.
     pub(super) fn apply(
         &mut self,
-        connection: &Connection,
-        record: &Record<'_>,
-        rows: &mut Rows,
-    ) -> Result<(), Fault> {
+        db: &Connection,
+        record: &PositionedRecord<'_>,
+        rows: &mut ReadModelRows,
+    ) -> DbResult<()> {
         rows.touched.insert(record.stream, record.position);
         let (seq, before) = (record.stored.seq, self.seq());
         if seq <= before {
             return Ok(());
         }
         let follows = before == 0 || seq == before + 1;
-        let is_read = (follows || is_gap(connection, record.stream, before + 1)?)
+        let is_read = (follows || is_gap(db, record.stream, before + 1)?)
             && match self {
                 Self::Thread { key, fold, .. } => take_event(key, fold, record, rows).is_ok(),
-                Self::Run { key, run } => take_record(connection, key, run, record)?.is_ok(),
+                Self::Run { key, run } => take_record(db, key, run, record)?.is_ok(),
                 Self::Left => true,
             };
         if !is_read {
@@ -152,11 +153,11 @@ impl Folded {
     }
 
     /// Publishes the folded rows.
-    pub(super) fn show(&mut self, stream: u64, rows: &mut Rows) {
+    pub(super) fn show(&mut self, stream: u64, rows: &mut ReadModelRows) {
         match self {
             Self::Thread {
                 fold: Some(fold),
-                is_kept,
+                is_retained,
                 shown,
                 ..
             } => {
@@ -164,7 +165,7 @@ impl Folded {
                     rows.turns
                         .insert(turn.place, (stream, Arc::new(turn.clone())));
                 }
-                if !*is_kept && fold.row.seq > *shown {
+                if !*is_retained && fold.row.seq > *shown {
                     rows.threads.insert(stream, Arc::new(fold.row.clone()));
                 }
                 *shown = fold.row.seq;
@@ -180,8 +181,8 @@ impl Folded {
 pub(super) fn take_event(
     key: &StreamKey,
     fold: &mut Option<Box<ThreadFold>>,
-    record: &Record<'_>,
-    rows: &mut Rows,
+    record: &PositionedRecord<'_>,
+    rows: &mut ReadModelRows,
 ) -> Result<(), JournalError> {
     if let (Some(fold), true) = (&mut *fold, record.is_chunk) {
         fold.skip(record.stored.seq, record.at);
@@ -204,16 +205,16 @@ pub(super) fn take_event(
 
 /// An unreadable record of a run does not hide the run: it was a turn, because the start and the end are read.
 fn take_record(
-    connection: &Connection,
+    db: &Connection,
     key: &StreamKey,
     run: &mut Option<Box<StoredRun>>,
-    record: &Record<'_>,
-) -> Result<Result<(), JournalError>, Fault> {
+    record: &PositionedRecord<'_>,
+) -> DbResult<Result<(), JournalError>> {
     let said = decode_run(&record.stored, key).map(|(_, said)| said);
     match (&mut *run, said) {
         (None, Ok(RunRecord::Started(started))) => {
             let place = (record.stream, record.position);
-            *run = Some(Box::new(begun(connection, place, &started)?));
+            *run = Some(Box::new(begun(db, place, &started)?));
         }
         (Some(run), Ok(said)) => {
             run.summary.apply(&said);
@@ -227,30 +228,30 @@ fn take_record(
 }
 
 /// Returns whether retention removed a record.
-fn is_gap(connection: &Connection, stream: u64, seq: u64) -> Result<bool, Fault> {
-    let mut statement = connection
-        .prepare_cached("SELECT 1 FROM pruned WHERE stream = ?1 AND first <= ?2 AND last >= ?2")?;
-    Ok(statement.exists([int(stream), int(seq)])?)
+fn is_gap(db: &Connection, stream: u64, seq: u64) -> DbResult<bool> {
+    Ok(db.has_rows(
+        "SELECT 1 FROM pruned WHERE stream = ?1 AND first <= ?2 AND last >= ?2",
+        [int(stream), int(seq)],
+    )?)
 }
 
 /// Returns the turns of a stream that have no end, in the order in which they began.
 fn open_turns(
-    connection: &Connection,
-    newer: &Rows,
+    db: &Connection,
+    newer: &ReadModelRows,
     stream: u64,
     key: &StreamKey,
-) -> Result<Vec<TurnRow>, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {TURN} FROM turns INDEXED BY turns_open WHERE stream = ?1 AND status = 0"
-    ))?;
-    let mut turns = turns_in(&mut statement, [int(stream)], key)?;
+) -> DbResult<Vec<TurnRow>> {
+    let query =
+        format!("SELECT {TURN} FROM turns INDEXED BY turns_open WHERE stream = ?1 AND status = 0");
+    let mut turns = turns_of(db, &query, [int(stream)], key)?;
     turns.retain(|turn| !newer.turns.contains_key(&turn.place));
     let fresh = newer.turns.values().filter(|(of, _)| *of == stream);
     let fresh = fresh.filter(|(_, turn)| turn.last_seq.is_none());
     turns.extend(fresh.map(|(_, turn)| (**turn).clone()));
     turns.sort_unstable_by_key(|turn| turn.place);
     if !turns.is_empty() {
-        let waits = open_waits(connection, newer, stream, key)?;
+        let waits = open_waits(db, newer, stream, key)?;
         for turn in &mut turns {
             let of_turn = waits.iter().filter(|wait| wait.turn_id == turn.view.id);
             turn.waits = of_turn.cloned().collect();
@@ -261,16 +262,19 @@ fn open_turns(
 
 /// Returns the open waits of a stream, in the order in which they began.
 pub(super) fn open_waits(
-    connection: &Connection,
-    newer: &Rows,
+    db: &Connection,
+    newer: &ReadModelRows,
     stream: u64,
     key: &StreamKey,
-) -> Result<Vec<WaitRow>, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {WAIT} FROM waits INDEXED BY waits_open WHERE stream = ?1 AND is_open = 1"
-    ))?;
-    let found = statement.query_map([int(stream)], |row| wait(row, key))?;
-    let mut waits: Vec<WaitRow> = found.collect::<Result<_, _>>()?;
+) -> DbResult<Vec<WaitRow>> {
+    let found = db.list_rows(
+        &format!(
+            "SELECT {WAIT} FROM waits INDEXED BY waits_open WHERE stream = ?1 AND is_open = 1"
+        ),
+        [int(stream)],
+        |row| wait(row, key),
+    )?;
+    let mut waits: Vec<WaitRow> = found;
     waits.retain(|wait| !newer.waits.contains_key(&(stream, wait.exec_id)));
     let fresh = newer.waits.iter().filter(|((of, _), _)| *of == stream);
     let fresh = fresh.map(|(_, wait)| wait).filter(|wait| wait.is_open);
@@ -281,19 +285,20 @@ pub(super) fn open_waits(
 
 /// Finds the current row of a run by its ID.
 pub(super) fn run_now(
-    connection: &Connection,
-    newer: &Rows,
+    db: &Connection,
+    newer: &ReadModelRows,
     key: &StreamKey,
-) -> Result<Option<StoredRun>, Fault> {
-    let stream: Option<u64> = connection
-        .prepare_cached("SELECT id FROM streams WHERE key = ?1")?
-        .query_row([key.as_str()], |row| uint(row, 0))
-        .optional()?;
+) -> DbResult<Option<StoredRun>> {
+    let stream: Option<u64> = db.find_row(
+        "SELECT id FROM streams WHERE key = ?1",
+        [key.as_str()],
+        first_number,
+    )?;
     let Some(stream) = stream else {
         return Ok(None);
     };
     match newer.runs.get(&stream) {
         Some(run) => Ok(Some(StoredRun::clone(run))),
-        None => find_run(connection, stream),
+        None => find_run(db, stream),
     }
 }

@@ -28,15 +28,15 @@ mod write;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rusqlite::Transaction;
+use rusqlite::{Connection, Transaction};
 use windlass_core::typed_id::{ExecId, TurnId};
 
-use super::error::Fault;
+use super::error::DbResult;
 use super::inner::Inner;
 use super::journal::ancestry::Lineage;
 use super::journal::find;
 use super::open::inspect::read_identity;
-use crate::cursor::{Cursors, Key, List};
+use crate::cursor::{CursorList, Cursors, Key};
 use crate::durable::chain::Chain;
 use crate::journal::StreamKey;
 use crate::queries::{
@@ -45,13 +45,13 @@ use crate::queries::{
 };
 use crate::runs::RunFilter;
 
-pub(super) use check::Check;
+pub(super) use check::ThreadRowCheck;
 pub(super) use open::open_streams;
 pub use rebuild::{RebuildProgress, RebuildReport};
 pub(super) use remove::{forget, hide, mark_pruned, trim};
 pub(super) use retained::{restore, retain_stream};
 pub(super) use run_check::RunCheck;
-use tail::{FoldExtent, Rows};
+use tail::{FoldExtent, ReadModelRows};
 
 /// Answers about threads, turns and runs in a SQLite database; clones share them.
 #[derive(Debug, Clone)]
@@ -61,8 +61,8 @@ pub struct SqliteQueries {
 
 /// A snapshot of the database: the tables, and the rows that are newer.
 pub(super) struct QuerySnapshot<'a> {
-    connection: Transaction<'a>,
-    newer: Arc<Rows>,
+    db: Transaction<'a>,
+    newer: Arc<ReadModelRows>,
     /// The newest record.
     upto: u64,
     chain: Chain,
@@ -72,42 +72,42 @@ pub(super) struct QuerySnapshot<'a> {
 impl SqliteQueries {
     async fn ask<T: Send + 'static>(
         &self,
-        answer: impl FnOnce(&QuerySnapshot<'_>) -> Result<T, Fault> + Send + 'static,
+        answer: impl FnOnce(&QuerySnapshot<'_>) -> DbResult<T> + Send + 'static,
     ) -> Result<T, QueryError> {
         let inner = Arc::clone(&self.inner);
-        let asked = self.inner.readers.read(move |reader| {
-            let (connection, newer, upto) = inner.tail.look(reader, FoldExtent::Newest)?;
+        let answer = move |reader: &Connection| {
+            let (db, newer, upto) = inner.tail.look(reader, FoldExtent::Newest)?;
             answer(&QuerySnapshot {
-                connection,
+                db,
                 newer,
                 upto,
                 chain: inner.chain.clone(),
                 cursors: inner.tail.cursors.clone(),
             })
-        });
-        Ok(asked.await?)
+        };
+        self.inner.read(answer).await
     }
 }
 
 impl QuerySnapshot<'_> {
-    fn cursor(&self, list: List, key: Key) -> String {
+    fn cursor(&self, list: CursorList, key: Key) -> String {
         self.cursors.write(list, self.upto, key)
     }
 
-    fn place(&self, list: List, cursor: Option<&String>) -> Result<Option<Key>, Fault> {
+    fn place(&self, list: CursorList, cursor: Option<&String>) -> DbResult<Option<Key>> {
         let Some(cursor) = cursor else {
             return Ok(None);
         };
         // The newest record may have been removed since.
-        let given_out = read_identity(&self.connection)?.map_or(0, |identity| identity.position);
+        let given_out = read_identity(&self.db)?.map_or(0, |identity| identity.position);
         let upto = self.upto.max(given_out);
         Ok(Some(self.cursors.read(list, upto, cursor)?))
     }
 
     /// Finds an existing stream, with its shared parts.
-    fn lineage(&self, key: &StreamKey) -> Result<Option<Lineage>, Fault> {
-        let found = find(&self.connection, key)?;
-        let lineage = found.map(|found| Lineage::of(&self.connection, key, found.stream));
+    fn lineage(&self, key: &StreamKey) -> DbResult<Option<Lineage>> {
+        let found = find(&self.db, key)?;
+        let lineage = found.map(|found| Lineage::load(&self.db, key, found.stream));
         lineage.transpose()
     }
 }

@@ -6,31 +6,33 @@
 use rusqlite::Connection;
 
 use crate::journal::StreamKey;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::spans::newest_position;
 use crate::sqlite::numbers::int;
 
 /// Notes whether a turn of a stream is open.
-pub(super) fn note(connection: &Connection, stream: u64) -> Result<(), Fault> {
-    let is_open = connection
-        .prepare_cached(concat!(
+pub(super) fn note(db: &Connection, stream: u64) -> DbResult<()> {
+    let is_open = db.has_rows(
+        concat!(
             "SELECT 1 FROM streams CROSS JOIN records ON position = ",
             newest_position!("?1"),
             " WHERE id = ?1 AND open_from > 0"
-        ))?
-        .exists([int(stream)])?;
+        ),
+        [int(stream)],
+    )?;
     let change = if is_open {
         "INSERT OR IGNORE INTO open_streams (stream) VALUES (?1)"
     } else {
         "DELETE FROM open_streams WHERE stream = ?1"
     };
-    connection.prepare_cached(change)?.execute([int(stream)])?;
+    db.execute_cached(change, [int(stream)])?;
     Ok(())
 }
 
 /// Rebuilds the table.
-pub(super) fn fill(connection: &Connection) -> Result<(), Fault> {
-    connection.execute_batch(concat!(
+pub(super) fn fill(db: &Connection) -> DbResult<()> {
+    db.execute_batch(concat!(
         "DELETE FROM open_streams; INSERT INTO open_streams SELECT streams.id FROM streams \
          CROSS JOIN records AS newest ON newest.position = ",
         newest_position!("streams.id"),
@@ -48,15 +50,13 @@ pub(super) const OPEN: &str = concat!(
 );
 
 /// Lists the streams by name, after a given one.
-pub(in super::super) fn open_streams(
+pub(crate) fn open_streams(
     reader: &Connection,
     after: &str,
     limit: usize,
-) -> Result<Vec<StreamKey>, Fault> {
-    let mut statement = reader.prepare_cached(OPEN)?;
+) -> DbResult<Vec<StreamKey>> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let names = statement.query_map((after, limit), |row| {
+    Ok(reader.list_rows(OPEN, (after, limit), |row| {
         Ok(StreamKey::new(row.get::<_, String>(0)?))
-    })?;
-    Ok(names.collect::<Result<_, _>>()?)
+    })?)
 }

@@ -9,9 +9,9 @@ use crate::sqlite::open::schema::STEPS;
 use crate::sqlite::queries::{counts, open, runs, threads, turns, usage, waits};
 use crate::sqlite::stores::records::{ALL_CHILDREN, CHILDREN};
 
-fn plan(connection: &Connection, query: &str) -> Vec<String> {
+fn plan(db: &Connection, query: &str) -> Vec<String> {
     let query = format!("EXPLAIN QUERY PLAN {query}");
-    let mut statement = connection.prepare(&query).unwrap();
+    let mut statement = db.prepare(&query).unwrap();
     let nothing = vec![0; statement.parameter_count()];
     let plan = statement.query_map(rusqlite::params_from_iter(nothing), |row| row.get(3));
     plan.unwrap().map(Result::unwrap).collect()
@@ -33,9 +33,9 @@ fn thread_queries() -> Vec<String> {
 }
 
 #[test]
-fn no_question_scans_and_none_sorts() {
-    let connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch(&STEPS.concat()).unwrap();
+fn queries_neither_scan_nor_sort() {
+    let db = Connection::open_in_memory().unwrap();
+    db.execute_batch(&STEPS.concat()).unwrap();
     let mut queries = thread_queries();
     queries.push(format!(
         "SELECT {THREAD} FROM {THREADS} WHERE threads.stream = ?1"
@@ -52,7 +52,7 @@ fn no_question_scans_and_none_sorts() {
     queries.push(runs::OLD.to_owned());
     queries.push(CHILDREN.to_owned());
     for query in &queries {
-        let plan = plan(&connection, query);
+        let plan = plan(&db, query);
         let is_bad = |line: &&String| line.contains("SCAN") || line.contains("TEMP B-TREE");
         let bad: Vec<_> = plan.iter().filter(is_bad).collect();
         assert!(bad.is_empty(), "{query}: {plan:#?}");
@@ -61,9 +61,9 @@ fn no_question_scans_and_none_sorts() {
 
 /// What goes through all of an index goes through one that holds little else, or is asked for by how much there is.
 #[test]
-fn what_counts_or_sums_reads_no_more_than_its_index() {
-    let connection = Connection::open_in_memory().unwrap();
-    connection.execute_batch(&STEPS.concat()).unwrap();
+fn counts_and_sums_read_only_their_index() {
+    let db = Connection::open_in_memory().unwrap();
+    db.execute_batch(&STEPS.concat()).unwrap();
     for (query, expected) in [
         (
             counts::OPEN.to_owned(),
@@ -90,7 +90,7 @@ fn what_counts_or_sums_reads_no_more_than_its_index() {
             "SEARCH retained_usage USING INDEX retained_usage_by_end (ended_at>? AND ended_at<?)",
         ),
     ] {
-        let plan = plan(&connection, &query);
+        let plan = plan(&db, &query);
         assert_eq!(
             plan.first().map(String::as_str),
             Some(expected),
@@ -98,13 +98,13 @@ fn what_counts_or_sums_reads_no_more_than_its_index() {
         );
     }
     // Reads only as many rows as its limit, skips sessions without a parent, and sorts nothing.
-    let children = plan(&connection, ALL_CHILDREN);
+    let children = plan(&db, ALL_CHILDREN);
     let goes_by = |line: &String| line.contains("sessions_with_parent");
     assert!(
         children.len() == 1 && children.iter().all(goes_by),
         "{children:#?}"
     );
-    let plan = plan(&connection, open::OPEN);
+    let plan = plan(&db, open::OPEN);
     for table in ["streams", "newest", "records"] {
         let scans = |line: &String| line.starts_with(&format!("SCAN {table}"));
         assert!(!plan.iter().any(scans), "{plan:#?}");

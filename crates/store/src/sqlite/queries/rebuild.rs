@@ -1,20 +1,23 @@
 //! Rebuilds the rows stream by stream. Rows of turns whose records were pruned stay.
 
+use std::sync::Arc;
+
 use rusqlite::Connection;
 
-use super::load::{Record, take_event};
+use super::load::{PositionedRecord, take_event};
 use super::open;
 use super::remove::ForgottenTurns;
-use super::tables::{TURN, find_thread, put_run, put_thread, put_turn, put_wait, turns_in};
-use super::tail::{RECORDS, Rows};
+use super::tables::{TURN, find_thread, put_run, put_thread, put_turn, put_wait, turns_of};
+use super::tail::{RECORDS, ReadModelRows};
 use crate::durable::record::RecordBuffer;
 use crate::journal::{JournalError, StreamKey};
 use crate::queries::ThreadRow;
 use crate::queries::fold::ThreadFold;
 use crate::runs::is_run_stream;
 use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::journal::ancestry::{is_kept, kept};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
+use crate::sqlite::journal::ancestry::{is_retained, retained_streams};
 use crate::sqlite::journal::spans;
 use crate::sqlite::journal::spans::IN_ORDER;
 use crate::sqlite::journal::{StreamInfo, find, names};
@@ -51,24 +54,22 @@ impl SqliteStore {
         &self,
         mut progress: impl FnMut(RebuildProgress) + Send,
     ) -> Result<RebuildReport, SqliteError> {
-        let writer = self.inner.writer()?;
-        let cleared = writer.write(|work| {
+        self.write(|work| {
             spans::rebuild(work)?;
-            open::fill(work.connection)?;
-            remove_orphans(work.connection)
-        });
-        cleared.await?;
-        let streams = self.inner.readers.read(|reader| match names(reader) {
+            open::fill(work.db)?;
+            remove_orphans(work.db)
+        })
+        .await?;
+        let all = |listed: (Vec<StreamInfo>, Option<DbError>)| match listed {
             (streams, None) => Ok(streams),
-            (_, Some(fault)) => Err(fault),
-        });
-        let kept = self.inner.readers.read(|reader| match kept(reader) {
-            (streams, None) => Ok(streams),
-            (_, Some(fault)) => Err(fault),
-        });
-        let (streams, kept) = (streams.await?, kept.await?);
+            (_, Some(error)) => Err(error),
+        };
+        let streams = self.read(move |reader| all(names(reader))).await?;
+        let removed = self
+            .read(move |reader| all(retained_streams(reader)))
+            .await?;
         let mut hidden = RebuildReport::default();
-        for stream in kept {
+        for stream in removed {
             self.rebuild_one(stream, &mut hidden).await?;
         }
         let mut report = RebuildReport {
@@ -91,9 +92,8 @@ impl SqliteStore {
     /// Rebuilds the rows of one stream.
     pub async fn rebuild_stream(&self, stream: &StreamKey) -> Result<RebuildReport, SqliteError> {
         let key = stream.clone();
-        let found = self.inner.readers.read(move |reader| find(reader, &key));
         let mut report = RebuildReport::default();
-        match found.await? {
+        match self.read(move |reader| find(reader, &key)).await? {
             Some(stream) => self.rebuild_one(stream, &mut report).await?,
             None => report
                 .findings
@@ -109,61 +109,57 @@ impl SqliteStore {
     ) -> Result<(), SqliteError> {
         let (key, number) = (stream.key.clone(), stream.stream);
         let writer = self.inner.writer()?;
-        let refilled = writer.write(move |work| refill(work.connection, &stream));
+        let refilled = writer.write(move |work| refill(work.db, &stream));
         match refilled.await {
             Ok(()) => report.streams += 1,
             // It was removed meanwhile.
-            Err(Fault::Journal(JournalError::Removed(_))) => {}
-            Err(Fault::Journal(error)) => report.findings.push(Finding::of_error(&key, error)),
-            Err(fault) => return Err(fault.into()),
+            Err(DbError::Journal(JournalError::Removed(_))) => {}
+            Err(DbError::Journal(error)) => report.findings.push(Finding::of_error(&key, error)),
+            Err(error) => return Err(error.into()),
         }
-        let tail = std::sync::Arc::clone(&self.inner.tail);
-        let reloaded = self
-            .inner
-            .readers
-            .read(move |reader| tail.reload(reader, number));
-        Ok(reloaded.await?)
+        let tail = Arc::clone(&self.inner.tail);
+        self.read(move |reader| tail.reload(reader, number)).await
     }
 }
 
-fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
+fn refill(db: &Connection, stream: &StreamInfo) -> DbResult<()> {
     let (number, key) = (stream.stream, &stream.key);
-    let is_hidden = is_kept(connection, number)?;
-    let mut there = connection.prepare_cached("SELECT 1 FROM streams WHERE id = ?1")?;
+    let is_hidden = is_retained(db, number)?;
+    let mut there = db.prepare_cached("SELECT 1 FROM streams WHERE id = ?1")?;
     if !is_hidden && !there.exists([int(number)])? {
         return Err(JournalError::Removed(number).into());
     }
     if is_run_stream(key) {
-        let run = runs::fold(connection, (number, key))?;
-        remove(connection, number, &["runs"])?;
-        return run.map_or(Ok(()), |run| put_run(connection, &run));
+        let run = runs::fold(db, (number, key))?;
+        remove(db, number, &["runs"])?;
+        return run.map_or(Ok(()), |run| put_run(db, &run));
     }
     // An unreadable row has no data about pruned records.
-    let before = find_thread(connection, number).ok().flatten();
-    let fold = base(connection, (number, key), before.as_ref())?;
-    let gone = ForgottenTurns::of(connection, number).unwrap_or_default();
-    remove(connection, number, &["threads", "thread_records"])?;
+    let before = find_thread(db, number).ok().flatten();
+    let fold = base(db, (number, key), before.as_ref())?;
+    let gone = ForgottenTurns::of(db, number).unwrap_or_default();
+    remove(db, number, &["threads", "thread_records"])?;
     for rest in [
         "DELETE FROM turns WHERE stream = ?1 AND pruned = 0",
         "DELETE FROM waits WHERE stream = ?1 AND NOT EXISTS (SELECT 1 FROM pruned \
          WHERE pruned.stream = ?1 AND turns = 1 AND waits.seq BETWEEN first AND last)",
     ] {
-        connection.prepare_cached(rest)?.execute([int(number)])?;
+        db.execute_cached(rest, [int(number)])?;
     }
-    let (thread, rows) = fold_all(connection, stream, fold)?;
+    let (thread, rows) = fold_all(db, stream, fold)?;
     for (_, turn) in rows.turns.values() {
-        put_turn(connection, number, turn)?;
+        put_turn(db, number, turn)?;
     }
     if is_hidden {
         return Ok(());
     }
     for wait in rows.waits.values() {
-        put_wait(connection, number, wait)?;
+        put_wait(db, number, wait)?;
     }
     if let Some(thread) = thread {
-        put_thread(connection, number, &thread)?;
+        put_thread(db, number, &thread)?;
         if gone.turns > 0 {
-            gone.put(connection, number)?;
+            gone.put(db, number)?;
         }
     }
     Ok(())
@@ -171,18 +167,18 @@ fn refill(connection: &Connection, stream: &StreamInfo) -> Result<(), Fault> {
 
 /// Folds the own records of a stream.
 fn fold_all(
-    connection: &Connection,
+    db: &Connection,
     stream: &StreamInfo,
     fold: Option<ThreadFold>,
-) -> Result<(Option<ThreadRow>, Rows), Fault> {
-    let mut statement = connection.prepare_cached(&format!(
+) -> DbResult<(Option<ThreadRow>, ReadModelRows)> {
+    let mut statement = db.prepare_cached(&format!(
         "SELECT {RECORDS}, last FROM placed WHERE stream = ?1 {IN_ORDER}"
     ))?;
     let mut records = statement.query([int(stream.stream)])?;
-    let (mut fold, mut rows) = (fold.map(Box::new), Rows::default());
+    let (mut fold, mut rows) = (fold.map(Box::new), ReadModelRows::default());
     let mut buffer = RecordBuffer::default();
     while let Some(row) = records.next()? {
-        let record = Record::of(connection, row, &mut buffer)?;
+        let record = PositionedRecord::of(db, row, &mut buffer)?;
         take_event(&stream.key, &mut fold, &record, &mut rows)?;
     }
     let Some(fold) = fold else {
@@ -194,11 +190,12 @@ fn fold_all(
     Ok((Some(fold.row), rows))
 }
 
-fn remove(connection: &Connection, stream: u64, tables: &[&str]) -> Result<(), Fault> {
+fn remove(db: &Connection, stream: u64, tables: &[&str]) -> DbResult<()> {
     for table in tables {
-        connection
-            .prepare_cached(&format!("DELETE FROM {table} WHERE stream = ?1"))?
-            .execute([int(stream)])?;
+        db.execute_cached(
+            &format!("DELETE FROM {table} WHERE stream = ?1"),
+            [int(stream)],
+        )?;
     }
     Ok(())
 }
@@ -206,12 +203,11 @@ fn remove(connection: &Connection, stream: u64, tables: &[&str]) -> Result<(), F
 /// Returns the start of the fold of a stream whose oldest turns were pruned, with the values of the rows that outlived them. `None` if nothing was
 /// pruned.
 pub(super) fn base(
-    connection: &Connection,
+    db: &Connection,
     (stream, key): (u64, &StreamKey),
     before: Option<&ThreadRow>,
-) -> Result<Option<ThreadFold>, Fault> {
-    let mut gap =
-        connection.prepare_cached("SELECT 1 FROM pruned WHERE stream = ?1 AND turns = 1")?;
+) -> DbResult<Option<ThreadFold>> {
+    let mut gap = db.prepare_cached("SELECT 1 FROM pruned WHERE stream = ?1 AND turns = 1")?;
     let Some(before) = before else {
         return Ok(None);
     };
@@ -219,9 +215,8 @@ pub(super) fn base(
         return Ok(None);
     }
     let query = format!("SELECT {TURN} FROM turns WHERE stream = ?1 AND pruned = 1 ORDER BY place");
-    let mut statement = connection.prepare_cached(&query)?;
-    let gone = turns_in(&mut statement, [int(stream)], key)?;
-    let mut counted = ForgottenTurns::of(connection, stream)?;
+    let gone = turns_of(db, &query, [int(stream)], key)?;
+    let mut counted = ForgottenTurns::of(db, stream)?;
     gone.iter().for_each(|turn| counted.add(turn));
     Ok(Some(ThreadFold {
         row: ThreadRow {

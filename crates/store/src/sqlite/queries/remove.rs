@@ -2,74 +2,64 @@
 
 use std::ops::RangeInclusive;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 use windlass_core::events::TokenUsage;
 
 use super::retained::retain_turn;
-use super::tables::{TURN, turns_in};
+use super::tables::{TURN, turns_of};
 use crate::queries::TurnRow;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::journal::ancestry::shared_upto;
 use crate::sqlite::journal::named;
-use crate::sqlite::numbers::int;
+use crate::sqlite::numbers::{first_value, int};
 
 /// Removes a stream from all lists. Rows of its turns stay until they are [trimmed](trim).
-pub(in super::super) fn hide(connection: &Connection, stream: u64) -> Result<(), Fault> {
+pub(crate) fn hide(db: &Connection, stream: u64) -> DbResult<()> {
     for table in ["threads", "thread_records", "waits", "runs", "open_streams"] {
-        connection
-            .prepare_cached(&format!("DELETE FROM {table} WHERE stream = ?1"))?
-            .execute([int(stream)])?;
+        db.execute_cached(
+            &format!("DELETE FROM {table} WHERE stream = ?1"),
+            [int(stream)],
+        )?;
     }
     Ok(())
 }
 
 /// Removes rows of turns that begin after a record, up to a limit; returns how many.
-pub(in super::super) fn trim(
-    connection: &Connection,
-    (stream, after): (u64, u64),
-    limit: u64,
-) -> Result<u64, Fault> {
-    let removed = connection
-        .prepare_cached(
-            "DELETE FROM turns WHERE place IN (SELECT place FROM turns INDEXED BY turns_by_stream \
-             WHERE stream = ?1 AND first > ?2 LIMIT ?3)",
-        )?
-        .execute([stream, after, limit].map(int))?;
+pub(crate) fn trim(db: &Connection, (stream, after): (u64, u64), limit: u64) -> DbResult<u64> {
+    let sql = "DELETE FROM turns WHERE place IN (SELECT place FROM turns INDEXED BY turns_by_stream \
+             WHERE stream = ?1 AND first > ?2 LIMIT ?3)";
+    let removed = db.execute_cached(sql, [stream, after, limit].map(int))?;
     Ok(removed as u64)
 }
 
 /// Deletes rows of turns whose records were pruned, the oldest first and up to a limit; returns how many. Their usage is added to the row of the
 /// thread. Rows that forks show stay.
-pub(in super::super) fn forget(
-    connection: &Connection,
-    stream: u64,
-    limit: u64,
-) -> Result<u64, Fault> {
-    if shared_upto(connection, stream)? > 0 {
+pub(crate) fn forget(db: &Connection, stream: u64, limit: u64) -> DbResult<u64> {
+    if shared_upto(db, stream)? > 0 {
         return Ok(0);
     }
-    let Some(key) = named(connection, stream)? else {
+    let Some(key) = named(db, stream)? else {
         return Ok(0);
     };
-    let mut statement = connection.prepare_cached(&format!(
+    let query = format!(
         "SELECT {TURN} FROM turns INDEXED BY turns_by_stream WHERE stream = ?1 AND pruned = 1 ORDER BY first LIMIT ?2"
-    ))?;
-    let turns = turns_in(&mut statement, [stream, limit].map(int), &key)?;
-    let mut gone = ForgottenTurns::of(connection, stream)?;
+    );
+    let turns = turns_of(db, &query, [stream, limit].map(int), &key)?;
+    let mut gone = ForgottenTurns::of(db, stream)?;
     for turn in &turns {
         gone.add(turn);
-        retain_turn(connection, turn)?;
-        connection
-            .prepare_cached("DELETE FROM turns WHERE place = ?1")?
-            .execute([int(turn.place)])?;
+        retain_turn(db, turn)?;
+        db.execute_cached("DELETE FROM turns WHERE place = ?1", [int(turn.place)])?;
         let last = turn.last_seq.unwrap_or(turn.seq);
-        connection
-            .prepare_cached("DELETE FROM waits WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3")?
-            .execute([stream, turn.first_seq, last].map(int))?;
+        db.execute_cached(
+            "DELETE FROM waits WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3",
+            [stream, turn.first_seq, last].map(int),
+        )?;
     }
     if !turns.is_empty() {
-        gone.put(connection, stream)?;
+        gone.put(db, stream)?;
     }
     Ok(turns.len() as u64)
 }
@@ -84,12 +74,12 @@ pub(super) struct ForgottenTurns {
 
 impl ForgottenTurns {
     /// Reads the totals of a thread.
-    pub(super) fn of(connection: &Connection, stream: u64) -> Result<Self, Fault> {
-        let mut statement =
-            connection.prepare_cached("SELECT gone FROM threads WHERE stream = ?1")?;
-        let noted: Option<Option<String>> = statement
-            .query_row([int(stream)], |row| row.get(0))
-            .optional()?;
+    pub(super) fn of(db: &Connection, stream: u64) -> DbResult<Self> {
+        let noted: Option<Option<String>> = db.find_row(
+            "SELECT gone FROM threads WHERE stream = ?1",
+            [int(stream)],
+            first_value,
+        )?;
         let noted = noted.flatten().map(|text| serde_json::from_str(&text));
         let noted = noted.transpose().map_err(|error| SqliteError::DamagedRow {
             what: "what the row of a thread says of forgotten turns".to_owned(),
@@ -106,26 +96,26 @@ impl ForgottenTurns {
         }
     }
 
-    pub(super) fn put(&self, connection: &Connection, stream: u64) -> Result<(), Fault> {
+    pub(super) fn put(&self, db: &Connection, stream: u64) -> DbResult<()> {
         let noted = serde_json::to_string(self)
-            .map_err(|error| Fault::unavailable(format!("a row has no JSON: {error}")))?;
-        connection
-            .prepare_cached("UPDATE threads SET gone = ?2 WHERE stream = ?1")?
-            .execute((int(stream), noted))?;
+            .map_err(|error| DbError::unavailable(format!("a row has no JSON: {error}")))?;
+        db.execute_cached(
+            "UPDATE threads SET gone = ?2 WHERE stream = ?1",
+            (int(stream), noted),
+        )?;
         Ok(())
     }
 }
 
 /// Marks turns as pruned: their rows stay, but they are no longer listed as runs.
-pub(in super::super) fn mark_pruned(
-    connection: &Connection,
+pub(crate) fn mark_pruned(
+    db: &Connection,
     stream: u64,
     gone: &RangeInclusive<u64>,
-) -> Result<(), Fault> {
-    connection
-        .prepare_cached(
-            "UPDATE turns SET pruned = 1 WHERE stream = ?1 AND first BETWEEN ?2 AND ?3",
-        )?
-        .execute([stream, *gone.start(), *gone.end()].map(int))?;
+) -> DbResult<()> {
+    db.execute_cached(
+        "UPDATE turns SET pruned = 1 WHERE stream = ?1 AND first BETWEEN ?2 AND ?3",
+        [stream, *gone.start(), *gone.end()].map(int),
+    )?;
     Ok(())
 }

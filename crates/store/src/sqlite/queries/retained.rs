@@ -5,15 +5,16 @@
 
 use rusqlite::Connection;
 
-use super::load::{Folded, Record};
+use super::load::{Folded, PositionedRecord};
 use super::tables::is_damaged;
-use super::tail::{RECORDS, Rows};
+use super::tail::{RECORDS, ReadModelRows};
 use super::usage::day_of_end;
 use crate::durable::record::RecordBuffer;
 use crate::journal::StreamKey;
 use crate::queries::TurnRow;
 use crate::queries::usage::TurnUsage;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::spans::{IN_ORDER, from};
 use crate::sqlite::numbers::int;
 
@@ -29,71 +30,67 @@ const ADDED: &str = "ON CONFLICT (thread, day, model, provider) DO UPDATE SET \
      priced = priced + excluded.priced";
 
 /// Retains the usage of all turns of a stream that is about to be removed, those included that no row has yet. An open turn ends here.
-pub(in super::super) fn retain_stream(
-    connection: &Connection,
-    (stream, key): (u64, &StreamKey),
-) -> Result<(), Fault> {
-    connection
-        .prepare_cached(&format!(
+pub(crate) fn retain_stream(db: &Connection, (stream, key): (u64, &StreamKey)) -> DbResult<()> {
+    db
+        .execute_cached(&format!(
             "INSERT INTO retained_usage ({COLUMNS}) SELECT ?2, {}, model, provider, max(ended_at), count(*), \
              sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), sum(cache_creation_tokens), \
              sum(reasoning_tokens), total(cost), count(cost) FROM turns INDEXED BY turns_by_stream \
              WHERE stream = ?1 AND ended_at IS NOT NULL GROUP BY 2, 3, 4 {ADDED}",
             day_of_end()
-        ))?
-        .execute((int(stream), key.as_str()))?;
-    let newer = newer_usage(connection, stream)?;
-    newer.iter().try_for_each(|usage| add(connection, usage))
+        ), (int(stream), key.as_str()))?;
+    let newer = newer_usage(db, stream)?;
+    newer.iter().try_for_each(|usage| add(db, usage))
 }
 
 /// Retains the usage of one turn whose row is about to be removed.
-pub(super) fn retain_turn(connection: &Connection, turn: &TurnRow) -> Result<(), Fault> {
+pub(super) fn retain_turn(db: &Connection, turn: &TurnRow) -> DbResult<()> {
     match TurnUsage::of(turn) {
-        Some(usage) => add(connection, &usage),
+        Some(usage) => add(db, &usage),
         None => Ok(()),
     }
 }
 
 /// Deletes the retained usage of a thread that is imported again with its records.
-pub(in super::super) fn restore(connection: &Connection, key: &StreamKey) -> Result<(), Fault> {
-    connection
-        .prepare_cached("DELETE FROM retained_usage WHERE thread = ?1")?
-        .execute([key.as_str()])?;
+pub(crate) fn restore(db: &Connection, key: &StreamKey) -> DbResult<()> {
+    db.execute_cached(
+        "DELETE FROM retained_usage WHERE thread = ?1",
+        [key.as_str()],
+    )?;
     Ok(())
 }
 
 /// Folds the records of a stream that are newer than its rows.
-fn newer_usage(connection: &Connection, stream: u64) -> Result<Vec<TurnUsage>, Fault> {
-    let mut folded = match Folded::load(connection, &Rows::default(), stream) {
+fn newer_usage(db: &Connection, stream: u64) -> DbResult<Vec<TurnUsage>> {
+    let mut folded = match Folded::load(db, &ReadModelRows::default(), stream) {
         // A damaged stream can be removed too.
-        Err(fault) if is_damaged(&fault) => return Ok(Vec::new()),
+        Err(error) if is_damaged(&error) => return Ok(Vec::new()),
         loaded => loaded?,
     };
-    let mut rows = Rows::default();
-    let mut statement = connection.prepare_cached(&format!(
+    let mut rows = ReadModelRows::default();
+    let mut statement = db.prepare_cached(&format!(
         "SELECT {RECORDS}, last FROM placed WHERE stream = ?1 AND {} {IN_ORDER}",
         from!("?2 + 1")
     ))?;
     let mut records = statement.query([stream, folded.seq()].map(int))?;
     let mut buffer = RecordBuffer::default();
     while let Some(row) = records.next()? {
-        let record = Record::of(connection, row, &mut buffer)?;
-        folded.apply(connection, &record, &mut rows)?;
+        let record = PositionedRecord::of(db, row, &mut buffer)?;
+        folded.apply(db, &record, &mut rows)?;
     }
     let ended = rows.turns.values();
     let ended = ended.filter_map(|(_, turn)| TurnUsage::of(turn));
     Ok(ended.chain(folded.open_usage()).collect())
 }
 
-fn add(connection: &Connection, usage: &TurnUsage) -> Result<(), Fault> {
+fn add(db: &Connection, usage: &TurnUsage) -> DbResult<()> {
     let sum = &usage.sum;
-    connection
-        .prepare_cached(&format!(
+    db
+        .execute_cached(&format!(
             "INSERT INTO retained_usage ({COLUMNS}) \
              SELECT ?1, {}, ?2, ?3, ended_at, 1, ?5, ?6, ?7, ?8, ?9, ?10, ?11 FROM (SELECT ?4 AS ended_at) WHERE true {ADDED}",
             day_of_end()
-        ))?
-        .execute(rusqlite::params![
+        ), rusqlite::params![
             usage.thread.as_str(),
             usage.model,
             usage.provider,

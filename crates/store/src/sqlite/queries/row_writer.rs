@@ -1,8 +1,7 @@
-//! The thread that writes rows: a short while after appends, many at a time, in a commit of its own. A failure disturbs no append: the rows stay in
-//! memory, and the thread retries.
+//! The thread that writes rows, soon after appends and many per commit. A failure affects no append: the rows stay in memory, and the thread retries.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -10,8 +9,10 @@ use rusqlite::Connection;
 
 use super::tail::{FoldExtent, NewerRows, STEP_RECORDS, folded};
 use super::write::{write, write_part};
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::numbers::uint;
+use crate::lock::lock;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbResult, SqliteError};
+use crate::sqlite::numbers::first_number;
 use crate::sqlite::open::connect::Location;
 use crate::sqlite::write::writer::{WeakWriter, Writer};
 
@@ -19,8 +20,8 @@ use crate::sqlite::write::writer::{WeakWriter, Writer};
 const COMMIT_ROWS: usize = 4096;
 /// The delay before rows are written, so that more can join them.
 const DELAY: Duration = Duration::from_millis(250);
-/// How long it waits after a failure.
-const AGAIN: Duration = Duration::from_secs(5);
+/// The delay before a retry.
+const RETRY_DELAY: Duration = Duration::from_secs(5);
 
 /// The state that the thread waits on.
 #[derive(Debug, Default)]
@@ -32,7 +33,7 @@ pub(crate) struct RowWriter {
 
 #[derive(Debug, Default)]
 struct Pending {
-    /// How many records came since the rows were written.
+    /// Appended records since rows were last written.
     records: u64,
     /// Whether the thread waits for the first of them.
     is_idle: bool,
@@ -40,16 +41,12 @@ struct Pending {
 }
 
 impl RowWriter {
-    fn pending(&self) -> MutexGuard<'_, Pending> {
-        self.pending.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Notes new records. It wakes the thread for the first of them, and when they have become many.
     pub(crate) fn note(&self, records: u64) {
         if records == 0 {
             return;
         }
-        let mut pending = self.pending();
+        let mut pending = lock(&self.pending);
         pending.records += records;
         if pending.is_idle || pending.records >= STEP_RECORDS {
             pending.is_idle = false;
@@ -57,9 +54,9 @@ impl RowWriter {
         }
     }
 
-    /// Waits until rows are to be written; `false` when the store closes.
+    /// Waits until rows are due; returns false when the store closes.
     fn wait(&self) -> bool {
-        let mut pending = self.pending();
+        let mut pending = lock(&self.pending);
         pending.is_idle = pending.records == 0;
         let waited = self.wake.wait_while(pending, |pending| {
             pending.records == 0 && !pending.is_closing
@@ -70,12 +67,12 @@ impl RowWriter {
         self.pause(DELAY, |pending| pending.records < STEP_RECORDS)
     }
 
-    /// Waits for a time, or until something else holds; `false` when the store closes.
-    fn pause(&self, time: Duration, goes_on: impl Fn(&Pending) -> bool) -> bool {
-        let is_waiting = |pending: &mut Pending| !pending.is_closing && goes_on(pending);
+    /// Waits for a duration, or until the condition is false; returns false when the store closes.
+    fn pause(&self, time: Duration, condition: impl Fn(&Pending) -> bool) -> bool {
+        let is_waiting = |pending: &mut Pending| !pending.is_closing && condition(pending);
         let waited = self
             .wake
-            .wait_timeout_while(self.pending(), time, is_waiting);
+            .wait_timeout_while(lock(&self.pending), time, is_waiting);
         let (mut pending, _) = waited.unwrap_or_else(PoisonError::into_inner);
         pending.records = 0;
         !pending.is_closing
@@ -92,26 +89,26 @@ impl RowWriter {
         let name = "windlass-sqlite-rows".to_owned();
         let thread = std::thread::Builder::new().name(name);
         let thread = thread.spawn(move || row_writer.run(&location, &tail, &writer))?;
-        *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread);
+        *lock(&self.thread) = Some(thread);
         Ok(())
     }
 
     fn run(&self, location: &Location, tail: &NewerRows, writer: &WeakWriter) {
-        let mut connection = None;
+        let mut db = None;
         let mut has_failed = false;
         while self.wait() {
-            let done = catch_up(location, &mut connection, tail, writer);
+            let done = catch_up(location, &mut db, tail, writer);
             match done {
-                Ok(()) if has_failed => tracing::info!("rows for lists are written again"),
+                Ok(()) if has_failed => tracing::info!("rows of the read model are written again"),
                 Ok(()) => {}
-                Err(fault) => {
-                    if !has_failed && !self.pending().is_closing {
-                        let error = SqliteError::from(fault);
-                        tracing::error!(%error, "rows for lists cannot be written, and are kept in memory");
+                Err(error) => {
+                    if !has_failed && !lock(&self.pending).is_closing {
+                        let error = SqliteError::from(error);
+                        tracing::error!(%error, "rows of the read model cannot be written and stay in memory");
                     }
-                    connection = None;
+                    db = None;
                     has_failed = true;
-                    if !self.pause(AGAIN, |_| true) {
+                    if !self.pause(RETRY_DELAY, |_| true) {
                         return;
                     }
                     self.note(1);
@@ -124,9 +121,9 @@ impl RowWriter {
 
     /// Ends the thread. Closing the store writes the remaining rows.
     pub(crate) fn end(&self) {
-        self.pending().is_closing = true;
+        lock(&self.pending).is_closing = true;
         self.wake.notify_all();
-        let thread = (self.thread.lock().unwrap_or_else(PoisonError::into_inner)).take();
+        let thread = lock(&self.thread).take();
         if let Some(thread) = thread {
             let _ = thread.join();
         }
@@ -135,11 +132,11 @@ impl RowWriter {
 
 fn catch_up(
     location: &Location,
-    connection: &mut Option<Connection>,
+    db: &mut Option<Connection>,
     tail: &NewerRows,
     writer: &WeakWriter,
-) -> Result<(), Fault> {
-    let reader = match connection.take() {
+) -> DbResult<()> {
+    let reader = match db.take() {
         Some(reader) => reader,
         None => location.connect_to_read()?,
     };
@@ -152,17 +149,13 @@ fn catch_up(
             break;
         }
     }
-    *connection = Some(reader);
+    *db = Some(reader);
     Ok(())
 }
 
 /// Folds and writes some of the records that are newer than the tables. Returns whether some of those present at the start remain. Later records are
 /// ignored, because each commit would otherwise cause another one.
-pub(in super::super) fn step(
-    reader: &Connection,
-    tail: &NewerRows,
-    writer: &Writer,
-) -> Result<bool, Fault> {
+pub(crate) fn step(reader: &Connection, tail: &NewerRows, writer: &Writer) -> DbResult<bool> {
     let (transaction, rows, upto) = tail.look(reader, FoldExtent::Step)?;
     let is_done = upto <= folded(&transaction)?;
     let is_more = upto < newest(&transaction)?;
@@ -174,30 +167,29 @@ pub(in super::super) fn step(
     let mut newer = Arc::clone(&rows);
     while newer.count() > COMMIT_ROWS {
         let (part, rest) = newer.split(COMMIT_ROWS);
-        writer.write_alone(move |work| write_part(work.connection, &part))?;
+        writer.write_alone(move |work| write_part(work.db, &part))?;
         newer = Arc::new(rest);
     }
-    writer.write_alone(move |work| write(work.connection, &newer, upto))?;
+    writer.write_alone(move |work| write(work.db, &newer, upto))?;
     tail.written(&rows, upto);
     Ok(is_more)
 }
 
 /// Returns the position of the newest record.
-fn newest(connection: &Connection) -> Result<u64, Fault> {
+fn newest(db: &Connection) -> DbResult<u64> {
     let query = "SELECT coalesce(max(position), 0) FROM records";
-    let mut statement = connection.prepare_cached(query)?;
-    Ok(statement.query_row([], |row| uint(row, 0))?)
+    Ok(db.get_row(query, [], first_number)?)
 }
 
 /// Like `step`, in a transaction that writes. Returns the rows to pass to [`NewerRows::written`] once it is durable.
-pub(in super::super) fn step_in(
-    connection: &Connection,
+pub(crate) fn step_in(
+    db: &Connection,
     tail: &NewerRows,
-) -> Result<Option<(Arc<super::Rows>, u64)>, Fault> {
-    let (rows, upto) = tail.look_in(connection, FoldExtent::Step)?;
-    if upto <= folded(connection)? {
+) -> DbResult<Option<(Arc<super::ReadModelRows>, u64)>> {
+    let (rows, upto) = tail.look_in(db, FoldExtent::Step)?;
+    if upto <= folded(db)? {
         return Ok(None);
     }
-    write(connection, &rows, upto)?;
+    write(db, &rows, upto)?;
     Ok(Some((rows, upto)))
 }

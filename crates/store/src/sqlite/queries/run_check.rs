@@ -1,4 +1,4 @@
-//! Comparing the row of a run from outside with its records.
+//! Compares the row of an externally reported run with its records.
 
 use rusqlite::Connection;
 use windlass_core::runs::{RunRecord, RunStatus, RunSummary};
@@ -6,12 +6,12 @@ use windlass_core::runs::{RunRecord, RunStatus, RunSummary};
 use super::tables::find_run;
 use super::tail::folded;
 use crate::runs::StoredRun;
-use crate::sqlite::error::Fault;
+use crate::sqlite::error::{DbError, DbResult};
 use crate::sqlite::stores::runs::as_stored;
 
 /// A comparison of one run, record by record.
 #[derive(Debug)]
-pub(in super::super) struct RunCheck {
+pub(crate) struct RunCheck {
     /// After this position the row may be missing or outdated.
     folded: u64,
     row: RowState,
@@ -35,22 +35,22 @@ enum RowState {
 }
 
 impl RunCheck {
-    pub(in super::super) fn begin(connection: &Connection, stream: u64) -> Result<Self, Fault> {
+    pub(crate) fn begin(db: &Connection, stream: u64) -> DbResult<Self> {
         let mut differences = Vec::new();
-        let row = match find_run(connection, stream) {
+        let row = match find_run(db, stream) {
             Ok(None) => RowState::Missing { is_needed: false },
             Ok(Some(row)) => RowState::Found {
                 row,
                 is_right: false,
             },
-            Err(Fault::Sql(error)) => {
+            Err(DbError::Sql(error)) => {
                 differences.push(format!("the row of the run cannot be read: {error}"));
                 RowState::Unreadable
             }
-            Err(fault) => return Err(fault),
+            Err(error) => return Err(error),
         };
         Ok(Self {
-            folded: folded(connection)?,
+            folded: folded(db)?,
             row,
             summary: None,
             differences,
@@ -58,7 +58,7 @@ impl RunCheck {
     }
 
     /// Checks the next record. A run begins once, ends once, and its turns are numbered from 0.
-    pub(in super::super) fn step(&mut self, record: &RunRecord, (seq, position): (u64, u64)) {
+    pub(crate) fn step(&mut self, record: &RunRecord, (seq, position): (u64, u64)) {
         let wrong = match (&self.summary, record) {
             (None, RunRecord::Started(_)) => None,
             (None, _) => Some("comes before the start of the run"),
@@ -94,11 +94,11 @@ impl RunCheck {
     }
 
     /// Returns the differences.
-    pub(in super::super) fn end(mut self) -> Vec<String> {
+    pub(crate) fn end(mut self) -> Vec<String> {
         let what = match &self.row {
             RowState::Missing { is_needed: true } => Some("the row of the run is missing"),
             RowState::Found { row, .. } if row.epoch == 0 => {
-                Some("nobody has ever had the right to write to the run")
+                Some("no client has ever had the right to write to the run")
             }
             RowState::Found {
                 is_right: false, ..

@@ -9,7 +9,8 @@ use super::tables::{RUN, TURN, code, run, turn};
 use crate::journal::StreamKey;
 use crate::queries::{QueryError, RunRow, TurnRow};
 use crate::runs::{RunFilter, RunKind, StoredRun, newest_of, run_stream};
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::numbers::{int, uint};
 use crate::sqlite::queries::{QuerySnapshot, SqliteQueries};
 
@@ -42,7 +43,7 @@ pub(super) fn page(kind: RunKind, by_agent: bool) -> String {
 }
 
 impl QuerySnapshot<'_> {
-    pub(super) fn runs(&self, filter: &RunFilter, limit: usize) -> Result<Vec<RunRow>, Fault> {
+    pub(super) fn runs(&self, filter: &RunFilter, limit: usize) -> DbResult<Vec<RunRow>> {
         let mut found = Vec::new();
         if filter.kind != Some(RunKind::Reported) {
             self.add_turns(filter, limit, &mut found)?;
@@ -53,15 +54,10 @@ impl QuerySnapshot<'_> {
         Ok(newest_of(found, limit))
     }
 
-    fn add_turns(
-        &self,
-        filter: &RunFilter,
-        limit: usize,
-        found: &mut Vec<RunRow>,
-    ) -> Result<(), Fault> {
+    fn add_turns(&self, filter: &RunFilter, limit: usize, found: &mut Vec<RunRow>) -> DbResult<()> {
         let newer = &self.newer.turns;
         for (stream, turn) in newer.values() {
-            if filter.wants_turn(turn) && self.is_there(*stream)? {
+            if filter.wants_turn(turn) && self.exists(*stream)? {
                 found.push(RunRow::Turn(turn.run()));
             }
         }
@@ -84,21 +80,21 @@ impl QuerySnapshot<'_> {
         filter: &RunFilter,
         limit: usize,
         found: &mut Vec<RunRow>,
-    ) -> Result<(), Fault> {
+    ) -> DbResult<()> {
         let newer = &self.newer.runs;
-        for kept in newer.values() {
-            let summary = &kept.summary;
-            let is_wanted = filter.wants(kept.position, &summary.agent_id, summary.status);
-            if is_wanted && self.is_there(kept.stream)? {
-                found.push(RunRow::Reported(self.with_right(kept)?));
+        for stored in newer.values() {
+            let summary = &stored.summary;
+            let is_wanted = filter.wants(stored.position, &summary.agent_id, summary.status);
+            if is_wanted && self.exists(stored.stream)? {
+                found.push(RunRow::Reported(self.with_right(stored)?));
             }
         }
         let agent = filter.agent_id.as_deref();
         let asked = limit.saturating_add(newer.len());
         self.pages((RunKind::Reported, filter, agent), asked, |row| {
-            let kept = run(row)?;
-            if !newer.contains_key(&kept.stream) {
-                found.push(RunRow::Reported(kept));
+            let stored = run(row)?;
+            if !newer.contains_key(&stored.stream) {
+                found.push(RunRow::Reported(stored));
             }
             Ok(())
         })
@@ -109,15 +105,15 @@ impl QuerySnapshot<'_> {
         &self,
         (kind, filter, agent): (RunKind, &RunFilter, Option<&str>),
         limit: usize,
-        mut each: impl FnMut(&rusqlite::Row<'_>) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
+        mut each: impl FnMut(&rusqlite::Row<'_>) -> DbResult<()>,
+    ) -> DbResult<()> {
         let before = filter.before.map_or(i64::MAX, int);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         for status in filter.statuses() {
             let query = page(kind, agent.is_some());
             let status = code(&RunStatus::ALL, &status);
             let all: [&dyn ToSql; 4] = [&before, &limit, &status, &agent];
-            let mut statement = self.connection.prepare_cached(&query)?;
+            let mut statement = self.db.prepare_cached(&query)?;
             let count = statement.parameter_count();
             let mut rows = statement.query(&all[..count])?;
             while let Some(row) = rows.next()? {
@@ -128,40 +124,39 @@ impl QuerySnapshot<'_> {
     }
 
     /// The right to write to a run is not in its records, so it may have changed since.
-    fn with_right(&self, kept: &StoredRun) -> Result<StoredRun, Fault> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT epoch, client FROM streams WHERE id = ?1")?;
-        let right = statement.query_row([int(kept.stream)], |row| {
-            Ok((uint(row, 0)?, row.get::<_, Option<String>>(1)?))
-        });
+    fn with_right(&self, stored: &StoredRun) -> DbResult<StoredRun> {
+        let right = self.db.get_row(
+            "SELECT epoch, client FROM streams WHERE id = ?1",
+            [int(stored.stream)],
+            |row| Ok((uint(row, 0)?, row.get::<_, Option<String>>(1)?)),
+        );
         let (epoch, client) = right?;
         Ok(StoredRun {
             epoch,
             client: client.unwrap_or_default(),
-            ..kept.clone()
+            ..stored.clone()
         })
     }
 
-    pub(super) fn run(&self, run_id: &str) -> Result<Option<RunRow>, Fault> {
+    pub(super) fn run(&self, run_id: &str) -> DbResult<Option<RunRow>> {
         if let Some(id) = turn_of_run(run_id)
             && let Some(turn) = self.run_of_turn(id)?
         {
             return Ok(Some(RunRow::Turn(turn.run())));
         }
-        let found = run_now(&self.connection, &self.newer, &run_stream(run_id))?;
-        let found = found.map(|kept| self.with_right(&kept)).transpose()?;
+        let found = run_now(&self.db, &self.newer, &run_stream(run_id))?;
+        let found = found.map(|stored| self.with_right(&stored)).transpose()?;
         Ok(found.map(RunRow::Reported))
     }
 
-    fn run_of_turn(&self, id: TurnId) -> Result<Option<TurnRow>, Fault> {
+    fn run_of_turn(&self, id: TurnId) -> DbResult<Option<TurnRow>> {
         let fresh = self.newer.turns.values().rev();
         for (stream, turn) in fresh.filter(|(_, turn)| turn.view.id == id) {
-            if self.is_there(*stream)? {
+            if self.exists(*stream)? {
                 return Ok(Some((**turn).clone()));
             }
         }
-        let mut statement = self.connection.prepare_cached(&format!(
+        let mut statement = self.db.prepare_cached(&format!(
             "SELECT {TURN}, streams.key FROM turns INDEXED BY turns_by_turn {TURNS} WHERE turn = ?1 AND pruned = 0 \
              ORDER BY place DESC LIMIT 1"
         ))?;
@@ -176,7 +171,7 @@ impl QuerySnapshot<'_> {
 
 impl SqliteQueries {
     /// Returns runs from outside that ended before a time, the oldest first.
-    pub(in super::super) async fn old_runs(
+    pub(crate) async fn old_runs(
         &self,
         before: i64,
         limit: usize,
@@ -186,17 +181,17 @@ impl SqliteQueries {
 }
 
 impl QuerySnapshot<'_> {
-    fn old_runs(&self, before: i64, limit: usize) -> Result<Vec<StreamKey>, Fault> {
+    fn old_runs(&self, before: i64, limit: usize) -> DbResult<Vec<StreamKey>> {
         let mut old = Vec::new();
-        for kept in self.newer.runs.values() {
-            let ended_at = kept.summary.ended_at.map(|at| at.timestamp_micros());
+        for stored in self.newer.runs.values() {
+            let ended_at = stored.summary.ended_at.map(|at| at.timestamp_micros());
             if let Some(at) = ended_at.filter(|at| *at < before)
-                && self.is_there(kept.stream)?
+                && self.exists(stored.stream)?
             {
-                old.push((at, run_stream(&kept.summary.run_id)));
+                old.push((at, run_stream(&stored.summary.run_id)));
             }
         }
-        let mut statement = self.connection.prepare_cached(OLD)?;
+        let mut statement = self.db.prepare_cached(OLD)?;
         let most = i64::try_from(limit).unwrap_or(i64::MAX);
         let rows = statement.query_map((before, most), |row| {
             Ok((row.get(0)?, StreamKey::new(row.get::<_, String>(1)?)))

@@ -1,8 +1,8 @@
-//! Rows as the tables hold them.
+//! Conversion between rows of the tables and of the read model.
 
 use chrono::{DateTime, Utc};
 use rusqlite::types::Type;
-use rusqlite::{Connection, OptionalExtension, Row, Statement};
+use rusqlite::{Connection, Row};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -15,7 +15,8 @@ use crate::journal::StreamKey;
 use crate::queries::usage::TurnUsage;
 use crate::queries::{RecordedThread, ThreadRow, ThreadState, TurnRow, UsageSum, WaitRow};
 use crate::runs::{PREFIX, StoredRun};
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::numbers::{int, uint};
 use crate::sqlite::times::time;
 
@@ -43,16 +44,16 @@ pub(super) fn kind(thread: &ThreadRow) -> i64 {
     }
 }
 
-/// Returns the number of a value of a kind that has few.
+/// Encodes a value as its index in the list of all values.
 pub(super) fn code<T: PartialEq>(all: &[T], value: &T) -> i64 {
-    let place = all.iter().position(|known| known == value);
-    place.map_or(-1, |place| place as i64)
+    let index = all.iter().position(|known| known == value);
+    index.map_or(-1, |index| index as i64)
 }
 
 fn of_code<T: Copy>(all: &[T], row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let code = usize::try_from(uint(row, column)?).unwrap_or(usize::MAX);
     let unknown = || {
-        let name = "a number that stands for nothing".to_owned();
+        let name = "an unknown code".to_owned();
         rusqlite::Error::InvalidColumnType(column, name, Type::Integer)
     };
     all.get(code).copied().ok_or_else(unknown)
@@ -69,12 +70,12 @@ fn micros(at: DateTime<Utc>) -> i64 {
     at.timestamp_micros()
 }
 
-fn json<T: Serialize>(value: &T) -> Result<String, Fault> {
+fn json<T: Serialize>(value: &T) -> DbResult<String> {
     serde_json::to_string(value)
-        .map_err(|error| Fault::unavailable(format!("a row has no JSON: {error}")))
+        .map_err(|error| DbError::unavailable(format!("a row has no JSON: {error}")))
 }
 
-fn parse<T: DeserializeOwned>(what: &str, row: &Row<'_>, column: usize) -> Result<T, Fault> {
+fn parse<T: DeserializeOwned>(what: &str, row: &Row<'_>, column: usize) -> DbResult<T> {
     let text = row
         .get_ref(column)?
         .as_str()
@@ -89,7 +90,7 @@ fn parse_or_none<T: DeserializeOwned>(
     what: &str,
     row: &Row<'_>,
     column: usize,
-) -> Result<Option<T>, Fault> {
+) -> DbResult<Option<T>> {
     match row.get_ref(column)?.data_type() {
         Type::Null => Ok(None),
         _ => parse(what, row, column).map(Some),
@@ -97,11 +98,11 @@ fn parse_or_none<T: DeserializeOwned>(
 }
 
 /// Returns whether the fault is a row that cannot be read. Such a row is skipped.
-pub(super) fn is_damaged(fault: &Fault) -> bool {
+pub(super) fn is_damaged(error: &DbError) -> bool {
     use rusqlite::Error::{FromSqlConversionFailure, IntegralValueOutOfRange, InvalidColumnType};
-    match fault {
-        Fault::Store(SqliteError::DamagedRow { .. }) => true,
-        Fault::Sql(error) => matches!(
+    match error {
+        DbError::Store(SqliteError::DamagedRow { .. }) => true,
+        DbError::Sql(error) => matches!(
             error,
             FromSqlConversionFailure(..) | IntegralValueOutOfRange(..) | InvalidColumnType(..)
         ),
@@ -113,11 +114,11 @@ pub(super) fn is_damaged(fault: &Fault) -> bool {
 pub(super) const THREAD: &str = "threads.stream, streams.key, threads.seq, at, created_at, updated_at, state, latest, \
      preview, turns, items, usage, origin, thread_records.seq, record";
 
-/// Where they come from. Rows of threads that were removed are not seen.
+/// The tables of these columns, without rows of removed threads.
 pub(super) const THREADS: &str = "threads CROSS JOIN streams ON streams.id = threads.stream \
      LEFT JOIN thread_records ON thread_records.stream = threads.stream";
 
-pub(super) fn thread(row: &Row<'_>) -> Result<ThreadRow, Fault> {
+pub(super) fn thread(row: &Row<'_>) -> DbResult<ThreadRow> {
     let key = StreamKey::new(row.get::<_, String>(1)?);
     let what = format!("the row of thread {key}");
     let record: Option<ThreadRecord> = parse_or_none(&what, row, 14)?;
@@ -142,34 +143,26 @@ pub(super) fn thread(row: &Row<'_>) -> Result<ThreadRow, Fault> {
 }
 
 /// Finds the row of a thread.
-pub(super) fn find_thread(
-    connection: &Connection,
-    stream: u64,
-) -> Result<Option<ThreadRow>, Fault> {
+pub(super) fn find_thread(db: &Connection, stream: u64) -> DbResult<Option<ThreadRow>> {
     let query = format!("SELECT {THREAD} FROM {THREADS} WHERE threads.stream = ?1");
-    let mut statement = connection.prepare_cached(&query)?;
+    let mut statement = db.prepare_cached(&query)?;
     let mut rows = statement.query([int(stream)])?;
     rows.next()?.map(thread).transpose()
 }
 
-pub(super) fn put_thread(
-    connection: &Connection,
-    stream: u64,
-    thread: &ThreadRow,
-) -> Result<(), Fault> {
+pub(super) fn put_thread(db: &Connection, stream: u64, thread: &ThreadRow) -> DbResult<()> {
     let latest = thread.latest.as_ref().map(json).transpose()?;
     let usage = thread.usage.as_ref().map(json).transpose()?;
     let origin = thread.origin.as_ref().map(json).transpose()?;
-    connection
-        .prepare_cached(
-            "INSERT INTO threads (stream, seq, at, created_at, updated_at, kind, state, agent, latest, preview, turns, \
+    let sql = "INSERT INTO threads (stream, seq, at, created_at, updated_at, kind, state, agent, latest, preview, turns, \
              items, usage, origin) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14) \
              ON CONFLICT (stream) DO UPDATE SET seq = excluded.seq, at = excluded.at, created_at = excluded.created_at, \
              updated_at = excluded.updated_at, kind = excluded.kind, state = excluded.state, agent = excluded.agent, \
              latest = excluded.latest, preview = excluded.preview, turns = excluded.turns, items = excluded.items, \
-             usage = excluded.usage, origin = excluded.origin WHERE excluded.seq >= seq",
-        )?
-        .execute(rusqlite::params![
+             usage = excluded.usage, origin = excluded.origin WHERE excluded.seq >= seq";
+    db.execute_cached(
+        sql,
+        rusqlite::params![
             int(stream),
             int(thread.seq),
             micros(thread.at),
@@ -184,15 +177,13 @@ pub(super) fn put_thread(
             int(thread.items),
             usage,
             origin,
-        ])?;
+        ],
+    )?;
     // The record can be large and rarely changes, so it is in a separate table.
     if let Some(record) = &thread.record {
-        connection
-            .prepare_cached(
-                "INSERT INTO thread_records (stream, seq, record) VALUES (?1, ?2, ?3) ON CONFLICT (stream) \
-                 DO UPDATE SET seq = excluded.seq, record = excluded.record WHERE excluded.seq > seq",
-            )?
-            .execute((int(stream), int(record.seq), json(&record.record)?))?;
+        let sql = "INSERT INTO thread_records (stream, seq, record) VALUES (?1, ?2, ?3) ON CONFLICT (stream) \
+                 DO UPDATE SET seq = excluded.seq, record = excluded.record WHERE excluded.seq > seq";
+        db.execute_cached(sql, (int(stream), int(record.seq), json(&record.record)?))?;
     }
     Ok(())
 }
@@ -202,7 +193,7 @@ pub(super) const TURN: &str = "turns.stream, place, turn, first, last, turns.seq
      steps, view, pruned";
 
 /// Reads the row of a turn without its waits; the caller passes the key of its stream.
-pub(super) fn turn(row: &Row<'_>, stream: &StreamKey) -> Result<TurnRow, Fault> {
+pub(super) fn turn(row: &Row<'_>, stream: &StreamKey) -> DbResult<TurnRow> {
     let id = TurnId::from_uuid(Uuid::from_bytes(row.get(2)?));
     let view: TurnView = parse(&format!("the row of turn {id}"), row, 11)?;
     let agent: String = row.get(6)?;
@@ -231,13 +222,11 @@ fn outcome(row: &Row<'_>, column: usize) -> rusqlite::Result<Option<OutcomeStatu
     }
 }
 
-pub(super) fn put_turn(connection: &Connection, stream: u64, turn: &TurnRow) -> Result<(), Fault> {
+pub(super) fn put_turn(db: &Connection, stream: u64, turn: &TurnRow) -> DbResult<()> {
     let used = TurnUsage::of(turn).map(|usage| usage.sum);
     let tokens = |of: fn(&UsageSum) -> u64| used.as_ref().map(|used| int(of(used)));
     let cost = used.filter(|used| used.priced_turns > 0);
-    connection
-        .prepare_cached(
-            "INSERT INTO turns (place, stream, turn, first, last, seq, agent, intent, status, outcome, steps, ended_at, \
+    let sql = "INSERT INTO turns (place, stream, turn, first, last, seq, agent, intent, status, outcome, steps, ended_at, \
              model, provider, input_tokens, output_tokens, cache_read_tokens, cache_creation_tokens, reasoning_tokens, \
              cost, view) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, \
              ?20, ?21) ON CONFLICT (place) DO UPDATE SET last = excluded.last, seq = excluded.seq, \
@@ -245,9 +234,10 @@ pub(super) fn put_turn(connection: &Connection, stream: u64, turn: &TurnRow) -> 
              model = excluded.model, provider = excluded.provider, input_tokens = excluded.input_tokens, \
              output_tokens = excluded.output_tokens, cache_read_tokens = excluded.cache_read_tokens, \
              cache_creation_tokens = excluded.cache_creation_tokens, reasoning_tokens = excluded.reasoning_tokens, \
-             cost = excluded.cost, view = excluded.view WHERE excluded.seq >= seq",
-        )?
-        .execute(rusqlite::params![
+             cost = excluded.cost, view = excluded.view WHERE excluded.seq >= seq";
+    db.execute_cached(
+        sql,
+        rusqlite::params![
             int(turn.place),
             int(stream),
             turn.view.id.uuid().as_bytes(),
@@ -257,7 +247,8 @@ pub(super) fn put_turn(connection: &Connection, stream: u64, turn: &TurnRow) -> 
             turn.agent.as_deref().unwrap_or_default(),
             turn.intent,
             code(&RunStatus::ALL, &turn.run_status),
-            turn.outcome.map(|outcome| code(&OutcomeStatus::ALL, &outcome)),
+            turn.outcome
+                .map(|outcome| code(&OutcomeStatus::ALL, &outcome)),
             int(turn.steps),
             turn.view.ended_at.map(micros),
             turn.model(),
@@ -269,7 +260,8 @@ pub(super) fn put_turn(connection: &Connection, stream: u64, turn: &TurnRow) -> 
             tokens(|used| used.reasoning_tokens),
             cost.map(|used| used.cost_usd),
             json(&turn.view)?,
-        ])?;
+        ],
+    )?;
     Ok(())
 }
 
@@ -287,21 +279,21 @@ pub(super) fn wait(row: &Row<'_>, stream: &StreamKey) -> rusqlite::Result<WaitRo
     })
 }
 
-pub(super) fn put_wait(connection: &Connection, stream: u64, wait: &WaitRow) -> Result<(), Fault> {
-    connection
-        .prepare_cached(
-            "INSERT INTO waits (exec, stream, turn, kind, seq, is_open) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
+pub(super) fn put_wait(db: &Connection, stream: u64, wait: &WaitRow) -> DbResult<()> {
+    let sql = "INSERT INTO waits (exec, stream, turn, kind, seq, is_open) VALUES (?1, ?2, ?3, ?4, ?5, ?6) \
              ON CONFLICT (exec, stream) DO UPDATE SET turn = excluded.turn, kind = excluded.kind, seq = excluded.seq, \
-             is_open = excluded.is_open WHERE excluded.seq > seq OR (excluded.seq = seq AND excluded.is_open < is_open)",
-        )?
-        .execute((
+             is_open = excluded.is_open WHERE excluded.seq > seq OR (excluded.seq = seq AND excluded.is_open < is_open)";
+    db.execute_cached(
+        sql,
+        (
             wait.exec_id.uuid().as_bytes(),
             int(stream),
             wait.turn_id.uuid().as_bytes(),
             code(&WAITS, &wait.kind),
             int(wait.seq),
             wait.is_open,
-        ))?;
+        ),
+    )?;
     Ok(())
 }
 
@@ -336,41 +328,47 @@ pub(super) fn run(row: &Row<'_>) -> rusqlite::Result<StoredRun> {
 }
 
 /// Finds the row of a run.
-pub(super) fn find_run(connection: &Connection, stream: u64) -> Result<Option<StoredRun>, Fault> {
-    let mut statement =
-        connection.prepare_cached(&format!("SELECT {RUN} WHERE runs.stream = ?1"))?;
-    Ok(statement.query_row([int(stream)], run).optional()?)
+pub(super) fn find_run(db: &Connection, stream: u64) -> DbResult<Option<StoredRun>> {
+    Ok(db.find_row(
+        &format!("SELECT {RUN} WHERE runs.stream = ?1"),
+        [int(stream)],
+        run,
+    )?)
 }
 
-pub(super) fn put_run(connection: &Connection, kept: &StoredRun) -> Result<(), Fault> {
-    let summary = &kept.summary;
-    connection
-        .prepare_cached(
-            "INSERT INTO runs (stream, position, agent, intent, status, outcome, started_at, ended_at, turns) \
+pub(super) fn put_run(db: &Connection, run: &StoredRun) -> DbResult<()> {
+    let summary = &run.summary;
+    let sql = "INSERT INTO runs (stream, position, agent, intent, status, outcome, started_at, ended_at, turns) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (stream) DO UPDATE SET \
              status = excluded.status, outcome = excluded.outcome, ended_at = excluded.ended_at, turns = excluded.turns \
-             WHERE excluded.turns + (excluded.status > 0) >= turns + (status > 0)",
-        )?
-        .execute(rusqlite::params![
-            int(kept.stream),
-            int(kept.position),
+             WHERE excluded.turns + (excluded.status > 0) >= turns + (status > 0)";
+    db.execute_cached(
+        sql,
+        rusqlite::params![
+            int(run.stream),
+            int(run.position),
             summary.agent_id,
             summary.intent,
             code(&RunStatus::ALL, &summary.status),
-            summary.outcome.map(|outcome| code(&OutcomeStatus::ALL, &outcome)),
+            summary
+                .outcome
+                .map(|outcome| code(&OutcomeStatus::ALL, &outcome)),
             micros(summary.started_at),
             summary.ended_at.map(micros),
             int(summary.turn_count),
-        ])?;
+        ],
+    )?;
     Ok(())
 }
 
-/// Reads the rows of turns from a statement.
-pub(super) fn turns_in(
-    statement: &mut Statement<'_>,
+/// Reads the rows of turns that a query selects.
+pub(super) fn turns_of(
+    db: &Connection,
+    query: &str,
     parameters: impl rusqlite::Params,
     stream: &StreamKey,
-) -> Result<Vec<TurnRow>, Fault> {
+) -> DbResult<Vec<TurnRow>> {
+    let mut statement = db.prepare_cached(query)?;
     let mut rows = statement.query(parameters)?;
     let mut turns = Vec::new();
     while let Some(row) = rows.next()? {

@@ -9,29 +9,30 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use rusqlite::{Connection, Transaction};
 use windlass_core::typed_id::ExecId;
 
-use super::load::{Folded, Record};
+use super::load::{Folded, PositionedRecord};
 use super::tables::is_damaged;
 use crate::RecentlyUsed;
 use crate::cursor::Cursors;
 use crate::durable::record::RecordBuffer;
 use crate::queries::{ThreadRow, TurnRow, WaitRow};
 use crate::runs::StoredRun;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbResult, SqliteError};
 use crate::sqlite::journal::spans::{IN_ORDER, from};
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::numbers::{first_number, int};
 
-/// How many folds stay.
+/// The maximum number of cached folds.
 const MAX_FOLDS: usize = 1024;
-/// How many rows stay that the tables have by now.
+/// The maximum number of rows that stay after the tables contain them.
 const MAX_ROWS: usize = 16 * 1024;
-/// How many bytes of records one step of the thread that writes rows folds.
+/// The maximum number of bytes that one step of the thread that writes rows folds.
 const STEP_BYTES: usize = 1024 * 1024;
-/// How many records.
+/// The maximum number of records per step.
 pub(super) const STEP_RECORDS: u64 = 2048;
 
 /// Rows that are newer than the tables.
 #[derive(Debug, Clone, Default)]
-pub(in super::super) struct Rows {
+pub(crate) struct ReadModelRows {
     /// By ID of the stream.
     pub(super) threads: HashMap<u64, Arc<ThreadRow>>,
     /// By position, with the IDs of their streams.
@@ -40,11 +41,11 @@ pub(in super::super) struct Rows {
     pub(super) waits: BTreeMap<(u64, ExecId), WaitRow>,
     /// By ID of the stream.
     pub(super) runs: HashMap<u64, Arc<StoredRun>>,
-    /// All streams with a newer record, in any state, and the position of the newest one.
+    /// All streams with a newer record, and the position of its newest one.
     pub(super) touched: HashMap<u64, u64>,
 }
 
-impl Rows {
+impl ReadModelRows {
     pub(super) fn count(&self) -> usize {
         self.threads.len() + self.turns.len() + self.waits.len() + self.runs.len()
     }
@@ -74,7 +75,11 @@ impl Rows {
 }
 
 /// Returns the part while it has capacity, then the rest.
-fn side<'a>(room: &mut usize, part: &'a mut Rows, rest: &'a mut Rows) -> &'a mut Rows {
+fn side<'a>(
+    room: &mut usize,
+    part: &'a mut ReadModelRows,
+    rest: &'a mut ReadModelRows,
+) -> &'a mut ReadModelRows {
     match room.checked_sub(1) {
         Some(less) => {
             *room = less;
@@ -97,7 +102,7 @@ struct State {
     base: u64,
     /// The newest record that was folded.
     upto: u64,
-    rows: Arc<Rows>,
+    rows: Arc<ReadModelRows>,
     folds: RecentlyUsed<u64, Folded>,
 }
 
@@ -134,11 +139,11 @@ impl NewerRows {
         &self,
         reader: &'a Connection,
         reach: FoldExtent,
-    ) -> Result<(Transaction<'a>, Arc<Rows>, u64), Fault> {
+    ) -> DbResult<(Transaction<'a>, Arc<ReadModelRows>, u64)> {
         // Lock first, then begin the transaction: it then sees all records that the tail has folded and all rows that it has dropped.
         let mut state = self.lock();
         let transaction = reader.unchecked_transaction()?;
-        let (rows, upto) = state.move_on(&transaction, reach)?;
+        let (rows, upto) = state.catch_up(&transaction, reach)?;
         Ok((transaction, rows, upto))
     }
 
@@ -147,12 +152,12 @@ impl NewerRows {
         &self,
         transaction: &Connection,
         reach: FoldExtent,
-    ) -> Result<(Arc<Rows>, u64), Fault> {
-        self.lock().move_on(transaction, reach)
+    ) -> DbResult<(Arc<ReadModelRows>, u64)> {
+        self.lock().catch_up(transaction, reach)
     }
 
     /// Drops rows that have been written, up to a position.
-    pub(in super::super) fn written(&self, rows: &Rows, upto: u64) {
+    pub(crate) fn written(&self, rows: &ReadModelRows, upto: u64) {
         let mut state = self.lock();
         state.base = state.base.max(upto);
         let newer = Arc::make_mut(&mut state.rows);
@@ -173,7 +178,7 @@ impl NewerRows {
     }
 
     /// Rebuilds the rows of a stream from those of the tables and the later records.
-    pub(super) fn reload(&self, reader: &Connection, stream: u64) -> Result<(), Fault> {
+    pub(super) fn reload(&self, reader: &Connection, stream: u64) -> DbResult<()> {
         let mut state = self.lock();
         // It sees all that the tail has folded: that was durable before.
         let transaction = reader.unchecked_transaction()?;
@@ -192,12 +197,11 @@ fn is_same<T>(written: Option<&Arc<T>>, row: &Arc<T>) -> bool {
 }
 
 /// Returns the position up to which the tables are exact.
-pub(in super::super) fn folded(connection: &Connection) -> Result<u64, Fault> {
-    let mut statement = connection.prepare_cached("SELECT folded FROM state")?;
-    Ok(statement.query_row([], |row| uint(row, 0))?)
+pub(crate) fn folded(db: &Connection) -> DbResult<u64> {
+    Ok(db.get_row("SELECT folded FROM state", [], first_number)?)
 }
 
-/// Selects the columns that [`Record::of`] reads; the condition and the order follow.
+/// Selects the columns that [`PositionedRecord::of`] reads; the condition and the order follow.
 pub(super) const RECORDS: &str = "seq, version, form, chain, body, position, stream, chunk, at";
 
 impl State {
@@ -209,11 +213,11 @@ impl State {
         };
     }
 
-    fn move_on(
+    fn catch_up(
         &mut self,
         transaction: &Connection,
         reach: FoldExtent,
-    ) -> Result<(Arc<Rows>, u64), Fault> {
+    ) -> DbResult<(Arc<ReadModelRows>, u64)> {
         let folded = folded(transaction)?;
         // Another process has written rows: either all that were folded here, which its retention may have changed since, or enough to drop these.
         let is_much = self.rows.count() > MAX_ROWS;
@@ -225,8 +229,8 @@ impl State {
     }
 
     /// Folds newer records.
-    fn advance(&mut self, connection: &Connection, reach: FoldExtent) -> Result<(), Fault> {
-        let mut statement = connection.prepare_cached(&format!(
+    fn advance(&mut self, db: &Connection, reach: FoldExtent) -> DbResult<()> {
+        let mut statement = db.prepare_cached(&format!(
             "SELECT {RECORDS} FROM records WHERE position > ?1 ORDER BY position LIMIT ?2"
         ))?;
         let limit = match reach {
@@ -234,28 +238,28 @@ impl State {
             FoldExtent::Step => STEP_RECORDS,
         };
         let records = statement.query([int(self.upto), int(limit)])?;
-        self.fold_whole(connection, records, reach)
+        self.fold_whole(db, records, reach)
     }
 
     /// The same for one stream, from its first record that no row has.
-    fn advance_stream(&mut self, connection: &Connection, stream: u64) -> Result<(), Fault> {
-        let seen = Folded::load(connection, &self.rows, stream)?.seq();
-        let mut statement = connection.prepare_cached(&format!(
+    fn advance_stream(&mut self, db: &Connection, stream: u64) -> DbResult<()> {
+        let seen = Folded::load(db, &self.rows, stream)?.seq();
+        let mut statement = db.prepare_cached(&format!(
             "SELECT {RECORDS}, last FROM placed WHERE stream = ?1 AND position <= ?2 AND {} {IN_ORDER}",
             from!("?3 + 1")
         ))?;
         let records = statement.query([stream, self.upto, seen].map(int))?;
-        self.fold_whole(connection, records, FoldExtent::Newest)
+        self.fold_whole(db, records, FoldExtent::Newest)
     }
 
     /// Folds records. After a failure, an incomplete fold is rebuilt from the tables.
     fn fold_whole(
         &mut self,
-        connection: &Connection,
+        db: &Connection,
         records: rusqlite::Rows<'_>,
         reach: FoldExtent,
-    ) -> Result<(), Fault> {
-        let folded = self.fold(connection, records, reach);
+    ) -> DbResult<()> {
+        let folded = self.fold(db, records, reach);
         if folded.is_err() {
             self.begin_at(self.base);
         }
@@ -264,23 +268,23 @@ impl State {
 
     fn fold(
         &mut self,
-        connection: &Connection,
+        db: &Connection,
         mut records: rusqlite::Rows<'_>,
         reach: FoldExtent,
-    ) -> Result<(), Fault> {
+    ) -> DbResult<()> {
         let (mut buffer, mut bytes) = (RecordBuffer::default(), 0);
         // Records that are appended together are adjacent, so the stream is mostly that of the preceding record.
         let mut current = None;
         while let Some(row) = records.next()? {
-            let record = Record::of(connection, row, &mut buffer)?;
+            let record = PositionedRecord::of(db, row, &mut buffer)?;
             let mut folded = match current.take() {
                 Some((stream, folded)) if stream == record.stream => folded,
                 other => {
                     self.put_back(other);
-                    self.take_out(connection, record.stream)?
+                    self.take_out(db, record.stream)?
                 }
             };
-            folded.apply(connection, &record, Arc::make_mut(&mut self.rows))?;
+            folded.apply(db, &record, Arc::make_mut(&mut self.rows))?;
             bytes += record.stored.len();
             self.upto = self.upto.max(record.position);
             current = Some((record.stream, folded));
@@ -292,13 +296,13 @@ impl State {
         Ok(())
     }
 
-    fn take_out(&mut self, connection: &Connection, stream: u64) -> Result<Folded, Fault> {
+    fn take_out(&mut self, db: &Connection, stream: u64) -> DbResult<Folded> {
         match self.folds.remove(stream) {
             Some(folded) => Ok(folded),
-            None => match Folded::load(connection, &self.rows, stream) {
-                Err(fault) if is_damaged(&fault) => {
-                    let error = SqliteError::from(fault);
-                    tracing::warn!(%error, "a thread is shown as it was, until its rows are made anew (`windlass store rebuild`)");
+            None => match Folded::load(db, &self.rows, stream) {
+                Err(error) if is_damaged(&error) => {
+                    let error = SqliteError::from(error);
+                    tracing::warn!(%error, "a thread stays outdated until its rows are rebuilt (`windlass store rebuild`)");
                     Ok(Folded::Left)
                 }
                 loaded => loaded,
@@ -307,8 +311,7 @@ impl State {
     }
 
     fn put_back(&mut self, current: Option<(u64, Folded)>) {
-        if let Some((stream, folded)) = current {
-            let mut folded = folded;
+        if let Some((stream, mut folded)) = current {
             folded.show(stream, Arc::make_mut(&mut self.rows));
             self.folds.insert(stream, folded);
             if self.folds.count() > MAX_FOLDS {

@@ -8,10 +8,11 @@ use super::QuerySnapshot;
 use super::tables::{
     ARCHIVED, CURRENT, THREAD, THREADS, UNRECORDED, find_thread, is_damaged, thread,
 };
-use crate::cursor::{Key, List};
+use crate::cursor::{CursorList, Key};
 use crate::journal::StreamKey;
 use crate::queries::{Include, Listed, ThreadQuery, ThreadRow, ThreadState};
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbResult, SqliteError};
 use crate::sqlite::journal::find;
 use crate::sqlite::numbers::{int, uint};
 
@@ -48,13 +49,13 @@ pub(super) fn walk(query: &ThreadQuery) -> String {
 }
 
 impl QuerySnapshot<'_> {
-    pub(super) fn threads(&self, query: &ThreadQuery) -> Result<Listed<ThreadRow>, Fault> {
-        let after = self.place(List::Threads, query.after.as_ref())?;
+    pub(super) fn threads(&self, query: &ThreadQuery) -> DbResult<Listed<ThreadRow>> {
+        let after = self.place(CursorList::Threads, query.after.as_ref())?;
         let after = after.unwrap_or(START);
         let wanted = query.limit.saturating_add(1);
         let mut found = Vec::new();
         for (stream, row) in &self.newer.threads {
-            if key(*stream, row) < after && query.takes(row) && self.is_there(*stream)? {
+            if key(*stream, row) < after && query.matches(row) && self.exists(*stream)? {
                 found.push((key(*stream, row), (**row).clone()));
             }
         }
@@ -63,7 +64,7 @@ impl QuerySnapshot<'_> {
         }
         found.sort_unstable_by_key(|(key, _)| Reverse(*key));
         let listed = Listed::cut(found, query.limit, |(key, _)| {
-            self.cursor(List::Threads, *key)
+            self.cursor(CursorList::Threads, *key)
         });
         let entries = listed.entries.into_iter();
         Ok(Listed {
@@ -80,8 +81,8 @@ impl QuerySnapshot<'_> {
         after: Key,
         wanted: usize,
         found: &mut Vec<(Key, ThreadRow)>,
-    ) -> Result<(), Fault> {
-        let mut statement = self.connection.prepare_cached(&walk(query))?;
+    ) -> DbResult<()> {
+        let mut statement = self.db.prepare_cached(&walk(query))?;
         let place = int(after.1);
         let parameters: [&dyn ToSql; 4] = [&kind, &after.0, &place, &query.agent];
         let count = statement.parameter_count();
@@ -96,14 +97,14 @@ impl QuerySnapshot<'_> {
             }
             let thread = match thread(row) {
                 // A damaged row does not hide others.
-                Err(fault) if is_damaged(&fault) => {
-                    let error = SqliteError::from(fault);
-                    tracing::warn!(%error, "a thread is not listed; make its rows anew (`windlass store rebuild`)");
+                Err(error) if is_damaged(&error) => {
+                    let error = SqliteError::from(error);
+                    tracing::warn!(%error, "a thread is not listed; rebuild its rows (`windlass store rebuild`)");
                     continue;
                 }
                 thread => thread?,
             };
-            if query.takes(&thread) {
+            if query.matches(&thread) {
                 found.push((key(stream, &thread), thread));
                 left -= 1;
             }
@@ -111,21 +112,20 @@ impl QuerySnapshot<'_> {
         Ok(())
     }
 
-    pub(super) fn thread(&self, key: &StreamKey) -> Result<Option<ThreadRow>, Fault> {
-        let Some(found) = find(&self.connection, key)? else {
+    pub(super) fn thread(&self, key: &StreamKey) -> DbResult<Option<ThreadRow>> {
+        let Some(found) = find(&self.db, key)? else {
             return Ok(None);
         };
         match self.newer.threads.get(&found.stream) {
             Some(thread) => Ok(Some((**thread).clone())),
-            None => find_thread(&self.connection, found.stream),
+            None => find_thread(&self.db, found.stream),
         }
     }
 
     /// Returns whether a folded stream still exists.
-    pub(super) fn is_there(&self, stream: u64) -> Result<bool, Fault> {
-        let mut statement = self
-            .connection
-            .prepare_cached("SELECT 1 FROM streams WHERE id = ?1")?;
-        Ok(statement.exists([int(stream)])?)
+    pub(super) fn exists(&self, stream: u64) -> DbResult<bool> {
+        Ok(self
+            .db
+            .has_rows("SELECT 1 FROM streams WHERE id = ?1", [int(stream)])?)
     }
 }

@@ -4,12 +4,12 @@ use windlass_core::typed_id::TurnId;
 
 use super::QuerySnapshot;
 use super::load::open_waits;
-use super::tables::{TURN, turns_in};
-use crate::cursor::List;
+use super::tables::{TURN, turns_of};
+use crate::cursor::CursorList;
 use crate::journal::StreamKey;
 use crate::queries::{Listed, Order, TurnQuery, TurnRow};
-use crate::sqlite::error::Fault;
-use crate::sqlite::journal::ancestry::{Lineage, Part};
+use crate::sqlite::error::DbResult;
+use crate::sqlite::journal::ancestry::{Lineage, LineagePart};
 use crate::sqlite::numbers::int;
 
 /// The turns of one stream that begin between two records.
@@ -28,8 +28,8 @@ pub(super) fn between(order: Order) -> String {
 pub(super) const BY_ID: &str = "turns INDEXED BY turns_by_turn WHERE turn = ?1 AND stream = ?2";
 
 impl QuerySnapshot<'_> {
-    pub(super) fn turns(&self, query: &TurnQuery) -> Result<Listed<TurnRow>, Fault> {
-        let after = self.place(List::Turns, query.after.as_ref())?;
+    pub(super) fn turns(&self, query: &TurnQuery) -> DbResult<Listed<TurnRow>> {
+        let after = self.place(CursorList::Turns, query.after.as_ref())?;
         let after = after.map(|(_, first)| first);
         let Some(lineage) = self.lineage(&query.stream)? else {
             return Ok(Listed {
@@ -40,7 +40,7 @@ impl QuerySnapshot<'_> {
         let wanted = query.limit.saturating_add(1);
         let turns = self.page(&lineage, query.order, after, wanted)?;
         Ok(Listed::cut(turns, query.limit, |turn| {
-            self.cursor(List::Turns, (0, turn.first_seq))
+            self.cursor(CursorList::Turns, (0, turn.first_seq))
         }))
     }
 
@@ -51,7 +51,7 @@ impl QuerySnapshot<'_> {
         order: Order,
         after: Option<u64>,
         limit: usize,
-    ) -> Result<Vec<TurnRow>, Fault> {
+    ) -> DbResult<Vec<TurnRow>> {
         let (first, last) = match (order, after) {
             (_, None) => (1, u64::MAX),
             (Order::NewestFirst, Some(after)) => (1, after.saturating_sub(1)),
@@ -59,7 +59,7 @@ impl QuerySnapshot<'_> {
         };
         let mut turns = Vec::new();
         let parts = lineage.parts().iter();
-        let parts: Vec<&Part> = match order {
+        let parts: Vec<&LineagePart> = match order {
             Order::OldestFirst => parts.collect(),
             Order::NewestFirst => parts.rev().collect(),
         };
@@ -77,10 +77,10 @@ impl QuerySnapshot<'_> {
     fn part(
         &self,
         lineage: &Lineage,
-        part: &Part,
+        part: &LineagePart,
         (first, last): (u64, u64),
         (order, limit): (Order, usize),
-    ) -> Result<Vec<TurnRow>, Fault> {
+    ) -> DbResult<Vec<TurnRow>> {
         let newer = &self.newer.turns;
         let is_here = |turn: &TurnRow| (first..=last).contains(&turn.first_seq);
         let fresh = newer.values().filter(|(of, _)| *of == part.stream);
@@ -89,9 +89,8 @@ impl QuerySnapshot<'_> {
         // Some of them may be older than their newer form.
         let asked = limit.saturating_add(turns.len());
         let asked = i64::try_from(asked).unwrap_or(i64::MAX);
-        let mut statement = self.connection.prepare_cached(&between(order))?;
         let range = [int(part.stream), int(first), int(last), asked];
-        let stored = turns_in(&mut statement, range, &part.key)?;
+        let stored = turns_of(&self.db, &between(order), range, &part.key)?;
         let is_old = |turn: &TurnRow| !newer.contains_key(&turn.place);
         turns.extend(stored.into_iter().filter(is_old));
         turns.sort_unstable_by_key(|turn| turn.first_seq);
@@ -106,10 +105,10 @@ impl QuerySnapshot<'_> {
     }
 
     /// Converts a turn into one of the requested thread, with its waits.
-    pub(super) fn show(&self, lineage: &Lineage, turn: &mut TurnRow) -> Result<(), Fault> {
+    pub(super) fn show(&self, lineage: &Lineage, turn: &mut TurnRow) -> DbResult<()> {
         let own = lineage.own();
         if turn.last_seq.is_none() {
-            let waits = open_waits(&self.connection, &self.newer, own.stream, &own.key)?;
+            let waits = open_waits(&self.db, &self.newer, own.stream, &own.key)?;
             let is_its = |wait: &crate::queries::WaitRow| wait.turn_id == turn.view.id;
             turn.waits = waits.into_iter().filter(is_its).collect();
         }
@@ -123,7 +122,7 @@ impl QuerySnapshot<'_> {
         Ok(())
     }
 
-    pub(super) fn turn(&self, key: &StreamKey, id: TurnId) -> Result<Option<TurnRow>, Fault> {
+    pub(super) fn turn(&self, key: &StreamKey, id: TurnId) -> DbResult<Option<TurnRow>> {
         match self.lineage(key)? {
             Some(lineage) => self.find_turn(&lineage, id),
             None => Ok(None),
@@ -131,11 +130,7 @@ impl QuerySnapshot<'_> {
     }
 
     /// Finds a turn by its ID; of several with the same ID, the latest.
-    pub(super) fn find_turn(
-        &self,
-        lineage: &Lineage,
-        id: TurnId,
-    ) -> Result<Option<TurnRow>, Fault> {
+    pub(super) fn find_turn(&self, lineage: &Lineage, id: TurnId) -> DbResult<Option<TurnRow>> {
         for part in lineage.parts().iter().rev() {
             let fresh = self.newer.turns.values().rev();
             let mut fresh = fresh.filter(|(of, turn)| *of == part.stream && turn.view.id == id);
@@ -151,12 +146,11 @@ impl QuerySnapshot<'_> {
         Ok(None)
     }
 
-    fn stored_turn(&self, part: &Part, id: TurnId) -> Result<Option<TurnRow>, Fault> {
+    fn stored_turn(&self, part: &LineagePart, id: TurnId) -> DbResult<Option<TurnRow>> {
         let query =
             format!("SELECT {TURN} FROM {BY_ID} AND first <= ?3 ORDER BY place DESC LIMIT 1");
-        let mut statement = self.connection.prepare_cached(&query)?;
         let parameters = (id.uuid().into_bytes(), int(part.stream), int(part.last));
-        let found = turns_in(&mut statement, parameters, &part.key)?;
+        let found = turns_of(&self.db, &query, parameters, &part.key)?;
         Ok(found.into_iter().next())
     }
 }

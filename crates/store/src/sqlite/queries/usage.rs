@@ -3,7 +3,7 @@
 use super::QuerySnapshot;
 use crate::queries::usage::{TurnUsage, day};
 use crate::queries::{UsageBy, UsageQuery, UsageReport, UsageSum};
-use crate::sqlite::error::Fault;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::numbers::uint;
 
 /// How a day is counted in the tables.
@@ -46,7 +46,7 @@ pub(super) fn retained(by: UsageBy) -> String {
 }
 
 impl QuerySnapshot<'_> {
-    pub(super) fn usage(&self, query: &UsageQuery) -> Result<UsageReport, Fault> {
+    pub(super) fn usage(&self, query: &UsageQuery) -> DbResult<UsageReport> {
         let mut report = UsageReport::default();
         self.add_sums(&sums(query.by), query, &mut report)?;
         self.add_sums(&retained(query.by), query, &mut report)?;
@@ -54,13 +54,8 @@ impl QuerySnapshot<'_> {
         Ok(report)
     }
 
-    fn add_sums(
-        &self,
-        sql: &str,
-        query: &UsageQuery,
-        report: &mut UsageReport,
-    ) -> Result<(), Fault> {
-        let mut statement = self.connection.prepare_cached(sql)?;
+    fn add_sums(&self, sql: &str, query: &UsageQuery, report: &mut UsageReport) -> DbResult<()> {
+        let mut statement = self.db.prepare_cached(sql)?;
         let mut rows = statement.query(<[i64; 2]>::from(query.range()))?;
         while let Some(row) = rows.next()? {
             let key = match query.by {
@@ -84,15 +79,15 @@ impl QuerySnapshot<'_> {
 
     /// Adds the turns that ended since the rows were written. With a second process, some may be in both, with the values at their end. Those of
     /// removed streams are retained.
-    fn add_newer(&self, query: &UsageQuery, report: &mut UsageReport) -> Result<(), Fault> {
+    fn add_newer(&self, query: &UsageQuery, report: &mut UsageReport) -> DbResult<()> {
         let mut ended = self
-            .connection
+            .db
             .prepare_cached("SELECT 1 FROM turns WHERE place = ?1 AND ended_at IS NOT NULL")?;
         for (place, (stream, turn)) in &self.newer.turns {
             let Some(usage) = TurnUsage::of(turn) else {
                 continue;
             };
-            if !ended.exists([place.cast_signed()])? && self.is_there(*stream)? {
+            if !ended.exists([place.cast_signed()])? && self.exists(*stream)? {
                 report.add_turn(query, &usage);
             }
         }

@@ -6,73 +6,71 @@ use rusqlite::Connection;
 
 use super::open;
 use super::tables::{put_run, put_thread, put_turn, put_wait};
-use super::tail::Rows;
-use crate::sqlite::error::Fault;
-use crate::sqlite::journal::ancestry::{is_kept, shared_upto};
+use super::tail::ReadModelRows;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
+use crate::sqlite::journal::ancestry::{is_retained, shared_upto};
 use crate::sqlite::journal::named;
 use crate::sqlite::numbers::int;
 
 /// Writes rows, and that the tables are exact up to a position with them.
-pub(in super::super) fn write(
-    connection: &Connection,
-    rows: &Rows,
-    upto: u64,
-) -> Result<(), Fault> {
-    write_part(connection, rows)?;
-    connection
-        .prepare_cached("UPDATE state SET folded = ?1 WHERE folded < ?1")?
-        .execute([int(upto)])?;
+pub(crate) fn write(db: &Connection, rows: &ReadModelRows, upto: u64) -> DbResult<()> {
+    write_part(db, rows)?;
+    db.execute_cached(
+        "UPDATE state SET folded = ?1 WHERE folded < ?1",
+        [int(upto)],
+    )?;
     Ok(())
 }
 
 /// Writes a part of the rows, without those of streams that were removed since.
-pub(super) fn write_part(connection: &Connection, rows: &Rows) -> Result<(), Fault> {
+pub(super) fn write_part(db: &Connection, rows: &ReadModelRows) -> DbResult<()> {
     let mut there = Streams {
-        connection,
+        db,
         shown: HashMap::new(),
     };
     for (stream, thread) in &rows.threads {
         if there.shows(*stream)? == u64::MAX {
-            put_thread(connection, *stream, thread)?;
+            put_thread(db, *stream, thread)?;
         }
     }
     for (stream, turn) in rows.turns.values() {
         if turn.first_seq <= there.shows(*stream)? {
-            put_turn(connection, *stream, turn)?;
+            put_turn(db, *stream, turn)?;
         }
     }
     for ((stream, _), wait) in &rows.waits {
         if there.shows(*stream)? == u64::MAX {
-            put_wait(connection, *stream, wait)?;
+            put_wait(db, *stream, wait)?;
         }
     }
     for (stream, run) in &rows.runs {
         if there.shows(*stream)? == u64::MAX {
-            put_run(connection, run)?;
+            put_run(db, run)?;
         }
     }
     for stream in rows.touched.keys() {
-        open::note(connection, *stream)?;
+        open::note(db, *stream)?;
     }
     Ok(())
 }
 
 /// Which streams are there.
 struct Streams<'a> {
-    connection: &'a Connection,
+    db: &'a Connection,
     shown: HashMap<u64, u64>,
 }
 
 impl Streams<'_> {
     /// Returns the last record of a stream that is visible: all of an existing stream, the shared records of one that was removed, and 0 for any
     /// other.
-    fn shows(&mut self, stream: u64) -> Result<u64, Fault> {
+    fn shows(&mut self, stream: u64) -> DbResult<u64> {
         if let Some(upto) = self.shown.get(&stream) {
             return Ok(*upto);
         }
-        let upto = match named(self.connection, stream)? {
+        let upto = match named(self.db, stream)? {
             Some(_) => u64::MAX,
-            None if is_kept(self.connection, stream)? => shared_upto(self.connection, stream)?,
+            None if is_retained(self.db, stream)? => shared_upto(self.db, stream)?,
             None => 0,
         };
         self.shown.insert(stream, upto);

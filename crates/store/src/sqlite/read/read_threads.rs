@@ -9,8 +9,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-type Job = Box<dyn FnOnce() + Send>;
-type IdleThreads = Mutex<Vec<mpsc::Sender<Job>>>;
+type ReadJob = Box<dyn FnOnce() + Send>;
+type IdleThreads = Mutex<Vec<mpsc::Sender<ReadJob>>>;
 
 /// A pool of threads. They end when it is dropped.
 #[derive(Debug, Default)]
@@ -42,15 +42,15 @@ impl ReadThreads {
     }
 }
 
-fn start() -> io::Result<mpsc::Sender<Job>> {
-    let (sender, jobs) = mpsc::channel::<Job>();
+fn start() -> io::Result<mpsc::Sender<ReadJob>> {
+    let (sender, jobs) = mpsc::channel::<ReadJob>();
     std::thread::Builder::new()
         .name("windlass-read".to_owned())
         .spawn(move || jobs.into_iter().for_each(|job| job()))?;
     Ok(sender)
 }
 
-fn lock(idle: &IdleThreads) -> MutexGuard<'_, Vec<mpsc::Sender<Job>>> {
+fn lock(idle: &IdleThreads) -> MutexGuard<'_, Vec<mpsc::Sender<ReadJob>>> {
     idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_panic_fails_the_read_and_leaves_the_thread_usable() {
+    async fn panic_fails_the_read_and_leaves_the_thread_usable() {
         let (threads, permits) = (ReadThreads::default(), Arc::new(Semaphore::new(1)));
         let first = thread_of_next_read(&threads, &permits).await;
         let permit = Arc::clone(&permits).acquire_owned().await.unwrap();

@@ -9,7 +9,7 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::read_threads::ReadThreads;
-use crate::sqlite::error::Fault;
+use crate::sqlite::error::{DbError, DbResult};
 use crate::sqlite::open::connect::{Freshness, Location};
 
 /// How many reads run at a time; more of them wait without a thread.
@@ -45,39 +45,40 @@ impl Readers {
     /// Runs a short read on a thread that may block.
     pub(crate) async fn read<T: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, Fault> {
+        work: impl FnOnce(&Connection) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(closed)?;
         let readers = Arc::clone(self);
         // A cancelled caller does not end the read, so the read itself holds the permit.
         let done = self.threads.run(permit, move || {
-            let (connection, sees) = readers.take()?;
-            let result = work(&connection);
-            readers.put(connection, sees);
+            let (db, sees) = readers.take()?;
+            let result = work(&db);
+            readers.put(db, sees);
             result
         });
-        let done = done.map_err(|error| Fault::unavailable(format!("no read can run: {error}")))?;
+        let done =
+            done.map_err(|error| DbError::unavailable(format!("no read can run: {error}")))?;
         done.await
-            .map_err(|_| Fault::unavailable("a read panicked"))?
+            .map_err(|_| DbError::unavailable("a read panicked"))?
     }
 
-    fn take(&self) -> Result<(Connection, Freshness), Fault> {
+    fn take(&self) -> DbResult<(Connection, Freshness)> {
         let idle = self.lock().pop();
         match idle {
-            Some(connection) => Ok((connection, Freshness::Changes)),
+            Some(db) => Ok((db, Freshness::Changes)),
             None => self.location.connect_to_look(),
         }
     }
 
     /// Returns a connection to the pool, unless it opened the database as immutable.
-    fn put(&self, connection: Connection, sees: Freshness) {
+    fn put(&self, db: Connection, sees: Freshness) {
         if self.permits.is_closed() || sees != Freshness::Changes {
             return;
         }
         let mut idle = self.lock();
         if idle.len() < MAX_READERS {
-            idle.push(connection);
+            idle.push(db);
         }
     }
 
@@ -92,8 +93,8 @@ impl Readers {
     }
 }
 
-fn closed(_: tokio::sync::AcquireError) -> Fault {
-    Fault::unavailable("it was closed")
+fn closed(_: tokio::sync::AcquireError) -> DbError {
+    DbError::unavailable("it was closed")
 }
 
 #[cfg(test)]
@@ -101,20 +102,19 @@ mod tests {
     use std::sync::mpsc;
 
     use super::*;
-    use crate::sqlite::open::owner::Owner;
+    use crate::sqlite::open::owner::DirectoryLock;
     use crate::sqlite::open::schema;
 
     fn readers(directory: &std::path::Path) -> Arc<Readers> {
-        let directory = directory.to_owned();
-        let location = Location { directory };
-        let _owner = Owner::take(&location).unwrap();
+        let location = Location::new(directory);
+        let _owner = DirectoryLock::take(&location).unwrap();
         let mut writer = location.connect_to_write(None).unwrap();
         schema::migrate(&mut writer, &location).unwrap();
         Readers::new(location, None)
     }
 
     #[tokio::test]
-    async fn a_read_that_nobody_waits_for_any_more_still_counts() {
+    async fn cancelled_read_holds_its_permit() {
         let directory = tempfile::tempdir().unwrap();
         let readers = readers(directory.path());
         let (begun, begins) = mpsc::channel();
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_that_sees_no_changes_is_used_once() {
+    async fn connection_without_later_changes_is_used_once() {
         let directory = tempfile::tempdir().unwrap();
         let readers = readers(directory.path());
         let unchanged = || readers.location.connect_to_read().unwrap();

@@ -7,12 +7,13 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
-use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::numbers::uint;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbResult, SqliteError};
+use crate::sqlite::numbers::first_number;
 use crate::sqlite::open::connect::Location;
-use crate::sqlite::transfer::backup::{BackupProgress, watched};
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::transfer::backup::{BackupProgress, with_progress};
+use crate::sqlite::write::writer::WriteContext;
+use crate::sqlite::{SqliteStore, run_blocking};
 
 /// How many pages one commit returns.
 const PAGES: u64 = 128;
@@ -45,12 +46,7 @@ impl SqliteStore {
         self.inner.writer()?;
         let used = self.used_bytes().await?;
         let readers = Arc::clone(&self.inner.readers);
-        let done = tokio::task::spawn_blocking(move || {
-            let location = readers.location();
-            Ok::<_, SqliteError>(compact(location, used, progress)?)
-        });
-        done.await
-            .map_err(|error| SqliteError::Unavailable(error.to_string()))?
+        run_blocking(move || Ok(compact(readers.location(), used, progress)?)).await
     }
 
     /// Returns free pages to the file system, except for some that new records will need.
@@ -59,24 +55,24 @@ impl SqliteStore {
             if !self.read(has_pages_to_return).await? {
                 break;
             }
-            let step = |work: &mut Work<'_>| {
+            let step = |work: &mut WriteContext<'_>| {
                 let pragma = format!("PRAGMA incremental_vacuum({PAGES})");
-                let mut statement = work.connection.prepare_cached(&pragma)?;
+                let mut statement = work.db.prepare_cached(&pragma)?;
                 let mut rows = statement.query([])?;
                 while rows.next()?.is_some() {}
                 // SQLite rolls back a commit that changes no row.
                 let change = "UPDATE state SET folded = folded WHERE only = 1";
-                work.connection.prepare_cached(change)?.execute([])?;
+                work.db.execute_cached(change, [])?;
                 Ok(())
             };
-            self.inner.writer()?.write(step).await?;
+            self.write(step).await?;
         }
         Ok(())
     }
 }
 
-fn has_pages_to_return(reader: &Connection) -> Result<bool, Fault> {
-    let ask = |pragma| reader.pragma_query_value(None, pragma, |row| uint(row, 0));
+fn has_pages_to_return(reader: &Connection) -> DbResult<bool> {
+    let ask = |pragma| reader.pragma_query_value(None, pragma, first_number);
     let free = ask("freelist_count")?;
     let used = ask("page_count")?.saturating_sub(free);
     let spare = SPARE_PAGES.max(used / SPARE_PART);
@@ -87,18 +83,18 @@ fn compact(
     location: &Location,
     used: u64,
     progress: impl FnMut(BackupProgress) + Send,
-) -> Result<CompactReport, Fault> {
-    let connection = location.connect_to_compact()?;
-    let truncate = || connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
+) -> DbResult<CompactReport> {
+    let db = location.connect_to_compact()?;
+    let truncate = || db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
     let bytes = |path| fs::metadata(path).map_or(0, |file| file.len());
     truncate()?;
     let before = bytes(location.database());
-    let page_size = connection.pragma_query_value(None, "page_size", |row| uint(row, 0))?;
+    let page_size = db.pragma_query_value(None, "page_size", first_number)?;
     let page_size = page_size.max(1);
     // The rewritten pages are in the log before they are in the database.
     let measure = || bytes(location.log()) / page_size;
-    watched(measure, used / page_size, progress, || {
-        connection.execute_batch("VACUUM")
+    with_progress(measure, used / page_size, progress, || {
+        db.execute_batch("VACUUM")
     })?;
     truncate()?;
     Ok(CompactReport {

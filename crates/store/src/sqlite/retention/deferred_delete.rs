@@ -3,14 +3,15 @@
 //! One small commit removes a stream for all clients: it leaves the table of streams. Its remaining rows are deleted in steps, each a commit of its
 //! own, so that other writers wait only briefly. After a crash the writer continues with them (`committer.rs`).
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::shared_records::drop_blobs;
 use crate::sqlite::journal::spans::{self, NEWEST_FIRST, between};
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::numbers::{first_number, first_value, int, uint};
 use crate::sqlite::queries;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// The number of rows that one step deletes.
 const STEP: u64 = 128;
@@ -27,35 +28,35 @@ pub(crate) struct Leftover {
 
 impl Leftover {
     /// The rows of a stream after a record.
-    pub(crate) fn behind(work: &Work<'_>, stream: u64, after: u64) -> Result<Self, Fault> {
+    pub(crate) fn behind(work: &WriteContext<'_>, stream: u64, after: u64) -> DbResult<Self> {
         Ok(Self {
             stream,
             after,
-            next: spans::newest(work.connection, stream)?,
+            next: spans::newest(work.db, stream)?,
         })
     }
 
     /// Runs the first step, and stores the rest for later steps.
-    pub(crate) fn begin_to_remove(self, work: &mut Work<'_>) -> Result<(), Fault> {
+    pub(crate) fn begin_to_remove(self, work: &mut WriteContext<'_>) -> DbResult<()> {
         let (left, _) = self.take_out(work, STEP)?;
         if let Some(left) = left {
-            left.note(work.connection)?;
+            left.note(work.db)?;
             work.state.is_removing = true;
         }
         Ok(())
     }
 
     /// Deletes everything at once.
-    pub(crate) fn remove_whole(self, work: &mut Work<'_>) -> Result<(), Fault> {
+    pub(crate) fn remove_whole(self, work: &mut WriteContext<'_>) -> DbResult<()> {
         self.take_out(work, u64::MAX).map(drop)
     }
 
     /// Deletes rows up to a limit; returns the rest, and the unused part of the limit.
     fn take_out(
         mut self,
-        work: &mut Work<'_>,
+        work: &mut WriteContext<'_>,
         mut budget: u64,
-    ) -> Result<(Option<Self>, u64), Fault> {
+    ) -> DbResult<(Option<Self>, u64)> {
         while self.next > 0 {
             if budget == 0 {
                 return Ok((Some(self), 0));
@@ -63,10 +64,10 @@ impl Leftover {
             let taken = self.take_records(work, budget.min(STEP))?;
             budget -= taken;
         }
-        let connection = work.connection;
+        let db = work.db;
         let (stream, after) = (self.stream, self.after);
         for remove in [remove_gaps, queries::trim] {
-            budget -= remove(connection, (stream, after), budget)?;
+            budget -= remove(db, (stream, after), budget)?;
             if budget == 0 {
                 return Ok((Some(self), 0));
             }
@@ -75,9 +76,9 @@ impl Leftover {
     }
 
     /// Deletes the newest remaining records first, so that the others always form a valid chain.
-    fn take_records(&mut self, work: &mut Work<'_>, limit: u64) -> Result<u64, Fault> {
-        let connection = work.connection;
-        let numbers = newest(connection, self.stream, self.next, limit)?;
+    fn take_records(&mut self, work: &mut WriteContext<'_>, limit: u64) -> DbResult<u64> {
+        let db = work.db;
+        let numbers = newest(db, self.stream, self.next, limit)?;
         let count = numbers.len() as u64;
         let Some(&first) = numbers.last() else {
             self.next = 0;
@@ -85,36 +86,37 @@ impl Leftover {
         };
         let from = first.max(self.after + 1);
         if from <= self.next {
-            let blobs = blobs(connection, self.stream, from, self.next)?;
-            spans::remove(connection, self.stream, from, self.next)?;
-            drop_blobs(connection, &blobs)?;
+            let blobs = blobs(db, self.stream, from, self.next)?;
+            spans::remove(db, self.stream, from, self.next)?;
+            drop_blobs(db, &blobs)?;
             work.state.lost_records = true;
         }
         self.next = first - 1;
         Ok(count)
     }
 
-    fn note(&self, connection: &Connection) -> Result<(), Fault> {
-        connection
-            .prepare_cached("REPLACE INTO removing (stream, after, next) VALUES (?1, ?2, ?3)")?
-            .execute([self.stream, self.after, self.next].map(int))?;
+    fn note(&self, db: &Connection) -> DbResult<()> {
+        db.execute_cached(
+            "REPLACE INTO removing (stream, after, next) VALUES (?1, ?2, ?3)",
+            [self.stream, self.after, self.next].map(int),
+        )?;
         Ok(())
     }
 }
 
 /// Runs one step if a removed stream has rows; returns whether there may be more.
-pub(crate) fn step(work: &mut Work<'_>) -> Result<bool, Fault> {
-    let connection = work.connection;
+pub(crate) fn step(work: &mut WriteContext<'_>) -> DbResult<bool> {
+    let db = work.db;
     let mut budget = STEP;
     while budget > 0 {
-        let Some(leftover) = oldest(connection)? else {
+        let Some(leftover) = oldest(db)? else {
             work.state.is_removing = false;
             return Ok(false);
         };
         let (left, unused) = leftover.take_out(work, budget)?;
         match left {
-            Some(left) => left.note(connection)?,
-            None => forget(connection, leftover.stream)?,
+            Some(left) => left.note(db)?,
+            None => forget(db, leftover.stream)?,
         }
         budget = unused;
     }
@@ -122,72 +124,58 @@ pub(crate) fn step(work: &mut Work<'_>) -> Result<bool, Fault> {
 }
 
 /// Returns whether a stream is being deleted.
-pub(crate) fn is_being_removed(connection: &Connection, stream: u64) -> Result<bool, Fault> {
-    let mut statement = connection.prepare_cached("SELECT 1 FROM removing WHERE stream = ?1")?;
-    Ok(statement.exists([int(stream)])?)
+pub(crate) fn is_being_removed(db: &Connection, stream: u64) -> DbResult<bool> {
+    Ok(db.has_rows("SELECT 1 FROM removing WHERE stream = ?1", [int(stream)])?)
 }
 
 /// Returns whether any removed stream has rows.
-pub(crate) fn is_any_left(connection: &Connection) -> Result<bool, Fault> {
-    Ok(oldest(connection)?.is_some())
+pub(crate) fn is_any_left(db: &Connection) -> DbResult<bool> {
+    Ok(oldest(db)?.is_some())
 }
 
-fn oldest(connection: &Connection) -> Result<Option<Leftover>, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT stream, after, next FROM removing LIMIT 1")?;
-    let found = statement.query_row([], |row| {
-        Ok(Leftover {
-            stream: uint(row, 0)?,
-            after: uint(row, 1)?,
-            next: uint(row, 2)?,
-        })
-    });
-    Ok(found.optional()?)
+fn oldest(db: &Connection) -> DbResult<Option<Leftover>> {
+    Ok(db.find_row(
+        "SELECT stream, after, next FROM removing LIMIT 1",
+        [],
+        |row| {
+            Ok(Leftover {
+                stream: uint(row, 0)?,
+                after: uint(row, 1)?,
+                next: uint(row, 2)?,
+            })
+        },
+    )?)
 }
 
-fn forget(connection: &Connection, stream: u64) -> Result<(), Fault> {
-    connection
-        .prepare_cached("DELETE FROM removing WHERE stream = ?1")?
-        .execute([int(stream)])?;
+fn forget(db: &Connection, stream: u64) -> DbResult<()> {
+    db.execute_cached("DELETE FROM removing WHERE stream = ?1", [int(stream)])?;
     Ok(())
 }
 
 /// Returns the newest numbers of records up to one, the newest first.
-fn newest(connection: &Connection, stream: u64, upto: u64, limit: u64) -> Result<Vec<u64>, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
+fn newest(db: &Connection, stream: u64, upto: u64, limit: u64) -> DbResult<Vec<u64>> {
+    Ok(db.list_rows(&format!(
         "SELECT seq, last, position FROM placed WHERE stream = ?1 AND {} {NEWEST_FIRST} LIMIT ?3",
         between!("1", "?2")
-    ))?;
-    let numbers = statement.query_map([stream, upto, limit].map(int), |row| uint(row, 0))?;
-    Ok(numbers.collect::<Result<_, _>>()?)
+    ), [stream, upto, limit].map(int), first_number)?)
 }
 
-fn blobs(
-    connection: &Connection,
-    stream: u64,
-    first: u64,
-    last: u64,
-) -> Result<Vec<Vec<u8>>, Fault> {
-    let mut statement = connection.prepare_cached(concat!(
-        "SELECT body FROM placed WHERE stream = ?1 AND form = 1 AND ",
-        between!("?2", "?3")
-    ))?;
-    let names = statement.query_map([stream, first, last].map(int), |row| row.get(0))?;
-    Ok(names.collect::<Result<_, _>>()?)
+fn blobs(db: &Connection, stream: u64, first: u64, last: u64) -> DbResult<Vec<Vec<u8>>> {
+    Ok(db.list_rows(
+        concat!(
+            "SELECT body FROM placed WHERE stream = ?1 AND form = 1 AND ",
+            between!("?2", "?3")
+        ),
+        [stream, first, last].map(int),
+        first_value,
+    )?)
 }
 
 /// Removes ranges of pruned records, up to a limit; returns how many.
-fn remove_gaps(
-    connection: &Connection,
-    (stream, after): (u64, u64),
-    limit: u64,
-) -> Result<u64, Fault> {
-    let removed = connection
-        .prepare_cached(
-            "DELETE FROM pruned WHERE rowid IN \
-             (SELECT rowid FROM pruned WHERE stream = ?1 AND first > ?2 LIMIT ?3)",
-        )?
-        .execute([stream, after, limit].map(int))?;
+fn remove_gaps(db: &Connection, (stream, after): (u64, u64), limit: u64) -> DbResult<u64> {
+    let sql = "DELETE FROM pruned WHERE rowid IN \
+             (SELECT rowid FROM pruned WHERE stream = ?1 AND first > ?2 LIMIT ?3)";
+    let removed = db.execute_cached(sql, [stream, after, limit].map(int))?;
     Ok(removed as u64)
 }
 
@@ -234,7 +222,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_removal_that_was_cut_off_shows_nothing_and_goes_on() {
+    async fn interrupted_removal_is_hidden_and_continues() {
         let directory = tempfile::tempdir().unwrap();
         let store = open(directory.path()).await;
         append(&store, "s", 1000).await;

@@ -10,15 +10,15 @@ use windlass_core::error::AgentLoopError;
 
 use super::deferred_delete;
 use super::prune::{put_note, steps};
-use super::sweep::{self, Plan, SweepMark, Swept, Until, old_chunks, old_turns};
+use super::sweep::{self, SweepMark, SweepPlan, Swept, Until, old_chunks, old_turns};
 use crate::journal::{JournalError, StreamKey};
 use crate::maintenance::{Maintenance, MaintenanceReport, OverLimit};
-use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::numbers::uint;
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
+use crate::sqlite::numbers::first_number;
 use crate::sqlite::queries::row_writer::step;
 use crate::sqlite::verify::verify_report::Finding;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
+use crate::sqlite::{SqliteStore, run_blocking};
 
 /// The numbers of removed records.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -77,7 +77,7 @@ impl SqliteStore {
         let retention = self.inner.retention;
         let now = now.timestamp_millis();
         let mut done = Maintained::default();
-        while self.inner.writer()?.write(deferred_delete::step).await? {}
+        while self.write(deferred_delete::step).await? {}
         self.write_rows().await?;
         if let Some(age) = retention.text_chunks {
             let sweep = Sweep::Chunks(earlier(now, age));
@@ -101,29 +101,28 @@ impl SqliteStore {
     pub async fn write_rows(&self) -> Result<(), SqliteError> {
         let writer = self.inner.writer()?.clone();
         let tail = Arc::clone(&self.inner.tail);
-        let written = self.inner.readers.read(move |reader| {
+        self.read(move |reader| {
             while step(reader, &tail, &writer)? {}
             Ok(())
-        });
-        Ok(written.await?)
+        })
+        .await
     }
 
     /// Checkpoints the log into the database as far as readers allow, so that the next open reads little of it. Writers do not wait for it.
     pub async fn write_back(&self) -> Result<(), SqliteError> {
         self.inner.writer()?;
         let readers = Arc::clone(&self.inner.readers);
-        let written = tokio::task::spawn_blocking(move || -> Result<(), Fault> {
-            let connection = readers.location().connect_to_write(None)?;
-            connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
-            Ok(())
-        });
-        let written = written.await;
-        Ok(written.map_err(|error| SqliteError::Unavailable(error.to_string()))??)
+        run_blocking(move || {
+            let db = readers.location().connect_to_write(None)?;
+            let checkpoint = db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+            Ok(checkpoint.map_err(DbError::from)?)
+        })
+        .await
     }
 
     /// Returns how many bytes of the database are in use.
     pub async fn used_bytes(&self) -> Result<u64, SqliteError> {
-        Ok(self.inner.readers.read(used).await?)
+        self.read(used).await
     }
 
     /// Visits all streams of sessions, some at a time.
@@ -154,27 +153,34 @@ impl SqliteStore {
                 notes.extend(done.note.map(|note| (stream.stream, note)));
             }
             if !notes.is_empty() {
-                let write = move |work: &mut Work<'_>| {
+                let write = move |work: &mut WriteContext<'_>| {
                     let mut notes = notes.into_iter();
-                    notes.try_for_each(|(stream, note)| put_note(work.connection, stream, note))
+                    notes.try_for_each(|(stream, note)| put_note(work.db, stream, note))
                 };
-                self.inner.writer()?.write(write).await?;
+                self.write(write).await?;
             }
         }
     }
 
     pub(crate) async fn read<T: Send + 'static>(
         &self,
-        look: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+        look: impl FnOnce(&Connection) -> DbResult<T> + Send + 'static,
     ) -> Result<T, SqliteError> {
-        Ok(self.inner.readers.read(look).await?)
+        self.inner.read(look).await
+    }
+
+    pub(crate) async fn write<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
+    ) -> Result<T, SqliteError> {
+        self.inner.write(job).await
     }
 
     /// Prunes one stream until nothing more is found. Skips a stream that is damaged, or was removed meanwhile.
     pub(crate) async fn prune(
         &self,
         stream: &Swept,
-        find: impl Fn(&Connection, &Swept) -> Result<Plan, Fault> + Copy + Send + 'static,
+        find: impl Fn(&Connection, &Swept) -> DbResult<SweepPlan> + Copy + Send + 'static,
         has_turns: bool,
         now: i64,
         findings: &mut Vec<Finding>,
@@ -189,7 +195,7 @@ impl SqliteStore {
                 .read(move |reader| find(reader, &of))
                 .await
             {
-                Err(Fault::Journal(error)) => {
+                Err(DbError::Journal(error)) => {
                     findings.push(Finding::of_error(&stream.key, error));
                     return Ok(done);
                 }
@@ -203,12 +209,12 @@ impl SqliteStore {
                 let write = self.inner.writer()?.write(move |work| step.run(work, now));
                 match write.await {
                     Ok(pruned) => done.pruned += pruned,
-                    Err(Fault::Journal(JournalError::Removed(_))) => return Ok(done),
-                    Err(Fault::Journal(error)) => {
+                    Err(DbError::Journal(JournalError::Removed(_))) => return Ok(done),
+                    Err(DbError::Journal(error)) => {
                         findings.push(Finding::of_error(&stream.key, error));
                         return Ok(done);
                     }
-                    Err(fault) => return Err(fault.into()),
+                    Err(error) => return Err(error.into()),
                 }
             }
             if !plan.is_more {
@@ -238,8 +244,8 @@ fn earlier(now: i64, age: Duration) -> i64 {
     now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))
 }
 
-fn used(reader: &Connection) -> Result<u64, Fault> {
-    let ask = |pragma| reader.pragma_query_value(None, pragma, |row| uint(row, 0));
+fn used(reader: &Connection) -> DbResult<u64> {
+    let ask = |pragma| reader.pragma_query_value(None, pragma, first_number);
     let pages = ask("page_count")?.saturating_sub(ask("freelist_count")?);
     Ok(pages * ask("page_size")?)
 }

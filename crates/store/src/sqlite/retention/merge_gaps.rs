@@ -7,8 +7,9 @@
 use rusqlite::Connection;
 
 use crate::durable::chain::Digest;
-use crate::sqlite::error::Fault;
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
+use crate::sqlite::numbers::{first_value, int, uint};
 
 /// How many ranges are looked at, or changed, at a time.
 const STEP: u64 = 64;
@@ -25,24 +26,22 @@ struct Gap {
 }
 
 /// Returns the next stream with pruned ranges, after a given one.
-pub(crate) fn next_stream(reader: &Connection, after: u64) -> Result<Option<u64>, Fault> {
-    let mut statement =
-        reader.prepare_cached("SELECT min(stream) FROM pruned WHERE stream > ?1")?;
-    let next: Option<i64> = statement.query_row([int(after)], |row| row.get(0))?;
+pub(crate) fn next_stream(reader: &Connection, after: u64) -> DbResult<Option<u64>> {
+    let next: Option<i64> = reader.get_row(
+        "SELECT min(stream) FROM pruned WHERE stream > ?1",
+        [int(after)],
+        first_value,
+    )?;
     Ok(next.map(i64::cast_unsigned))
 }
 
 /// Deletes the digests of some ranges of a stream after a number, and merges adjacent ranges; returns the number to continue from.
-pub(crate) fn condense(
-    connection: &Connection,
-    stream: u64,
-    after: u64,
-) -> Result<Option<u64>, Fault> {
-    let gaps = some(connection, stream, after)?;
+pub(crate) fn condense(db: &Connection, stream: u64, after: u64) -> DbResult<Option<u64>> {
+    let gaps = some(db, stream, after)?;
     let is_last = (gaps.len() as u64) < STEP;
     for run in gaps.chunk_by(|a, b| a.last + 1 == b.first) {
         for joined in join(run) {
-            replace(connection, stream, run, &joined)?;
+            replace(db, stream, run, &joined)?;
         }
     }
     // Continues after all visited ranges; one that is adjacent to the last of them is merged in the next pass.
@@ -67,35 +66,34 @@ fn join(run: &[Gap]) -> Vec<Gap> {
 }
 
 /// Replaces ranges by their merged range.
-fn replace(connection: &Connection, stream: u64, run: &[Gap], joined: &Gap) -> Result<(), Fault> {
+fn replace(db: &Connection, stream: u64, run: &[Gap], joined: &Gap) -> DbResult<()> {
     if run.contains(joined) {
         return Ok(());
     }
-    connection
-        .prepare_cached("DELETE FROM pruned WHERE stream = ?1 AND first BETWEEN ?2 AND ?3")?
-        .execute([stream, joined.first, joined.last].map(int))?;
-    connection
-        .prepare_cached(
-            "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
-             VALUES (?1, ?2, ?3, ?4, ?5, x'', ?6)",
-        )?
-        .execute((
+    db.execute_cached(
+        "DELETE FROM pruned WHERE stream = ?1 AND first BETWEEN ?2 AND ?3",
+        [stream, joined.first, joined.last].map(int),
+    )?;
+    let sql = "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
+             VALUES (?1, ?2, ?3, ?4, ?5, x'', ?6)";
+    db.execute_cached(
+        sql,
+        (
             int(stream),
             int(joined.first),
             int(joined.last),
             joined.pruned_at,
             joined.chain,
             joined.has_turns,
-        ))?;
+        ),
+    )?;
     Ok(())
 }
 
-fn some(connection: &Connection, stream: u64, after: u64) -> Result<Vec<Gap>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT first, last, pruned_at, turns, length(digests) > 0, chain FROM pruned \
-         WHERE stream = ?1 AND first > ?2 ORDER BY first LIMIT ?3",
-    )?;
-    let gaps = statement.query_map([stream, after, STEP].map(int), |row| {
+fn some(db: &Connection, stream: u64, after: u64) -> DbResult<Vec<Gap>> {
+    let sql = "SELECT first, last, pruned_at, turns, length(digests) > 0, chain FROM pruned \
+         WHERE stream = ?1 AND first > ?2 ORDER BY first LIMIT ?3";
+    Ok(db.list_rows(sql, [stream, after, STEP].map(int), |row| {
         Ok(Gap {
             first: uint(row, 0)?,
             last: uint(row, 1)?,
@@ -104,8 +102,7 @@ fn some(connection: &Connection, stream: u64, after: u64) -> Result<Vec<Gap>, Fa
             has_digests: row.get(4)?,
             chain: row.get(5)?,
         })
-    })?;
-    Ok(gaps.collect::<Result<_, _>>()?)
+    })?)
 }
 
 #[cfg(test)]

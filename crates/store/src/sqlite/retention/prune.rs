@@ -5,19 +5,20 @@
 
 use rusqlite::Connection;
 
-use super::sweep::{Plan, SweepFinding, SweepMark, Swept, upto_folded};
+use super::sweep::{SweepFinding, SweepMark, SweepPlan, Swept, upto_folded};
 use crate::durable::chain::Digest;
-use crate::durable::record::{RecordBuffer, Stored};
+use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::durable::window::is_other_group;
 use crate::journal::StreamKey;
-use crate::sqlite::error::Fault;
-use crate::sqlite::journal::Walk;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
+use crate::sqlite::journal::ChainWalk;
 use crate::sqlite::journal::ancestry::{Lineage, shared_upto};
 use crate::sqlite::journal::shared_records::drop_blobs;
 use crate::sqlite::journal::spans::{self, IN_ORDER, PLACED_COLUMNS, between};
 use crate::sqlite::numbers::int;
 use crate::sqlite::queries;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// The maximum number of digests per row: each step rewrites the row.
 const MAX_DIGESTS: u64 = 256;
@@ -39,7 +40,7 @@ pub(crate) struct Prune {
 }
 
 /// Splits the results of a sweep into commits. Records that may refer to each other stay together.
-pub(crate) fn steps(of: &Swept, plan: &Plan, has_turns: bool) -> Vec<Prune> {
+pub(crate) fn steps(of: &Swept, plan: &SweepPlan, has_turns: bool) -> Vec<Prune> {
     let step = |numbers: Vec<u64>| Prune {
         key: of.key.clone(),
         stream: of.stream,
@@ -76,15 +77,15 @@ pub(crate) fn steps(of: &Swept, plan: &Plan, has_turns: bool) -> Vec<Prune> {
 
 impl Prune {
     /// Removes the records; returns how many. Records that became protected since the sweep stay.
-    pub(crate) fn run(mut self, work: &mut Work<'_>, now: i64) -> Result<u64, Fault> {
-        let head = work.state.heads.get(work.connection, self.stream)?;
+    pub(crate) fn run(mut self, work: &mut WriteContext<'_>, now: i64) -> DbResult<u64> {
+        let head = work.state.heads.get(work.db, self.stream)?;
         let end = match head.open.first() {
             None => head.seq.saturating_sub(1),
             Some(first_open) => first_open - 1,
         };
-        let shared = shared_upto(work.connection, self.stream)?;
+        let shared = shared_upto(work.db, self.stream)?;
         // Rows may have been discarded since, for a rebuild.
-        let end = end.min(upto_folded(work.connection, self.stream)?);
+        let end = end.min(upto_folded(work.db, self.stream)?);
         self.numbers.retain(|seq| shared < *seq);
         if self.numbers.last().is_some_and(|last| *last > end) {
             return Ok(0);
@@ -94,14 +95,14 @@ impl Prune {
             take_out(work, &self, run, now)?;
         }
         if let Some(note) = self.note {
-            put_note(work.connection, self.stream, note)?;
+            put_note(work.db, self.stream, note)?;
         }
         Ok(self.numbers.len() as u64)
     }
 }
 
 /// Stores the mark of a sweep for a stream.
-pub(crate) fn put_note(connection: &Connection, stream: u64, note: SweepMark) -> Result<(), Fault> {
+pub(crate) fn put_note(db: &Connection, stream: u64, note: SweepMark) -> DbResult<()> {
     let (change, value) = match note {
         SweepMark::Swept(seq) => (
             "UPDATE streams SET swept = max(swept, ?2) WHERE id = ?1",
@@ -109,33 +110,31 @@ pub(crate) fn put_note(connection: &Connection, stream: u64, note: SweepMark) ->
         ),
         SweepMark::Aged(seq) => ("UPDATE streams SET aged = ?2 WHERE id = ?1", seq),
     };
-    connection
-        .prepare_cached(change)?
-        .execute([int(stream), int(value)])?;
+    db.execute_cached(change, [int(stream), int(value)])?;
     Ok(())
 }
 
 /// Removes consecutive records.
-fn take_out(work: &mut Work<'_>, stream: &Prune, run: &[u64], now: i64) -> Result<(), Fault> {
+fn take_out(work: &mut WriteContext<'_>, stream: &Prune, run: &[u64], now: i64) -> DbResult<()> {
     let (Some(&first), Some(&last)) = (run.first(), run.last()) else {
         return Ok(());
     };
-    let connection = work.connection;
+    let db = work.db;
     let range = [int(stream.stream), int(first), int(last)];
     let mut digests = Vec::with_capacity(run.len() * 32);
     let mut blobs = Vec::new();
     let end: Digest = {
         let chain = work.state.heads.chain();
-        let lineage = Lineage::of(connection, &stream.key, stream.stream)?;
-        let mut walk = Walk::after(connection, chain, lineage, first - 1)?;
-        let mut statement = connection.prepare_cached(&format!(
+        let lineage = Lineage::load(db, &stream.key, stream.stream)?;
+        let mut walk = ChainWalk::after(db, chain, lineage, first - 1)?;
+        let mut statement = db.prepare_cached(&format!(
             "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER}",
             between!("?2", "?3")
         ))?;
         let mut rows = statement.query(range)?;
         let mut buffer = RecordBuffer::default();
         while let Some(row) = rows.next()? {
-            let stored = Stored::from_row(connection, row, &mut buffer)?;
+            let stored = StoredRecord::from_row(db, row, &mut buffer)?;
             walk.step(&stored)?;
             let damaged = |what: String| walk.damaged(stored.seq, &what);
             let (_, digest) = stored.checked_bytes().map_err(damaged)?;
@@ -148,9 +147,9 @@ fn take_out(work: &mut Work<'_>, stream: &Prune, run: &[u64], now: i64) -> Resul
         // Another job has removed them.
         return Ok(());
     }
-    queries::mark_pruned(connection, stream.stream, &(first..=last))?;
-    spans::remove(connection, stream.stream, first, last)?;
-    drop_blobs(connection, &blobs)?;
+    queries::mark_pruned(db, stream.stream, &(first..=last))?;
+    spans::remove(db, stream.stream, first, last)?;
+    drop_blobs(db, &blobs)?;
     work.state.lost_records = true;
     let gone = PrunedRange {
         first,
@@ -159,7 +158,7 @@ fn take_out(work: &mut Work<'_>, stream: &Prune, run: &[u64], now: i64) -> Resul
         chain: end,
         digests,
     };
-    keep(connection, stream.stream, &gone, now)
+    keep(db, stream.stream, &gone, now)
 }
 
 /// A range of removed records.
@@ -173,16 +172,15 @@ struct PrunedRange {
 }
 
 /// Stores the digests: in the row of the preceding range, if that has capacity, or in a separate one.
-fn keep(connection: &Connection, stream: u64, gone: &PrunedRange, now: i64) -> Result<(), Fault> {
+fn keep(db: &Connection, stream: u64, gone: &PrunedRange, now: i64) -> DbResult<()> {
     let (stream, first, last) = (int(stream), int(gone.first), int(gone.last));
     let (chain, digests) = (&gone.chain, &gone.digests);
-    let joined = connection
-        .prepare_cached(
-            "UPDATE pruned SET last = ?3, pruned_at = ?4, chain = ?5, \
+    let sql = "UPDATE pruned SET last = ?3, pruned_at = ?4, chain = ?5, \
              digests = CAST(digests || ?6 AS BLOB), turns = max(turns, ?8) \
-             WHERE stream = ?1 AND last = ?2 - 1 AND last - first < ?7 AND length(digests) > 0",
-        )?
-        .execute((
+             WHERE stream = ?1 AND last = ?2 - 1 AND last - first < ?7 AND length(digests) > 0";
+    let joined = db.execute_cached(
+        sql,
+        (
             stream,
             first,
             last,
@@ -191,14 +189,15 @@ fn keep(connection: &Connection, stream: u64, gone: &PrunedRange, now: i64) -> R
             digests,
             int(MAX_DIGESTS),
             gone.has_turns,
-        ))?;
+        ),
+    )?;
     if joined == 0 {
-        connection
-            .prepare_cached(
-                "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            )?
-            .execute((stream, first, last, now, chain, digests, gone.has_turns))?;
+        let sql = "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        db.execute_cached(
+            sql,
+            (stream, first, last, now, chain, digests, gone.has_turns),
+        )?;
     }
     Ok(())
 }
@@ -298,7 +297,7 @@ mod tests {
         };
         let fork = store.journal().fork(&key, pruned + 1, &child, forked).await;
         let refusal = fork.unwrap_err().to_string();
-        assert!(refusal.contains("no longer kept"), "{refusal}");
+        assert!(refusal.contains("removed by retention"), "{refusal}");
 
         for step in plan(&store).await.unwrap() {
             writer.write(move |work| step.run(work, 0)).await.unwrap();

@@ -3,7 +3,7 @@
 //! The order is: digests of pruned records, ended jobs, records of the streams of jobs (rows contain their state), then the oldest runs and turns.
 //! Other rows are never removed. If they alone exceed the limit, removing history could not free enough space, so none is removed.
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 
 use super::deferred_delete;
 use super::merge_gaps::{condense, next_stream};
@@ -12,13 +12,14 @@ use crate::journal::StreamKey;
 use crate::maintenance::OverLimit;
 use crate::runs::is_run_stream;
 use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbResult, SqliteError};
+use crate::sqlite::numbers::{first_number, first_value, int, uint};
 use crate::sqlite::queries;
 use crate::sqlite::stores::runs::forget_ended;
 use crate::sqlite::transfer::export::OF_WORK;
 use crate::sqlite::verify::verify_report::Finding;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// How many rows of turns one commit forgets.
 const FORGET: u64 = 128;
@@ -63,8 +64,8 @@ impl SqliteStore {
         self.condense(limit).await?;
         let kinds = self.inner.expendable_records;
         while self.used_bytes().await? > limit {
-            let remove = move |work: &mut Work<'_>| remove_oldest(work.connection, kinds);
-            if self.inner.writer()?.write(remove).await? == 0 {
+            let remove = move |work: &mut WriteContext<'_>| remove_oldest(work.db, kinds);
+            if self.write(remove).await? == 0 {
                 break;
             }
         }
@@ -165,17 +166,16 @@ impl SqliteStore {
 
     /// Removes those of some runs that have ended; returns how many records they had.
     async fn forget_runs(&self, keys: Vec<StreamKey>) -> Result<u64, SqliteError> {
-        let writer = self.inner.writer()?;
-        let forget = move |work: &mut Work<'_>| {
+        let forget = move |work: &mut WriteContext<'_>| {
             let mut records = 0;
             for key in &keys {
                 records += forget_ended(work, key)?;
             }
             Ok((records, work.state.is_removing))
         };
-        let (records, mut is_more) = writer.write(forget).await?;
+        let (records, mut is_more) = self.write(forget).await?;
         while is_more {
-            is_more = writer.write(deferred_delete::step).await?;
+            is_more = self.write(deferred_delete::step).await?;
         }
         Ok(records)
     }
@@ -191,39 +191,27 @@ impl SqliteStore {
             stream = next;
             let mut after = Some(0);
             while let Some(from) = after {
-                let writer = self.inner.writer()?;
-                after = writer
-                    .write(move |work| condense(work.connection, stream, from))
-                    .await?;
+                let condense = move |work: &mut WriteContext<'_>| condense(work.db, stream, from);
+                after = self.write(condense).await?;
             }
-            self.forget_rows(stream).await?;
-        }
-        Ok(())
-    }
-
-    async fn forget_rows(&self, stream: u64) -> Result<(), SqliteError> {
-        let writer = self.inner.writer()?;
-        let mut is_more = true;
-        while is_more {
             let forget =
-                move |work: &mut Work<'_>| queries::forget(work.connection, stream, FORGET);
-            is_more = writer.write(forget).await? == FORGET;
+                move |work: &mut WriteContext<'_>| queries::forget(work.db, stream, FORGET);
+            while self.write(forget).await? == FORGET {}
         }
         Ok(())
     }
 }
 
-/// Removes about [`ENDED_JOBS`] of the oldest records of each kind, up to the same time, because some kinds are indexes of others.
-fn remove_oldest(connection: &Connection, kinds: &[&str]) -> Result<usize, Fault> {
+/// Removes about [`ENDED_JOBS`] of the oldest records of each kind, up to the same time, because some kinds are indexes of other kinds.
+fn remove_oldest(db: &Connection, kinds: &[&str]) -> DbResult<usize> {
     let mut until: Option<i64> = None;
     for offset in [ENDED_JOBS, 0] {
         for kind in kinds {
-            let at: Option<i64> = connection
-                .prepare_cached(
-                    "SELECT at FROM host_records WHERE kind = ?1 ORDER BY at LIMIT 1 OFFSET ?2",
-                )?
-                .query_row((kind, int(offset)), |row| row.get(0))
-                .optional()?;
+            let at: Option<i64> = db.find_row(
+                "SELECT at FROM host_records WHERE kind = ?1 ORDER BY at LIMIT 1 OFFSET ?2",
+                (kind, int(offset)),
+                first_value,
+            )?;
             until = until.into_iter().chain(at).min();
         }
         if until.is_some() {
@@ -232,15 +220,16 @@ fn remove_oldest(connection: &Connection, kinds: &[&str]) -> Result<usize, Fault
     }
     let mut removed = 0;
     for kind in kinds {
-        removed += connection
-            .prepare_cached("DELETE FROM host_records WHERE kind = ?1 AND at <= ?2")?
-            .execute((kind, until))?;
+        removed += db.execute_cached(
+            "DELETE FROM host_records WHERE kind = ?1 AND at <= ?2",
+            (kind, until),
+        )?;
     }
     Ok(removed)
 }
 
 /// Sums up the rows that retention never removes.
-fn unremovable(reader: &Connection, expendable: &[&str]) -> Result<u64, Fault> {
+fn unremovable(reader: &Connection, expendable: &[&str]) -> DbResult<u64> {
     let mut bytes = 0;
     for query in [
         "SELECT coalesce(sum(length(record)), 0) FROM harnesses",
@@ -250,7 +239,7 @@ fn unremovable(reader: &Connection, expendable: &[&str]) -> Result<u64, Fault> {
         "SELECT coalesce(sum(length(name) + length(sealed)), 0) FROM secrets",
         "SELECT coalesce(sum(length(path) + coalesce(length(content), 0)), 0) FROM files",
     ] {
-        bytes += reader.query_row(query, [], |row| uint(row, 0))?;
+        bytes += reader.query_row(query, [], first_number)?;
     }
     let mut statement = reader.prepare_cached(
         "SELECT kind, sum(length(name) + length(body)) FROM host_records GROUP BY kind",

@@ -3,14 +3,15 @@
 //! No writer waits for a reader, and each read is short. The writer then removes the results, a few in each commit. Results stay valid meanwhile:
 //! records do not change, and records before an open turn stay before it. The writer skips records that a fork has shared since.
 
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 
 use crate::journal::StreamKey;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::ancestry::shared_upto;
 use crate::sqlite::journal::spans::{IN_ORDER, NEWEST_FIRST, between, newest_seq};
 use crate::sqlite::journal::{StreamInfo, find};
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::numbers::{first_number, int, uint};
 use crate::sqlite::queries::tail::folded;
 
 /// The number of streams or records per read.
@@ -43,7 +44,7 @@ impl Swept {
 }
 
 /// Lists some streams of sessions after a name. Streams of runs are numerous and are skipped.
-pub(crate) fn streams(reader: &Connection, after: Option<&StreamKey>) -> Result<Vec<Swept>, Fault> {
+pub(crate) fn streams(reader: &Connection, after: Option<&StreamKey>) -> DbResult<Vec<Swept>> {
     let after = after.map_or("", StreamKey::as_str);
     let [first_run, behind_runs] = RUNS;
     let mut found = Vec::new();
@@ -57,22 +58,24 @@ pub(crate) fn streams(reader: &Connection, after: Option<&StreamKey>) -> Result<
     Ok(found)
 }
 
-fn page(reader: &Connection, after: &str, before: &str) -> Result<Vec<Swept>, Fault> {
-    let mut statement = reader.prepare_cached(concat!(
-        "SELECT key, id, coalesce(",
-        newest_seq!("streams.id"),
-        ", 0), swept, aged FROM streams WHERE key > ?1 AND key < ?2 ORDER BY key LIMIT ?3"
-    ))?;
-    let streams = statement.query_map((after, before, int(LOOK)), |row| {
-        Ok(Swept {
-            key: StreamKey::new(row.get::<_, String>(0)?),
-            stream: uint(row, 1)?,
-            head: uint(row, 2)?,
-            swept: uint(row, 3)?,
-            aged: uint(row, 4)?,
-        })
-    })?;
-    Ok(streams.collect::<Result<_, _>>()?)
+fn page(reader: &Connection, after: &str, before: &str) -> DbResult<Vec<Swept>> {
+    Ok(reader.list_rows(
+        concat!(
+            "SELECT key, id, coalesce(",
+            newest_seq!("streams.id"),
+            ", 0), swept, aged FROM streams WHERE key > ?1 AND key < ?2 ORDER BY key LIMIT ?3"
+        ),
+        (after, before, int(LOOK)),
+        |row| {
+            Ok(Swept {
+                key: StreamKey::new(row.get::<_, String>(0)?),
+                stream: uint(row, 1)?,
+                head: uint(row, 2)?,
+                swept: uint(row, 3)?,
+                aged: uint(row, 4)?,
+            })
+        },
+    )?)
 }
 
 /// A record to remove, with its size.
@@ -86,7 +89,7 @@ pub(crate) struct SweepFinding {
 
 /// The planned removals in a stream.
 #[derive(Debug, Default)]
-pub(crate) struct Plan {
+pub(crate) struct SweepPlan {
     pub(crate) records: Vec<SweepFinding>,
     /// The mark to store after the removal.
     pub(crate) note: Option<SweepMark>,
@@ -127,14 +130,12 @@ impl Looked {
 }
 
 /// Reads the records of a stream after a number and up to another, at most [`LOOK`] of them.
-fn look(reader: &Connection, stream: u64, after: u64, last: u64) -> Result<Vec<Looked>, Fault> {
-    let mut statement = reader.prepare_cached(&format!(
+fn look(reader: &Connection, stream: u64, after: u64, last: u64) -> DbResult<Vec<Looked>> {
+    Ok(reader.list_rows(&format!(
         "SELECT seq, last, position, CASE form WHEN 1 THEN coalesce((SELECT length(bytes) FROM blobs WHERE hash = body), 0) \
          ELSE length(body) END, at, chunk, open_from = 0 FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?4",
         between!("?2 + 1", "?3")
-    ))?;
-    let records = statement.query_map([stream, after, last, LOOK].map(int), Looked::read)?;
-    Ok(records.collect::<Result<_, _>>()?)
+    ), [stream, after, last, LOOK].map(int), Looked::read)?)
 }
 
 /// The records of a stream that may be removed now.
@@ -145,7 +146,7 @@ struct Prunable {
     is_all: bool,
 }
 
-fn prunable(reader: &Connection, stream: &StreamInfo) -> Result<Prunable, Fault> {
+fn prunable(reader: &Connection, stream: &StreamInfo) -> DbResult<Prunable> {
     // The newest record, open turns and shared records of forks always stay. Records that are in no row yet stay too, because the rows outlive the
     // records.
     let end = match stream.open_from {
@@ -161,18 +162,16 @@ fn prunable(reader: &Connection, stream: &StreamInfo) -> Result<Prunable, Fault>
 }
 
 /// Returns the newest record of a stream that is in its rows.
-pub(crate) fn upto_folded(connection: &Connection, stream: u64) -> Result<u64, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
+pub(crate) fn upto_folded(db: &Connection, stream: u64) -> DbResult<u64> {
+    let upto = [int(stream), int(folded(db)?)];
+    Ok(db.find_row(&format!(
         "SELECT seq, last, position FROM placed WHERE stream = ?1 AND position <= ?2 {NEWEST_FIRST} LIMIT 1"
-    ))?;
-    let upto = [int(stream), int(folded(connection)?)];
-    let found = statement.query_row(upto, |row| uint(row, 0));
-    Ok(found.optional()?.unwrap_or(0))
+    ), upto, first_number)?.unwrap_or(0))
 }
 
 /// Finds text chunks of ended turns that are older than a time.
-pub(crate) fn old_chunks(reader: &Connection, of: &Swept, before: i64) -> Result<Plan, Fault> {
-    let mut plan = Plan::default();
+pub(crate) fn old_chunks(reader: &Connection, of: &Swept, before: i64) -> DbResult<SweepPlan> {
+    let mut plan = SweepPlan::default();
     if of.swept + 1 >= of.head {
         return Ok(plan);
     }
@@ -223,8 +222,8 @@ impl Until {
 }
 
 /// Finds the oldest whole turns of a stream.
-pub(crate) fn old_turns(reader: &Connection, of: &Swept, until: Until) -> Result<Plan, Fault> {
-    let mut plan = Plan::default();
+pub(crate) fn old_turns(reader: &Connection, of: &Swept, until: Until) -> DbResult<SweepPlan> {
+    let mut plan = SweepPlan::default();
     if matches!(until, Until::Time(_)) && of.aged == of.head {
         return Ok(plan);
     }
@@ -276,7 +275,7 @@ pub(crate) fn old_turns(reader: &Connection, of: &Swept, until: Until) -> Result
 pub(crate) fn oldest_streams(
     reader: &Connection,
     after: u64,
-) -> Result<Option<(Vec<Swept>, u64)>, Fault> {
+) -> DbResult<Option<(Vec<Swept>, u64)>> {
     let mut statement = reader.prepare_cached(
         "SELECT position, stream FROM records WHERE position > ?1 ORDER BY position LIMIT ?2",
     )?;

@@ -4,21 +4,20 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, Params};
 use windlass_core::error::Result;
 
 use crate::host_records::{HostRecord, HostRecords, RowWrite};
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::inner::Inner;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// Records of the host in a SQLite database; clones share them.
 #[derive(Debug, Clone)]
 pub struct SqliteHostRecords {
     pub(crate) inner: Arc<Inner>,
 }
-
-const READ: &str = "SELECT name, body FROM host_records WHERE kind = ?1";
 
 fn record(row: &rusqlite::Row<'_>) -> rusqlite::Result<HostRecord> {
     Ok(HostRecord {
@@ -28,39 +27,28 @@ fn record(row: &rusqlite::Row<'_>) -> rusqlite::Result<HostRecord> {
 }
 
 impl SqliteHostRecords {
-    async fn read<T: Send + 'static>(
+    async fn select(
         &self,
-        work: impl FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.inner.readers.read(work).await?)
-    }
-
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Work<'_>) -> std::result::Result<T, Fault> + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.inner.writer()?.write(work).await?)
+        condition: &str,
+        parameters: impl Params + Send + 'static,
+    ) -> Result<Vec<HostRecord>> {
+        let sql = format!("SELECT name, body FROM host_records WHERE kind = ?1 {condition}");
+        let list = move |reader: &Connection| Ok(reader.list_rows(&sql, parameters, record)?);
+        self.inner.read(list).await
     }
 }
 
 #[async_trait]
 impl HostRecords for SqliteHostRecords {
     async fn get(&self, kind: &'static str, name: &str) -> Result<Option<HostRecord>> {
-        let name = name.to_owned();
-        self.read(move |reader| {
-            let mut statement = reader.prepare_cached(&format!("{READ} AND name = ?2"))?;
-            Ok(statement.query_row((kind, name), record).optional()?)
-        })
-        .await
+        let records = self
+            .select("AND name = ?2", (kind, name.to_owned()))
+            .await?;
+        Ok(records.into_iter().next())
     }
 
     async fn list(&self, kind: &'static str) -> Result<Vec<HostRecord>> {
-        self.read(move |reader| {
-            let mut statement = reader.prepare_cached(&format!("{READ} ORDER BY name"))?;
-            let records = statement.query_map([kind], record)?;
-            Ok(records.collect::<std::result::Result<_, _>>()?)
-        })
-        .await
+        self.select("ORDER BY name", [kind]).await
     }
 
     async fn page(
@@ -69,19 +57,13 @@ impl HostRecords for SqliteHostRecords {
         before: Option<&str>,
         limit: usize,
     ) -> Result<Vec<HostRecord>> {
-        let before = before.map(str::to_owned);
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.read(move |reader| {
-            let place = match before {
-                Some(_) => "AND name < ?2",
-                None => "AND ?2 IS NULL",
-            };
-            let mut statement =
-                reader.prepare_cached(&format!("{READ} {place} ORDER BY name DESC LIMIT ?3"))?;
-            let records = statement.query_map((kind, before, limit), record)?;
-            Ok(records.collect::<std::result::Result<_, _>>()?)
-        })
-        .await
+        let condition = match before {
+            Some(_) => "AND name < ?2 ORDER BY name DESC LIMIT ?3",
+            None => "AND ?2 IS NULL ORDER BY name DESC LIMIT ?3",
+        };
+        let parameters = (kind, before.map(str::to_owned), limit);
+        self.select(condition, parameters).await
     }
 
     async fn put_all(
@@ -89,37 +71,29 @@ impl HostRecords for SqliteHostRecords {
         records: Vec<(&'static str, HostRecord)>,
         at: DateTime<Utc>,
     ) -> Result<()> {
-        self.write(move |work| {
+        let put_all = move |work: &mut WriteContext<'_>| {
             let puts = records.iter();
             puts.map(|(kind, record)| (*kind, record.name.as_str(), Some(&*record.body)))
-                .try_for_each(|put| write(work.connection, put, at))
-        })
-        .await
+                .try_for_each(|put| write(work.db, put, at))
+        };
+        self.inner.write(put_all).await
     }
 
     async fn add(&self, kind: &'static str, record: HostRecord, at: DateTime<Utc>) -> Result<bool> {
-        self.write(move |work| {
-            let inserted = work
-                .connection
-                .prepare_cached(
-                    "INSERT OR IGNORE INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4)",
-                )?
-                .execute((kind, record.name, at.timestamp_micros(), &*record.body))?;
-            Ok(inserted > 0)
-        })
-        .await
+        let sql =
+            "INSERT OR IGNORE INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4)";
+        let row = (
+            kind,
+            record.name,
+            at.timestamp_micros(),
+            record.body.to_vec(),
+        );
+        Ok(self.inner.execute(sql, row).await? > 0)
     }
 
     async fn remove(&self, kind: &'static str, name: &str) -> Result<bool> {
-        let name = name.to_owned();
-        self.write(move |work| {
-            let deleted = work
-                .connection
-                .prepare_cached("DELETE FROM host_records WHERE kind = ?1 AND name = ?2")?
-                .execute((kind, name))?;
-            Ok(deleted > 0)
-        })
-        .await
+        let sql = "DELETE FROM host_records WHERE kind = ?1 AND name = ?2";
+        Ok(self.inner.execute(sql, (kind, name.to_owned())).await? > 0)
     }
 
     async fn trim(
@@ -128,55 +102,41 @@ impl HostRecords for SqliteHostRecords {
         before: DateTime<Utc>,
         newest: usize,
     ) -> Result<usize> {
-        let newest = i64::try_from(newest).ok();
-        self.write(move |work| {
-            let old = work
-                .connection
-                .prepare_cached("DELETE FROM host_records WHERE kind = ?1 AND at < ?2")?
-                .execute((kind, before.timestamp_micros()))?;
-            // The offset exceeds the number of rows, so nothing is left to remove.
-            let Some(newest) = newest else {
-                return Ok(old);
-            };
-            let many = work
-                .connection
-                .prepare_cached(
-                    "DELETE FROM host_records WHERE rowid IN (SELECT rowid FROM host_records \
-                     WHERE kind = ?1 ORDER BY at DESC, rowid DESC LIMIT -1 OFFSET ?2)",
-                )?
-                .execute((kind, newest))?;
-            Ok(old + many)
-        })
-        .await
+        // An offset that no `i64` can express exceeds the number of rows.
+        let newest = i64::try_from(newest).unwrap_or(i64::MAX);
+        let trim = move |work: &mut WriteContext<'_>| {
+            let sql = "DELETE FROM host_records WHERE kind = ?1 AND at < ?2";
+            let old = (work.db).execute_cached(sql, (kind, before.timestamp_micros()))?;
+            let sql = "DELETE FROM host_records WHERE rowid IN (SELECT rowid FROM host_records \
+                WHERE kind = ?1 ORDER BY at DESC, rowid DESC LIMIT -1 OFFSET ?2)";
+            Ok(old + work.db.execute_cached(sql, (kind, newest))?)
+        };
+        self.inner.write(trim).await
     }
 }
 
 /// Writes the rows of an append.
-pub(crate) fn apply(
-    connection: &Connection,
-    puts: &[RowWrite],
-    at: DateTime<Utc>,
-) -> std::result::Result<(), Fault> {
+pub(crate) fn apply(db: &Connection, puts: &[RowWrite], at: DateTime<Utc>) -> DbResult<()> {
     let mut puts = puts.iter();
-    puts.try_for_each(|put| write(connection, (put.kind, &put.key, put.value.as_deref()), at))
+    puts.try_for_each(|put| write(db, (put.kind, &put.key, put.value.as_deref()), at))
 }
 
 /// Writes a record or replaces the one of its name; removes it where there is none.
 fn write(
-    connection: &Connection,
+    db: &Connection,
     (kind, name, body): (&str, &str, Option<&[u8]>),
     at: DateTime<Utc>,
-) -> std::result::Result<(), Fault> {
+) -> DbResult<()> {
     match body {
-        Some(body) => connection
-            .prepare_cached(
-                "INSERT INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4) \
+        Some(body) => db.execute_cached(
+            "INSERT INTO host_records (kind, name, at, body) VALUES (?1, ?2, ?3, ?4) \
                  ON CONFLICT (kind, name) DO UPDATE SET at = excluded.at, body = excluded.body",
-            )?
-            .execute((kind, name, at.timestamp_micros(), body))?,
-        None => connection
-            .prepare_cached("DELETE FROM host_records WHERE kind = ?1 AND name = ?2")?
-            .execute((kind, name))?,
+            (kind, name, at.timestamp_micros(), body),
+        )?,
+        None => db.execute_cached(
+            "DELETE FROM host_records WHERE kind = ?1 AND name = ?2",
+            (kind, name),
+        )?,
     };
     Ok(())
 }

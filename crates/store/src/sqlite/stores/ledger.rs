@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, NaiveDate, Utc};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use windlass_core::budget::{DayBudgetRefusal, DayLimits, Reserve};
 use windlass_core::typed_id::ExecId;
 
 use crate::ledger::{LedgerError, OwnerSpending, Reservation, Settlement, SpendingLedger};
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::inner::Inner;
 use crate::sqlite::numbers::{int, uint};
 
@@ -19,9 +20,9 @@ pub struct SqliteLedger {
     pub(crate) inner: Arc<Inner>,
 }
 
-impl From<Fault> for LedgerError {
-    fn from(fault: Fault) -> Self {
-        Self::Unavailable(SqliteError::from(fault).to_string())
+impl From<DbError> for LedgerError {
+    fn from(error: DbError) -> Self {
+        Self::Unavailable(SqliteError::from(error).to_string())
     }
 }
 
@@ -39,11 +40,10 @@ impl SpendingLedger for SqliteLedger {
         limits: &DayLimits,
     ) -> Result<(), LedgerError> {
         let limits = *limits;
-        let writer = self.inner.writer()?;
-        let reserved = writer.write(move |work| {
-            let refusal = refusal(work.connection, &reservation, &limits)?;
+        let reserved = self.inner.writer()?.write(move |work| {
+            let refusal = refusal(work.db, &reservation, &limits)?;
             if refusal.is_none() {
-                reserve(work.connection, &reservation)?;
+                reserve(work.db, &reservation)?;
             }
             Ok(refusal)
         });
@@ -59,14 +59,12 @@ impl SpendingLedger for SqliteLedger {
         limits: &DayLimits,
     ) -> Result<Option<DayBudgetRefusal>, LedgerError> {
         let (reservation, limits) = (reservation.clone(), *limits);
-        let readers = &self.inner.readers;
-        let asked = readers.read(move |reader| refusal(reader, &reservation, &limits));
-        Ok(asked.await?)
+        let refusal = move |reader: &_| refusal(reader, &reservation, &limits);
+        self.inner.read(refusal).await
     }
 
     async fn spending(&self, day: NaiveDate) -> Result<Vec<OwnerSpending>, LedgerError> {
-        let readers = &self.inner.readers;
-        Ok(readers.read(move |reader| spending(reader, day)).await?)
+        self.inner.read(move |reader| spending(reader, day)).await
     }
 }
 
@@ -81,16 +79,16 @@ fn name(owner: Option<&str>) -> &str {
 }
 
 fn refusal(
-    connection: &Connection,
+    db: &Connection,
     next: &Reservation,
     limits: &DayLimits,
-) -> Result<Option<DayBudgetRefusal>, Fault> {
+) -> DbResult<Option<DayBudgetRefusal>> {
     let (mut all, mut own) = (
         Reserve::default(),
         next.owner.as_ref().map(|_| Reserve::default()),
     );
-    let mut statement = connection
-        .prepare_cached("SELECT owner, tokens, micro_usd FROM spending WHERE day = ?1")?;
+    let mut statement =
+        db.prepare_cached("SELECT owner, tokens, micro_usd FROM spending WHERE day = ?1")?;
     let mut rows = statement.query([number(next.at.date_naive())])?;
     while let Some(row) = rows.next()? {
         let amount = Reserve {
@@ -105,80 +103,70 @@ fn refusal(
     Ok(limits.refuse(all, own, next.amount, next.at))
 }
 
-fn reserve(connection: &Connection, next: &Reservation) -> Result<(), Fault> {
+fn reserve(db: &Connection, next: &Reservation) -> DbResult<()> {
     let (day, owner) = (number(next.at.date_naive()), name(next.owner.as_deref()));
-    if charge(connection, (day, owner), next.amount)? {
+    if charge(db, (day, owner), next.amount)? {
         // The first charge of a day. For calls that never ended, the charge stays and the reservation is removed.
-        connection
-            .prepare_cached("DELETE FROM reservations WHERE day < ?1 - 1")?
-            .execute([day])?;
+        db.execute_cached("DELETE FROM reservations WHERE day < ?1 - 1", [day])?;
     }
-    connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO reservations (exec, day, owner, tokens, micro_usd) VALUES (?1, ?2, ?3, ?4, ?5)",
-        )?
-        .execute((
+    let sql = "INSERT OR REPLACE INTO reservations (exec, day, owner, tokens, micro_usd) VALUES (?1, ?2, ?3, ?4, ?5)";
+    db.execute_cached(
+        sql,
+        (
             next.exec_id.uuid().as_bytes(),
             day,
             owner,
             int(next.amount.tokens),
             int(next.amount.micro_usd),
-        ))?;
+        ),
+    )?;
     Ok(())
 }
 
 /// Adds to the charges of a day; returns whether the owner had no row for it. Sums saturate.
-fn charge(
-    connection: &Connection,
-    (day, owner): (i64, &str),
-    amount: Reserve,
-) -> Result<bool, Fault> {
-    let changed = connection
-        .prepare_cached(
-            "UPDATE spending SET tokens = min(tokens, 9223372036854775807 - ?3) + ?3, \
-             micro_usd = min(micro_usd, 9223372036854775807 - ?4) + ?4 WHERE day = ?1 AND owner = ?2",
-        )?
-        .execute((day, owner, int(amount.tokens), int(amount.micro_usd)))?;
+fn charge(db: &Connection, (day, owner): (i64, &str), amount: Reserve) -> DbResult<bool> {
+    let sql = "UPDATE spending SET tokens = min(tokens, 9223372036854775807 - ?3) + ?3, \
+             micro_usd = min(micro_usd, 9223372036854775807 - ?4) + ?4 WHERE day = ?1 AND owner = ?2";
+    let changed =
+        db.execute_cached(sql, (day, owner, int(amount.tokens), int(amount.micro_usd)))?;
     if changed == 0 {
-        connection
-            .prepare_cached(
-                "INSERT INTO spending (day, owner, tokens, micro_usd) VALUES (?1, ?2, ?3, ?4)",
-            )?
-            .execute((day, owner, int(amount.tokens), int(amount.micro_usd)))?;
+        db.execute_cached(
+            "INSERT INTO spending (day, owner, tokens, micro_usd) VALUES (?1, ?2, ?3, ?4)",
+            (day, owner, int(amount.tokens), int(amount.micro_usd)),
+        )?;
     }
     Ok(changed == 0)
 }
 
 /// Deletes the reservation of a step.
-fn release(connection: &Connection, exec_id: ExecId) -> Result<Option<(String, Reserve)>, Fault> {
-    let held = connection
-        .prepare_cached(
-            "DELETE FROM reservations WHERE exec = ?1 RETURNING day, owner, tokens, micro_usd",
-        )?
-        .query_row([exec_id.uuid().as_bytes()], |row| {
+fn release(db: &Connection, exec_id: ExecId) -> DbResult<Option<(String, Reserve)>> {
+    let held = db.find_row(
+        "DELETE FROM reservations WHERE exec = ?1 RETURNING day, owner, tokens, micro_usd",
+        [exec_id.uuid().as_bytes()],
+        |row| {
             let amount = Reserve {
                 tokens: uint(row, 2)?,
                 micro_usd: uint(row, 3)?,
             };
             Ok((row.get::<_, i64>(0)?, row.get::<_, String>(1)?, amount))
-        })
-        .optional()?;
+        },
+    )?;
     let Some((day, owner, amount)) = held else {
         return Ok(None);
     };
-    connection
-        .prepare_cached(
-            "UPDATE spending SET tokens = max(tokens - ?3, 0), micro_usd = max(micro_usd - ?4, 0) \
-             WHERE day = ?1 AND owner = ?2",
-        )?
-        .execute((day, &owner, int(amount.tokens), int(amount.micro_usd)))?;
+    let sql = "UPDATE spending SET tokens = max(tokens - ?3, 0), micro_usd = max(micro_usd - ?4, 0) \
+             WHERE day = ?1 AND owner = ?2";
+    db.execute_cached(
+        sql,
+        (day, &owner, int(amount.tokens), int(amount.micro_usd)),
+    )?;
     Ok(Some((owner, amount)))
 }
 
 /// Settles the spending of an append.
-pub(crate) fn settle(connection: &Connection, settlements: &[Settlement]) -> Result<(), Fault> {
+pub(crate) fn settle(db: &Connection, settlements: &[Settlement]) -> DbResult<()> {
     for settlement in settlements {
-        let held = release(connection, settlement.exec_id)?;
+        let held = release(db, settlement.exec_id)?;
         let amount = settlement.amount(held.as_ref().map(|(_, amount)| *amount));
         let owner = match &held {
             Some((owner, _)) => owner,
@@ -186,20 +174,18 @@ pub(crate) fn settle(connection: &Connection, settlements: &[Settlement]) -> Res
         };
         if amount != Reserve::default() {
             let day = number(settlement.at.date_naive());
-            charge(connection, (day, owner), amount)?;
+            charge(db, (day, owner), amount)?;
         }
     }
     Ok(())
 }
 
-fn spending(connection: &Connection, day: NaiveDate) -> Result<Vec<OwnerSpending>, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT owner, tokens, micro_usd, \
+fn spending(db: &Connection, day: NaiveDate) -> DbResult<Vec<OwnerSpending>> {
+    let sql = "SELECT owner, tokens, micro_usd, \
          (SELECT coalesce(sum(tokens), 0) FROM reservations AS held WHERE held.day = spending.day AND held.owner = spending.owner), \
          (SELECT coalesce(sum(micro_usd), 0) FROM reservations AS held WHERE held.day = spending.day AND held.owner = spending.owner) \
-         FROM spending WHERE day = ?1 ORDER BY owner",
-    )?;
-    let rows = statement.query_map([number(day)], |row| {
+         FROM spending WHERE day = ?1 ORDER BY owner";
+    Ok(db.list_rows(sql, [number(day)], |row| {
         let charged = Reserve {
             tokens: uint(row, 1)?,
             micro_usd: uint(row, 2)?,
@@ -214,6 +200,5 @@ fn spending(connection: &Connection, day: NaiveDate) -> Result<Vec<OwnerSpending
             settled: charged.minus(reserved),
             reserved,
         })
-    })?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    })?)
 }

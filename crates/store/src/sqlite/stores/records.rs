@@ -1,10 +1,10 @@
-//! Harnesses, agents and sessions: tables that are truth themselves, a JSON record and the columns to find it by.
+//! Harnesses, agents and sessions: primary data, stored as JSON with indexed columns.
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::Utc;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, Params, Row};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
@@ -16,10 +16,11 @@ use windlass_core::traits::{AgentStore, HarnessStore, SessionMutator, SessionSto
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 
 use crate::records::Records;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::inner::Inner;
-use crate::sqlite::numbers::int;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::numbers::{first_value, int};
+use crate::sqlite::write::writer::WriteContext;
 
 /// Harnesses, agents and sessions in a SQLite database; clones share them.
 #[derive(Debug, Clone)]
@@ -27,132 +28,144 @@ pub struct SqliteRecords {
     pub(crate) inner: Arc<Inner>,
 }
 
-/// Sessions that work for one parent, and those that work for any, the newest first. Both read an index in its order.
+/// The child sessions of one parent, and of all parents, the newest first. Both read an index in its order.
 pub(crate) const CHILDREN: &str = "SELECT id FROM sessions WHERE parent = ?3 ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
 pub(crate) const ALL_CHILDREN: &str = "SELECT id FROM sessions WHERE parent IS NOT NULL ORDER BY created_at DESC, id DESC LIMIT ?1 OFFSET ?2";
 
-fn json(record: &impl Serialize) -> std::result::Result<String, Fault> {
-    serde_json::to_string(record)
-        .map_err(|error| Fault::unavailable(format!("a record has no JSON: {error}")))
+/// A record with a table of its own.
+pub(crate) trait StoredEntity: Serialize + DeserializeOwned + Send + Sync + 'static {
+    const TABLE: &'static str;
+
+    fn uuid(&self) -> Uuid;
+
+    /// Kind, ID and name of the record, for the operator.
+    fn describe(&self) -> String;
+
+    /// Inserts or replaces the record.
+    fn put(&self, db: &Connection) -> DbResult<()>;
 }
 
-fn parse<T: DeserializeOwned>(table: &str, text: &str) -> std::result::Result<T, Fault> {
+impl StoredEntity for Harness {
+    const TABLE: &'static str = "harnesses";
+
+    fn uuid(&self) -> Uuid {
+        self.id.uuid()
+    }
+
+    fn describe(&self) -> String {
+        format!("harness {} ({})", self.id, self.name)
+    }
+
+    fn put(&self, db: &Connection) -> DbResult<()> {
+        let sql =
+            "INSERT OR REPLACE INTO harnesses (id, name, parent, record) VALUES (?1, ?2, ?3, ?4)";
+        let parent = self.parent_harness_id.map(|id| *id.uuid().as_bytes());
+        let row = (self.uuid().into_bytes(), &self.name, parent, json(self)?);
+        db.execute_cached(sql, row)?;
+        Ok(())
+    }
+}
+
+impl StoredEntity for Agent {
+    const TABLE: &'static str = "agents";
+
+    fn uuid(&self) -> Uuid {
+        self.public_id.uuid()
+    }
+
+    fn describe(&self) -> String {
+        format!("agent {} ({})", self.public_id, self.name)
+    }
+
+    fn put(&self, db: &Connection) -> DbResult<()> {
+        let sql = "INSERT OR REPLACE INTO agents (id, name, record) VALUES (?1, ?2, ?3)";
+        let row = (self.uuid().into_bytes(), &self.name, json(self)?);
+        db.execute_cached(sql, row)?;
+        Ok(())
+    }
+}
+
+impl StoredEntity for Session {
+    const TABLE: &'static str = "sessions";
+
+    fn uuid(&self) -> Uuid {
+        self.id.uuid()
+    }
+
+    fn describe(&self) -> String {
+        let title = self.title.as_deref().unwrap_or("untitled");
+        format!("session {} ({title})", self.id)
+    }
+
+    fn put(&self, db: &Connection) -> DbResult<()> {
+        let sql = "INSERT OR REPLACE INTO sessions \
+            (id, harness, agent, parent, status, created_at, updated_at, record) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+        let row = (
+            self.uuid().into_bytes(),
+            self.harness_id.uuid().into_bytes(),
+            self.agent_id.map(|id| *id.uuid().as_bytes()),
+            self.parent_session_id.map(|id| *id.uuid().as_bytes()),
+            self.status.to_string(),
+            self.created_at.timestamp_micros(),
+            self.updated_at.timestamp_micros(),
+            json(self)?,
+        );
+        db.execute_cached(sql, row)?;
+        Ok(())
+    }
+}
+
+fn json(record: &impl Serialize) -> DbResult<String> {
+    serde_json::to_string(record)
+        .map_err(|error| DbError::unavailable(format!("a record has no JSON: {error}")))
+}
+
+fn parse<T: StoredEntity>(text: &str) -> DbResult<T> {
     serde_json::from_str(text).map_err(|error| {
-        let what = format!("record of {table}");
+        let what = format!("record of {}", T::TABLE);
         let why = error.to_string();
         SqliteError::DamagedRow { what, why }.into()
     })
 }
 
-fn get<T: DeserializeOwned>(
-    connection: &Connection,
-    table: &str,
-    id: Uuid,
-) -> std::result::Result<Option<T>, Fault> {
-    let text = text(connection, table, id)?;
-    text.map(|text| parse(table, &text)).transpose()
+fn find<T: StoredEntity>(db: &Connection, id: Uuid) -> DbResult<Option<T>> {
+    find_json(db, T::TABLE, id)?
+        .map(|text| parse(&text))
+        .transpose()
 }
 
-/// Reads the JSON of a record.
-pub(crate) fn text(
-    connection: &Connection,
-    table: &str,
-    id: Uuid,
-) -> std::result::Result<Option<String>, Fault> {
-    let text = connection
-        .prepare_cached(&format!("SELECT record FROM {table} WHERE id = ?1"))?
-        .query_row([id.as_bytes()], |row| row.get(0))
-        .optional()?;
-    Ok(text)
+pub(crate) fn find_json(db: &Connection, table: &str, id: Uuid) -> DbResult<Option<String>> {
+    let sql = format!("SELECT record FROM {table} WHERE id = ?1");
+    Ok(db.find_row(&sql, [id.as_bytes()], first_value)?)
 }
 
-fn select<T: DeserializeOwned>(
-    connection: &Connection,
-    table: &str,
-    rest: &str,
-    parameters: impl rusqlite::Params,
-) -> std::result::Result<Vec<T>, Fault> {
-    let mut statement = connection.prepare_cached(&format!("SELECT record FROM {table} {rest}"))?;
-    let mut rows = statement.query(parameters)?;
-    let mut records = Vec::new();
-    while let Some(row) = rows.next()? {
-        records.push(parse(
-            table,
-            row.get_ref(0)?.as_str().map_err(rusqlite::Error::from)?,
-        )?);
-    }
-    Ok(records)
-}
-
-fn delete(work: &mut Work<'_>, table: &str, id: Uuid) -> std::result::Result<bool, Fault> {
-    let deleted = work
-        .connection
-        .prepare_cached(&format!("DELETE FROM {table} WHERE id = ?1"))?
-        .execute([id.as_bytes()])?;
-    Ok(deleted > 0)
-}
-
-pub(crate) fn put_harness(
-    work: &mut Work<'_>,
-    harness: &Harness,
-) -> std::result::Result<(), Fault> {
-    let parent = harness.parent_harness_id.map(|id| *id.uuid().as_bytes());
-    work.connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO harnesses (id, name, parent, record) VALUES (?1, ?2, ?3, ?4)",
-        )?
-        .execute((
-            harness.id.uuid().as_bytes(),
-            &harness.name,
-            parent,
-            json(harness)?,
-        ))?;
-    Ok(())
-}
-
-pub(crate) fn put_agent(work: &mut Work<'_>, agent: &Agent) -> std::result::Result<(), Fault> {
-    work.connection
-        .prepare_cached("INSERT OR REPLACE INTO agents (id, name, record) VALUES (?1, ?2, ?3)")?
-        .execute((agent.public_id.uuid().as_bytes(), &agent.name, json(agent)?))?;
-    Ok(())
-}
-
-pub(crate) fn put_session(
-    work: &mut Work<'_>,
-    session: &Session,
-) -> std::result::Result<(), Fault> {
-    work.connection
-        .prepare_cached(
-            "INSERT OR REPLACE INTO sessions \
-             (id, harness, agent, parent, status, created_at, updated_at, record) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-        )?
-        .execute((
-            session.id.uuid().as_bytes(),
-            session.harness_id.uuid().as_bytes(),
-            session.agent_id.map(|id| *id.uuid().as_bytes()),
-            session.parent_session_id.map(|id| *id.uuid().as_bytes()),
-            session.status.to_string(),
-            session.created_at.timestamp_micros(),
-            session.updated_at.timestamp_micros(),
-            json(session)?,
-        ))?;
-    Ok(())
+fn session_ids(db: &Connection, sql: &str, parameters: impl Params) -> DbResult<Vec<SessionId>> {
+    let id = |row: &Row<'_>| Ok(SessionId::from_uuid(Uuid::from_bytes(row.get(0)?)));
+    Ok(db.list_rows(sql, parameters, id)?)
 }
 
 impl SqliteRecords {
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.inner.readers.read(work).await?)
+    async fn add<T: StoredEntity>(&self, record: T) -> Result<()> {
+        self.inner.write(move |work| record.put(work.db)).await
     }
 
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Work<'_>) -> std::result::Result<T, Fault> + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.inner.writer()?.write(work).await?)
+    async fn remove<T: StoredEntity>(&self, id: Uuid) -> Result<bool> {
+        let sql = format!("DELETE FROM {} WHERE id = ?1", T::TABLE);
+        Ok(self.inner.execute(sql, [id.into_bytes()]).await? > 0)
+    }
+
+    async fn find<T: StoredEntity>(&self, id: Uuid) -> Result<Option<T>> {
+        self.inner.read(move |reader| find(reader, id)).await
+    }
+
+    async fn list<T: StoredEntity>(&self, order: &'static str) -> Result<Vec<T>> {
+        let list = move |reader: &Connection| {
+            let sql = format!("SELECT record FROM {} ORDER BY {order}", T::TABLE);
+            let texts = reader.list_rows(&sql, [], first_value::<String>)?;
+            texts.iter().map(|text| parse(text)).collect()
+        };
+        self.inner.read(list).await
     }
 
     /// Changes a session atomically; `None` if it does not exist.
@@ -161,47 +174,42 @@ impl SqliteRecords {
         id: SessionId,
         change: impl FnOnce(&mut Session) + Send + 'static,
     ) -> Result<Option<Session>> {
-        self.write(move |work| {
-            let found: Option<Session> = get(work.connection, "sessions", id.uuid())?;
-            let Some(mut session) = found else {
+        let modify = move |work: &mut WriteContext<'_>| {
+            let Some(mut session) = find::<Session>(work.db, id.uuid())? else {
                 return Ok(None);
             };
             change(&mut session);
-            put_session(work, &session)?;
+            session.put(work.db)?;
             Ok(Some(session))
-        })
-        .await
+        };
+        self.inner.write(modify).await
     }
 }
 
 #[async_trait]
 impl Records for SqliteRecords {
     async fn add_harness(&self, harness: Harness) -> Result<()> {
-        self.write(move |work| put_harness(work, &harness)).await
+        self.add(harness).await
     }
     async fn remove_harness(&self, id: HarnessId) -> Result<bool> {
-        self.write(move |work| delete(work, "harnesses", id.uuid()))
-            .await
+        self.remove::<Harness>(id.uuid()).await
     }
     async fn list_harnesses(&self) -> Result<Vec<Harness>> {
-        self.read(|reader| select(reader, "harnesses", "ORDER BY id", []))
-            .await
+        self.list("id").await
     }
 
     async fn add_agent(&self, agent: Agent) -> Result<()> {
-        self.write(move |work| put_agent(work, &agent)).await
+        self.add(agent).await
     }
     async fn remove_agent(&self, id: AgentId) -> Result<bool> {
-        self.write(move |work| delete(work, "agents", id.uuid()))
-            .await
+        self.remove::<Agent>(id.uuid()).await
     }
     async fn list_agents(&self) -> Result<Vec<Agent>> {
-        self.read(|reader| select(reader, "agents", "ORDER BY id", []))
-            .await
+        self.list("id").await
     }
 
     async fn add_session(&self, session: Session) -> Result<()> {
-        self.write(move |work| put_session(work, &session)).await
+        self.add(session).await
     }
     async fn set_subagent_status(&self, id: SessionId, status: SubagentStatus) -> Result<bool> {
         let changed = self.modify_session(id, move |session| {
@@ -210,22 +218,14 @@ impl Records for SqliteRecords {
         Ok(changed.await?.is_some())
     }
     async fn remove_session(&self, id: SessionId) -> Result<bool> {
-        self.write(move |work| delete(work, "sessions", id.uuid()))
-            .await
+        self.remove::<Session>(id.uuid()).await
     }
     async fn list_sessions(&self) -> Result<Vec<Session>> {
-        self.read(|reader| select(reader, "sessions", "ORDER BY created_at, id", []))
-            .await
+        self.list("created_at, id").await
     }
     async fn session_ids(&self) -> Result<Vec<SessionId>> {
-        self.read(|reader| {
-            let mut statement =
-                reader.prepare_cached("SELECT id FROM sessions ORDER BY created_at, id")?;
-            let ids = statement.query_map([], |row| row.get(0).map(Uuid::from_bytes))?;
-            let ids: rusqlite::Result<_> = ids.map(|id| id.map(SessionId::from_uuid)).collect();
-            Ok(ids?)
-        })
-        .await
+        let sql = "SELECT id FROM sessions ORDER BY created_at, id";
+        self.inner.read(|reader| session_ids(reader, sql, [])).await
     }
     async fn child_ids(
         &self,
@@ -233,29 +233,23 @@ impl Records for SqliteRecords {
         skip: usize,
         limit: usize,
     ) -> Result<Vec<SessionId>> {
-        let query = match parent {
-            Some(_) => CHILDREN,
-            None => ALL_CHILDREN,
-        };
-        self.read(move |reader| {
+        let list = move |reader: &Connection| {
             let (limit, skip) = (int(limit as u64), int(skip as u64));
-            let parent = parent.map(|id| *id.uuid().as_bytes());
-            let all: [&dyn rusqlite::ToSql; 3] = [&limit, &skip, &parent];
-            let mut statement = reader.prepare_cached(query)?;
-            let count = statement.parameter_count();
-            let ids = statement.query_map(&all[..count], |row| row.get(0).map(Uuid::from_bytes))?;
-            let ids: rusqlite::Result<_> = ids.map(|id| id.map(SessionId::from_uuid)).collect();
-            Ok(ids?)
-        })
-        .await
+            match parent {
+                Some(parent) => {
+                    session_ids(reader, CHILDREN, (limit, skip, parent.uuid().as_bytes()))
+                }
+                None => session_ids(reader, ALL_CHILDREN, (limit, skip)),
+            }
+        };
+        self.inner.read(list).await
     }
 }
 
 #[async_trait]
 impl SessionStore for SqliteRecords {
     async fn get_session(&self, session_id: SessionId) -> Result<Option<Session>> {
-        self.read(move |reader| get(reader, "sessions", session_id.uuid()))
-            .await
+        self.find(session_id.uuid()).await
     }
 }
 
@@ -275,42 +269,34 @@ impl SessionMutator for SqliteRecords {
 #[async_trait]
 impl AgentStore for SqliteRecords {
     async fn get_agent(&self, agent_id: AgentId) -> Result<Option<Agent>> {
-        self.read(move |reader| get(reader, "agents", agent_id.uuid()))
-            .await
+        self.find(agent_id.uuid()).await
     }
 }
 
 #[async_trait]
 impl HarnessStore for SqliteRecords {
     async fn get_harness_chain(&self, harness_id: HarnessId) -> Result<Vec<Harness>> {
-        self.read(move |reader| harness_chain(reader, harness_id))
-            .await
+        let chain = move |reader: &_| harness_chain(reader, harness_id);
+        self.inner.read(chain).await
     }
 }
 
 /// Follows the parents of a harness; root first.
-fn harness_chain(
-    reader: &Connection,
-    harness_id: HarnessId,
-) -> std::result::Result<Vec<Harness>, Fault> {
+fn harness_chain(reader: &Connection, harness_id: HarnessId) -> DbResult<Vec<Harness>> {
     let mut chain: Vec<Harness> = Vec::new();
     let mut next = Some(harness_id);
     while let Some(id) = next {
         if chain.iter().any(|harness| harness.id == id) {
-            return Err(
-                AgentLoopError::config(format!("harness {id} inherits from itself")).into(),
-            );
+            let what = format!("harness {id} inherits from itself");
+            return Err(AgentLoopError::config(what).into());
         }
-        let found: Option<Harness> = get(reader, "harnesses", id.uuid())?;
-        let Some(harness) = found else {
-            return match chain.last() {
-                None => Ok(Vec::new()),
-                Some(child) => Err(AgentLoopError::config(format!(
-                    "harness {} inherits from {id}, which does not exist",
-                    child.id
-                ))
-                .into()),
+        let Some(harness) = find::<Harness>(reader, id.uuid())? else {
+            let Some(child) = chain.last() else {
+                return Ok(Vec::new());
             };
+            let child = child.id;
+            let what = format!("harness {child} inherits from {id}, which does not exist");
+            return Err(AgentLoopError::config(what).into());
         };
         next = harness.parent_harness_id;
         chain.push(harness);

@@ -8,12 +8,14 @@ use std::fmt;
 
 use chacha20poly1305::aead::{Aead, Generate, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use windlass_core::typed_id::SessionId;
 use zeroize::Zeroizing;
 
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
+use crate::sqlite::numbers::first_value;
 
 /// The key that secrets are sealed with.
 pub struct SecretsKey(SecretBox<[u8; 32]>);
@@ -62,31 +64,26 @@ impl SecretCipher {
         Self(key)
     }
 
-    fn key(&self) -> Result<&SecretsKey, Fault> {
+    fn key(&self) -> DbResult<&SecretsKey> {
         self.0.as_ref().ok_or(SqliteError::NoSecretsKey.into())
     }
 
     /// Returns the name of a secret that was sealed with another key; without a key there is none to compare with.
-    pub(crate) fn foreign(&self, reader: &Connection) -> Result<Option<String>, Fault> {
+    pub(crate) fn sealed_with_another_key(&self, reader: &Connection) -> DbResult<Option<String>> {
         let Some(key) = &self.0 else {
             return Ok(None);
         };
-        let mut statement =
-            reader.prepare_cached("SELECT name FROM secrets WHERE key_id <> ?1 LIMIT 1")?;
-        Ok(statement
-            .query_row([key.mark()], |row| row.get(0))
-            .optional()?)
+        Ok(reader.find_row(
+            "SELECT name FROM secrets WHERE key_id <> ?1 LIMIT 1",
+            [key.mark()],
+            first_value,
+        )?)
     }
 
-    pub(crate) fn seal(
-        &self,
-        session: SessionId,
-        name: &str,
-        value: &str,
-    ) -> Result<Sealed, Fault> {
+    pub(crate) fn seal(&self, session: SessionId, name: &str, value: &str) -> DbResult<Sealed> {
         let key = self.key()?;
         let nonce = XNonce::try_generate().map_err(|error| {
-            Fault::unavailable(format!("the system gives no random bytes: {error}"))
+            DbError::unavailable(format!("the system gives no random bytes: {error}"))
         })?;
         let payload = Payload {
             msg: value.as_bytes(),
@@ -94,7 +91,7 @@ impl SecretCipher {
         };
         let bytes = XChaCha20Poly1305::new(key.0.expose_secret().into())
             .encrypt(&nonce, payload)
-            .map_err(|_| Fault::unavailable("a secret is too long to be sealed"))?;
+            .map_err(|_| DbError::unavailable("a secret is too long to be sealed"))?;
         Ok(Sealed {
             key_id: key.mark().to_vec(),
             nonce: nonce.to_vec(),
@@ -107,12 +104,12 @@ impl SecretCipher {
         session: SessionId,
         name: &str,
         sealed: &Sealed,
-    ) -> Result<SecretString, Fault> {
+    ) -> DbResult<SecretString> {
         let key = self.key()?;
         if sealed.key_id != key.mark() {
             return Err(SqliteError::WrongSecretsKey(name.to_owned()).into());
         }
-        let damaged = || Fault::from(SqliteError::DamagedSecret(name.to_owned()));
+        let damaged = || DbError::from(SqliteError::DamagedSecret(name.to_owned()));
         let nonce: [u8; 24] = sealed.nonce.as_slice().try_into().map_err(|_| damaged())?;
         let payload = Payload {
             msg: &sealed.bytes,

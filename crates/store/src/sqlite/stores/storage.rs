@@ -3,17 +3,18 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, Row};
 use secrecy::ExposeSecret;
 use windlass_core::error::Result;
 use windlass_core::traits::{KeyInfo, SecretInfo, SessionStorageStore};
 use windlass_core::typed_id::SessionId;
 
 use super::secrets::Sealed;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::inner::Inner;
+use crate::sqlite::numbers::first_value;
 use crate::sqlite::times::{now, time};
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// Values and secrets in a SQLite database, each session for itself; clones share them.
 #[derive(Debug, Clone)]
@@ -22,81 +23,49 @@ pub struct SqliteSessionStorageStore {
 }
 
 /// The listed columns of a value or a secret.
-type Named = (
+type NameAndTimes = (
     String,
     chrono::DateTime<chrono::Utc>,
     chrono::DateTime<chrono::Utc>,
 );
 
 impl SqliteSessionStorageStore {
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.inner.readers.read(work).await?)
+    async fn delete(&self, table: &str, session: SessionId, name: &str) -> Result<bool> {
+        let sql = format!("DELETE FROM {table} WHERE session = ?1 AND name = ?2");
+        let key = (session.uuid().into_bytes(), name.to_owned());
+        Ok(self.inner.execute(sql, key).await? > 0)
     }
 
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&mut Work<'_>) -> std::result::Result<T, Fault> + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.inner.writer()?.write(work).await?)
-    }
-
-    async fn delete(&self, table: &'static str, session: SessionId, name: &str) -> Result<bool> {
-        let name = name.to_owned();
-        self.write(move |work| {
-            let deleted = work
-                .connection
-                .prepare_cached(&format!(
-                    "DELETE FROM {table} WHERE session = ?1 AND name = ?2"
-                ))?
-                .execute((session.uuid().as_bytes(), name))?;
-            Ok(deleted > 0)
-        })
-        .await
-    }
-
-    async fn list(&self, table: &'static str, session: SessionId) -> Result<Vec<Named>> {
-        self.read(move |reader| {
-            let mut statement = reader.prepare_cached(&format!(
+    async fn list(&self, table: &'static str, session: SessionId) -> Result<Vec<NameAndTimes>> {
+        let list = move |reader: &Connection| {
+            let sql = format!(
                 "SELECT name, created_at, updated_at FROM {table} WHERE session = ?1 ORDER BY name"
-            ))?;
-            let named = statement.query_map([session.uuid().as_bytes()], |row| {
-                Ok((row.get(0)?, time(row, 1)?, time(row, 2)?))
-            })?;
-            Ok(named.collect::<std::result::Result<_, _>>()?)
-        })
-        .await
+            );
+            let times = |row: &Row<'_>| Ok((row.get(0)?, time(row, 1)?, time(row, 2)?));
+            Ok(reader.list_rows(&sql, [session.uuid().as_bytes()], times)?)
+        };
+        self.inner.read(list).await
     }
 }
 
 #[async_trait]
 impl SessionStorageStore for SqliteSessionStorageStore {
     async fn set_value(&self, session_id: SessionId, key: &str, value: &str) -> Result<()> {
-        let (key, value) = (key.to_owned(), value.to_owned());
-        self.write(move |work| {
-            work.connection
-                .prepare_cached(
-                    "INSERT INTO entries (session, name, value, created_at, updated_at) \
-                     VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT (session, name) \
-                     DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at",
-                )?
-                .execute((session_id.uuid().as_bytes(), key, value, now()))?;
-            Ok(())
-        })
-        .await
+        let sql = "INSERT INTO entries (session, name, value, created_at, updated_at) \
+            VALUES (?1, ?2, ?3, ?4, ?4) ON CONFLICT (session, name) \
+            DO UPDATE SET value = excluded.value, updated_at = excluded.updated_at";
+        let session = session_id.uuid().into_bytes();
+        let row = (session, key.to_owned(), value.to_owned(), now());
+        self.inner.execute(sql, row).await.map(drop)
     }
 
     async fn get_value(&self, session_id: SessionId, key: &str) -> Result<Option<String>> {
-        let key = key.to_owned();
-        self.read(move |reader| {
-            Ok(reader
-                .prepare_cached("SELECT value FROM entries WHERE session = ?1 AND name = ?2")?
-                .query_row((session_id.uuid().as_bytes(), key), |row| row.get(0))
-                .optional()?)
-        })
-        .await
+        let key = (session_id.uuid().into_bytes(), key.to_owned());
+        let find = move |reader: &Connection| {
+            let sql = "SELECT value FROM entries WHERE session = ?1 AND name = ?2";
+            Ok(reader.find_row(sql, key, first_value)?)
+        };
+        self.inner.read(find).await
     }
 
     async fn delete_value(&self, session_id: SessionId, key: &str) -> Result<bool> {
@@ -114,50 +83,37 @@ impl SessionStorageStore for SqliteSessionStorageStore {
     }
 
     async fn set_secret(&self, session_id: SessionId, name: &str, value: &str) -> Result<()> {
-        let sealed = self.inner.vault.seal(session_id, name, value)?;
-        let name = name.to_owned();
-        self.write(move |work| {
-            work.connection
-                .prepare_cached(
-                    "INSERT INTO secrets (session, name, key_id, nonce, sealed, created_at, updated_at) \
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT (session, name) DO UPDATE SET \
-                     key_id = excluded.key_id, nonce = excluded.nonce, sealed = excluded.sealed, \
-                     updated_at = excluded.updated_at",
-                )?
-                .execute((
-                    session_id.uuid().as_bytes(),
-                    name,
-                    sealed.key_id,
-                    sealed.nonce,
-                    sealed.bytes,
-                    now(),
-                ))?;
-            Ok(())
-        })
-        .await
+        let Sealed {
+            key_id,
+            nonce,
+            bytes,
+        } = self.inner.cipher.seal(session_id, name, value)?;
+        let sql = "INSERT INTO secrets (session, name, key_id, nonce, sealed, created_at, updated_at) \
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?6) ON CONFLICT (session, name) DO UPDATE SET \
+            key_id = excluded.key_id, nonce = excluded.nonce, sealed = excluded.sealed, \
+            updated_at = excluded.updated_at";
+        let session = session_id.uuid().into_bytes();
+        let row = (session, name.to_owned(), key_id, nonce, bytes, now());
+        self.inner.execute(sql, row).await.map(drop)
     }
 
     async fn get_secret(&self, session_id: SessionId, name: &str) -> Result<Option<String>> {
-        let asked = name.to_owned();
-        let sealed: Option<Sealed> = self
-            .read(move |reader| {
-                let mut statement = reader.prepare_cached(
-                    "SELECT key_id, nonce, sealed FROM secrets WHERE session = ?1 AND name = ?2",
-                )?;
-                let sealed = statement.query_row((session_id.uuid().as_bytes(), asked), |row| {
-                    Ok(Sealed {
-                        key_id: row.get(0)?,
-                        nonce: row.get(1)?,
-                        bytes: row.get(2)?,
-                    })
-                });
-                Ok(sealed.optional()?)
-            })
-            .await?;
-        let Some(sealed) = sealed else {
+        let key = (session_id.uuid().into_bytes(), name.to_owned());
+        let find = move |reader: &Connection| {
+            let sql = "SELECT key_id, nonce, sealed FROM secrets WHERE session = ?1 AND name = ?2";
+            Ok(reader.find_row(sql, key, |row| {
+                Ok(Sealed {
+                    key_id: row.get(0)?,
+                    nonce: row.get(1)?,
+                    bytes: row.get(2)?,
+                })
+            })?)
+        };
+        let sealed: Result<Option<Sealed>> = self.inner.read(find).await;
+        let Some(sealed) = sealed? else {
             return Ok(None);
         };
-        let secret = self.inner.vault.open(session_id, name, &sealed)?;
+        let secret = self.inner.cipher.open(session_id, name, &sealed)?;
         Ok(Some(secret.expose_secret().to_owned()))
     }
 
@@ -176,14 +132,14 @@ impl SessionStorageStore for SqliteSessionStorageStore {
     }
 
     async fn forget_session(&self, session_id: SessionId) -> Result<()> {
-        self.write(move |work| {
+        let delete = move |work: &mut WriteContext<'_>| {
             for table in ["entries", "secrets"] {
-                work.connection
-                    .prepare_cached(&format!("DELETE FROM {table} WHERE session = ?1"))?
-                    .execute([session_id.uuid().as_bytes()])?;
+                let sql = format!("DELETE FROM {table} WHERE session = ?1");
+                work.db
+                    .execute_cached(&sql, [session_id.uuid().as_bytes()])?;
             }
             Ok(())
-        })
-        .await
+        };
+        self.inner.write(delete).await
     }
 }

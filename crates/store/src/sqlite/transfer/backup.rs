@@ -4,6 +4,7 @@
 //! without free pages. It is created in a directory next to the target, and gets its name when it is complete, durable and checked. So an existing
 //! backup is a complete one. A backup is a data directory: a store can open it.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -16,13 +17,13 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::manifest::{DATABASE, FORMAT, Manifest};
 use super::staging::{
-    FileTrouble, MARK, Staging, above, beside, copy, location, measure, private, put_counter,
-    sync_directory,
+    FileTrouble, MARK, Staging, above, beside, copy, measure, private, put_counter, sync_directory,
 };
 use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::numbers::uint;
-use crate::sqlite::open::commit_counter::Count;
+use crate::sqlite::error::{DbError, SqliteError};
+use crate::sqlite::numbers::first_number;
+use crate::sqlite::open::commit_counter::CommitCount;
+use crate::sqlite::open::connect::Location;
 use crate::sqlite::open::inspect::{damage, read_identity};
 use crate::sqlite::open::schema;
 
@@ -33,8 +34,8 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BackupError {
-    /// Something is there already.
-    #[error("{} is there already; name a directory that is not", .0.display())]
+    /// The destination exists and is not an empty directory.
+    #[error("{} exists already; name a directory that does not exist", .0.display())]
     Exists(PathBuf),
     /// The copy is damaged.
     #[error(
@@ -79,11 +80,9 @@ impl SqliteStore {
         progress: impl FnMut(BackupProgress) + Send + 'static,
     ) -> Result<BackupReport, BackupError> {
         let destination = destination.into();
-        let done = self.inner.readers.read(move |reader| {
-            // The pool has its own error type, so this result is nested.
-            Ok(back_up(reader, &destination, &files, progress))
-        });
-        done.await.map_err(SqliteError::from)?
+        // The pool has its own error type, so this result is nested.
+        let done = self.read(move |reader| Ok(back_up(reader, &destination, &files, progress)));
+        done.await?
     }
 }
 
@@ -96,17 +95,15 @@ fn back_up(
     if !is_free(destination) {
         return Err(BackupError::Exists(destination.to_owned()));
     }
-    let staging = Staging::make(beside(destination, "backup-in-progress"))?;
+    let staging = Staging::create(beside(destination, "backup-in-progress"))?;
     let (count, schema) = copy_database(reader, staging.path(), progress)?;
     let database = measure(&staging.path().join(DATABASE))?;
     let bytes = database.bytes;
-    let mut members = [(DATABASE.to_owned(), database.into())]
-        .into_iter()
-        .collect::<std::collections::BTreeMap<_, _>>();
+    let mut members = BTreeMap::from([(DATABASE.to_owned(), database)]);
     for file in files {
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let copied = copy(file, &staging.path().join(&*name))?;
-        members.insert(name.into_owned(), copied.into());
+        members.insert(name.into_owned(), copied);
     }
     put_counter(staging.path(), count)?;
     let report = BackupReport {
@@ -141,8 +138,8 @@ fn copy_database(
     reader: &Connection,
     directory: &Path,
     progress: impl FnMut(BackupProgress) + Send,
-) -> Result<(Count, u32), BackupError> {
-    let fault = |error: rusqlite::Error| SqliteError::from(Fault::from(error));
+) -> Result<(CommitCount, u32), BackupError> {
+    let fault = |error: rusqlite::Error| SqliteError::from(DbError::from(error));
     let path = directory.join(DATABASE);
     let trouble = |error| FileTrouble::of("make", &path)(error);
     let name = path.to_str();
@@ -152,7 +149,7 @@ fn copy_database(
     let total = pages(reader, "page_count").map_err(fault)?;
     let total = total.saturating_sub(pages(reader, "freelist_count").map_err(fault)?);
     let measure = || fs::metadata(&path).map_or(0, |file| file.len() / page_size);
-    let copied = watched(measure, total, progress, || {
+    let copied = with_progress(measure, total, progress, || {
         reader.execute("VACUUM INTO ?1", [name])
     });
     match copied {
@@ -171,13 +168,13 @@ fn copy_database(
         .pragma_update(None, "journal_mode", "DELETE")
         .map_err(fault)?;
     let identity = read_identity(&target).map_err(SqliteError::from)?;
-    let identity = identity.ok_or_else(|| location(directory).cut_off())?;
+    let identity = identity.ok_or_else(|| Location::new(directory).first_open_interrupted())?;
     let schema = schema::version(&target).map_err(SqliteError::from)?;
     let findings = damage(&target);
     target.close().map_err(|(_, error)| fault(error))?;
     if findings.is_empty() {
         Ok((
-            Count {
+            CommitCount {
                 database: identity.database,
                 commits: identity.commits,
             },
@@ -188,12 +185,12 @@ fn copy_database(
     }
 }
 
-fn pages(connection: &Connection, pragma: &str) -> rusqlite::Result<u64> {
-    connection.pragma_query_value(None, pragma, |row| uint(row, 0))
+fn pages(db: &Connection, pragma: &str) -> rusqlite::Result<u64> {
+    db.pragma_query_value(None, pragma, first_number)
 }
 
-/// Does something that SQLite does in one statement, and measures meanwhile how far it is.
-pub(crate) fn watched<T>(
+/// Runs a long statement of SQLite and reports its progress meanwhile.
+pub(crate) fn with_progress<T>(
     measure: impl Fn() -> u64 + Send,
     total: u64,
     mut progress: impl FnMut(BackupProgress) + Send,

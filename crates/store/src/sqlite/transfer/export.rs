@@ -16,13 +16,13 @@ use serde_json::value::RawValue;
 use windlass_core::typed_id::SessionId;
 
 use crate::durable::chain::{Chain, Digest, hex};
-use crate::durable::record::{RecordBuffer, Stored};
+use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::{JournalError, StreamKey};
 use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::journal::ancestry::{Lineage, kept};
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
+use crate::sqlite::journal::ancestry::{Lineage, retained_streams};
 use crate::sqlite::journal::spans::{IN_ORDER, PLACED_COLUMNS};
-use crate::sqlite::journal::{StreamInfo, Walk, names};
+use crate::sqlite::journal::{ChainWalk, StreamInfo, names};
 use crate::sqlite::numbers::int;
 use crate::sqlite::verify::verify_report::Finding;
 
@@ -37,7 +37,7 @@ pub(crate) const OF_WORK: &str = "work:";
 /// One line of an export.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Line {
+pub(crate) enum ExportLine {
     /// The first line.
     WindlassExport { format: u32 },
     /// Record of a harness.
@@ -49,7 +49,8 @@ pub(crate) enum Line {
     /// A stream begins.
     Stream(String),
     /// Start of a stream that was removed and is retained for its forks.
-    Kept(String),
+    #[serde(rename = "kept")]
+    RetainedStream(String),
     /// The current stream continues after a record of the `parent`th stream of the export; `chain` is the link of that record.
     Fork {
         parent: u64,
@@ -106,8 +107,8 @@ impl SqliteStore {
         out: W,
     ) -> Result<(W, ExportReport), SqliteError> {
         let chain = self.inner.chain.clone();
-        let done = self.inner.readers.read(move |reader| {
-            let mut export = Export {
+        self.read(move |reader| {
+            let mut export = Exporter {
                 out: BufWriter::new(out),
                 report: ExportReport::default(),
                 places: HashMap::new(),
@@ -118,17 +119,19 @@ impl SqliteStore {
                 (Ok(false), _) => WITH_FORKS,
                 _ => FORMAT,
             };
-            export.write(&Line::WindlassExport { format })?;
+            export.write(&ExportLine::WindlassExport { format })?;
             for table in TABLES {
                 export.table(reader, table)?;
             }
             let (streams, trouble) = names(reader);
             let begun = streams
                 .into_iter()
-                .map(|stream| (stream, Line::Stream as Begin));
-            let (kept, kept_trouble) = kept(reader);
-            let kept = kept.into_iter().map(|stream| (stream, Line::Kept as Begin));
-            let mut begun: Vec<_> = begun.chain(kept).collect();
+                .map(|stream| (stream, ExportLine::Stream as BeginLine));
+            let (retained, retained_error) = retained_streams(reader);
+            let retained = retained
+                .into_iter()
+                .map(|stream| (stream, ExportLine::RetainedStream as BeginLine));
+            let mut begun: Vec<_> = begun.chain(retained).collect();
             // A fork is younger than its parent.
             begun.sort_unstable_by_key(|(stream, _)| stream.stream);
             for (stream, begin) in begun {
@@ -138,7 +141,7 @@ impl SqliteStore {
                 }
                 export.stream(reader, &chain, &stream, begin)?;
             }
-            for trouble in trouble.into_iter().chain(kept_trouble) {
+            for trouble in trouble.into_iter().chain(retained_error) {
                 export.note_trouble(None, Err(trouble))?;
             }
             let out = export
@@ -146,41 +149,41 @@ impl SqliteStore {
                 .into_inner()
                 .map_err(|error| broken(error.error()))?;
             Ok((out, export.report))
-        });
-        Ok(done.await?)
+        })
+        .await
     }
 }
 
 /// How a stream begins.
-type Begin = fn(String) -> Line;
+type BeginLine = fn(String) -> ExportLine;
 
-type Table = (&'static str, fn(Box<RawValue>) -> Line);
+type ExportTable = (&'static str, fn(Box<RawValue>) -> ExportLine);
 
-const TABLES: [Table; 3] = [
-    ("harnesses", Line::Harness),
-    ("agents", Line::Agent),
-    ("sessions", Line::Session),
+const TABLES: [ExportTable; 3] = [
+    ("harnesses", ExportLine::Harness),
+    ("agents", ExportLine::Agent),
+    ("sessions", ExportLine::Session),
 ];
 
-struct Export<W: Write> {
+struct Exporter<W: Write> {
     out: BufWriter<W>,
     report: ExportReport,
     /// Which stream of the export a stream of the database is.
     places: HashMap<u64, u64>,
 }
 
-fn has_forks(reader: &Connection) -> Result<bool, Fault> {
+fn has_forks(reader: &Connection) -> DbResult<bool> {
     let mut statement = reader.prepare("SELECT 1 FROM forks LIMIT 1")?;
     Ok(statement.exists([])?)
 }
 
-fn has_condensed(reader: &Connection) -> Result<bool, Fault> {
+fn has_condensed(reader: &Connection) -> DbResult<bool> {
     let mut statement = reader.prepare("SELECT 1 FROM pruned WHERE length(digests) = 0 LIMIT 1")?;
     Ok(statement.exists([])?)
 }
 
-fn broken(error: &std::io::Error) -> Fault {
-    Fault::unavailable(format!("the export cannot be written: {error}"))
+fn broken(error: &std::io::Error) -> DbError {
+    DbError::unavailable(format!("the export cannot be written: {error}"))
 }
 
 /// The digest of all records of a stream, from theirs.
@@ -188,8 +191,8 @@ pub(crate) fn add(total: &mut blake3::Hasher, digest: &Digest) {
     total.update(digest);
 }
 
-impl<W: Write> Export<W> {
-    fn write(&mut self, line: &Line) -> Result<(), Fault> {
+impl<W: Write> Exporter<W> {
+    fn write(&mut self, line: &ExportLine) -> DbResult<()> {
         serde_json::to_writer(&mut self.out, line)
             .map_err(std::io::Error::from)
             .and_then(|()| self.out.write_all(b"\n"))
@@ -197,13 +200,9 @@ impl<W: Write> Export<W> {
     }
 
     /// Records a failure of SQLite as a finding; only a failure of the output ends the export.
-    fn note_trouble(
-        &mut self,
-        stream: Option<&StreamKey>,
-        done: Result<(), Fault>,
-    ) -> Result<(), Fault> {
+    fn note_trouble(&mut self, stream: Option<&StreamKey>, done: DbResult<()>) -> DbResult<()> {
         match done {
-            Err(Fault::Sql(error)) => {
+            Err(DbError::Sql(error)) => {
                 let what = error.to_string();
                 let finding = match stream {
                     Some(stream) => Finding::of_stream(stream, what),
@@ -216,12 +215,12 @@ impl<W: Write> Export<W> {
         }
     }
 
-    fn table(&mut self, reader: &Connection, table: Table) -> Result<(), Fault> {
+    fn table(&mut self, reader: &Connection, table: ExportTable) -> DbResult<()> {
         let done = self.rows(reader, table);
         self.note_trouble(None, done)
     }
 
-    fn rows(&mut self, reader: &Connection, (table, make): Table) -> Result<(), Fault> {
+    fn rows(&mut self, reader: &Connection, (table, make): ExportTable) -> DbResult<()> {
         let mut statement = reader.prepare(&format!("SELECT record FROM {table} ORDER BY id"))?;
         let mut rows = statement.query([])?;
         while let Some(row) = rows.next()? {
@@ -241,8 +240,8 @@ impl<W: Write> Export<W> {
         reader: &Connection,
         chain: &Chain,
         stream: &StreamInfo,
-        begin: Begin,
-    ) -> Result<(), Fault> {
+        begin: BeginLine,
+    ) -> DbResult<()> {
         self.write(&begin(stream.key.to_string()))?;
         self.report.streams += 1;
         self.places.insert(stream.stream, self.report.streams);
@@ -251,12 +250,12 @@ impl<W: Write> Export<W> {
     }
 
     /// Writes the origin of a fork, or a line that reports that it cannot be found.
-    fn fork(&mut self, lineage: &Lineage, link: &Digest) -> Result<(), Fault> {
+    fn fork(&mut self, lineage: &Lineage, link: &Digest) -> DbResult<()> {
         let seq = lineage.own().after;
         let parent = self.places.get(&lineage.part_of(seq).stream).copied();
         if let (Some(parent), Some(session)) = (parent, lineage.session()) {
             let chain = hex(link);
-            self.write(&Line::Fork {
+            self.write(&ExportLine::Fork {
                 parent,
                 seq,
                 session,
@@ -266,9 +265,9 @@ impl<W: Write> Export<W> {
         Ok(())
     }
 
-    fn damaged(&mut self, key: &StreamKey, error: JournalError, seq: u64) -> Result<(), Fault> {
+    fn damaged(&mut self, key: &StreamKey, error: JournalError, seq: u64) -> DbResult<()> {
         let finding = Finding::of_error(key, error);
-        self.write(&Line::Damaged {
+        self.write(&ExportLine::Damaged {
             seq: finding.seq.unwrap_or(seq),
             what: finding.what.clone(),
         })?;
@@ -276,26 +275,21 @@ impl<W: Write> Export<W> {
         Ok(())
     }
 
-    fn records(
-        &mut self,
-        reader: &Connection,
-        chain: &Chain,
-        stream: &StreamInfo,
-    ) -> Result<(), Fault> {
+    fn records(&mut self, reader: &Connection, chain: &Chain, stream: &StreamInfo) -> DbResult<()> {
         let transaction = reader.unchecked_transaction()?;
         let mut statement = transaction.prepare_cached(&format!(
             "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {IN_ORDER}"
         ))?;
         let mut rows = statement.query([int(stream.stream)])?;
-        let walk = Lineage::of(&transaction, &stream.key, stream.stream).and_then(|lineage| {
-            let walk = Walk::own(&transaction, chain, lineage.clone())?;
+        let walk = Lineage::load(&transaction, &stream.key, stream.stream).and_then(|lineage| {
+            let walk = ChainWalk::own(&transaction, chain, lineage.clone())?;
             Ok((lineage, walk))
         });
         let (lineage, mut walk) = match walk {
             Ok(walk) => walk,
             // The shared records are unavailable, and its own records are useless without them.
-            Err(Fault::Journal(error)) => return self.damaged(&stream.key, error, 0),
-            Err(fault) => return Err(fault),
+            Err(DbError::Journal(error)) => return self.damaged(&stream.key, error, 0),
+            Err(error) => return Err(error),
         };
         if lineage.is_fork() {
             self.fork(&lineage, walk.link())?;
@@ -303,9 +297,9 @@ impl<W: Write> Export<W> {
         let mut total = blake3::Hasher::new();
         let mut buffer = RecordBuffer::default();
         while let Some(row) = rows.next()? {
-            let stored = Stored::from_row(&transaction, row, &mut buffer)?;
+            let stored = StoredRecord::from_row(&transaction, row, &mut buffer)?;
             match self.record(&mut walk, &stored, &mut total) {
-                Err(Fault::Journal(error)) => {
+                Err(DbError::Journal(error)) => {
                     let key = walk.key().clone();
                     self.damaged(&key, error, stored.seq)?;
                     walk.resume(&stored);
@@ -313,12 +307,12 @@ impl<W: Write> Export<W> {
                 done => done?,
             }
         }
-        if let Err(Fault::Journal(error)) = walk.end() {
+        if let Err(DbError::Journal(error)) = walk.end() {
             self.report
                 .findings
                 .push(Finding::of_error(walk.key(), error));
         }
-        self.write(&Line::End {
+        self.write(&ExportLine::End {
             seq: walk.seq(),
             digest: hex(total.finalize().as_bytes()),
         })
@@ -326,17 +320,17 @@ impl<W: Write> Export<W> {
 
     fn record(
         &mut self,
-        walk: &mut Walk<'_>,
-        stored: &Stored<'_>,
+        walk: &mut ChainWalk<'_>,
+        stored: &StoredRecord<'_>,
         total: &mut blake3::Hasher,
-    ) -> Result<(), Fault> {
+    ) -> DbResult<()> {
         while walk.seq() + 1 < stored.seq {
             let first = walk.seq() + 1;
             walk.step_over_gap()?;
             let turns = walk.has_turns(&(first..=walk.seq()))?;
             if walk.digests.is_empty() {
                 add(total, walk.link());
-                self.write(&Line::Condensed {
+                self.write(&ExportLine::Condensed {
                     first,
                     last: walk.seq(),
                     chain: hex(walk.link()),
@@ -347,7 +341,7 @@ impl<W: Write> Export<W> {
             let (digests, _) = walk.digests.as_chunks::<32>();
             digests.iter().for_each(|digest| add(total, digest));
             let digests = digests.iter().map(hex).collect();
-            self.write(&Line::Pruned {
+            self.write(&ExportLine::Pruned {
                 first,
                 digests,
                 turns,
@@ -363,7 +357,7 @@ impl<W: Write> Export<W> {
             })?;
         add(total, &digest);
         self.report.records += 1;
-        self.write(&Line::Record {
+        self.write(&ExportLine::Record {
             seq: stored.seq,
             version: stored.json_version(),
             event,

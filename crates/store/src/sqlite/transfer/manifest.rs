@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::staging::{Copied, FileTrouble, private, read_small};
+use super::staging::{FileTrouble, private, read_small};
 
 /// The name of the manifest, which is written last.
 pub(crate) const FILE: &str = "backup.json";
@@ -29,26 +29,21 @@ pub(crate) struct Manifest {
     /// How many commits the database had seen.
     pub(crate) commits: u64,
     /// Every file but this one.
-    pub(crate) files: BTreeMap<String, Member>,
+    pub(crate) files: BTreeMap<String, BackupFile>,
 }
 
 /// A file of a backup.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Member {
+pub(crate) struct BackupFile {
     pub(crate) bytes: u64,
+    /// BLAKE3 of the content, in hex.
     pub(crate) digest: String,
-}
-
-impl From<Copied> for Member {
-    fn from(Copied { bytes, digest }: Copied) -> Self {
-        Self { bytes, digest }
-    }
 }
 
 /// Why a manifest cannot be read.
 #[derive(Debug)]
 pub(crate) enum Unreadable {
-    /// There is none.
+    /// The directory contains no manifest.
     Missing,
     /// A format version that this program does not support.
     Form(u64),

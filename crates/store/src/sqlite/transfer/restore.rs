@@ -13,20 +13,20 @@ use std::path::{Path, PathBuf};
 use chrono::Utc;
 use rustix::fs::{CWD, RenameFlags, renameat_with};
 
-use super::manifest::{DATABASE, FORMAT, Manifest, Member, Unreadable};
+use super::manifest::{DATABASE, FORMAT, Manifest, Unreadable};
 use super::staging::{
-    FileTrouble, MARK, Staging, above, beside, copy, is_unfinished, location, put_counter,
-    sync_directory,
+    FileTrouble, MARK, Staging, above, beside, copy, is_unfinished, put_counter, sync_directory,
 };
 use crate::durable::chain::ChainKey;
-use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{Fault, SqliteError};
-use crate::sqlite::open::commit_counter::Count;
+use crate::sqlite::error::{DbError, SqliteError};
+use crate::sqlite::open::commit_counter::CommitCount;
+use crate::sqlite::open::connect::Location;
 use crate::sqlite::open::inspect::{check_version, has_database, read_identity};
-use crate::sqlite::open::owner::Owner;
+use crate::sqlite::open::owner::DirectoryLock;
 use crate::sqlite::open::schema;
 use crate::sqlite::options::SqliteOptions;
 use crate::sqlite::verify::verify_report::Finding;
+use crate::sqlite::{SqliteStore, run_blocking};
 
 /// Reasons for a failed restore.
 #[derive(Debug, thiserror::Error)]
@@ -172,9 +172,9 @@ pub async fn restore(
     mut step: impl FnMut(RestoreStep) + Send + 'static,
 ) -> Result<RestoreReport, RestoreError> {
     let chain_key = options.chain_key.clone();
-    let (prepared, mut step) = blocking(move || {
+    let (prepared, mut step) = run_blocking(move || {
         let prepared = Prepared::make(options, &mut step)?;
-        Ok((prepared, step))
+        Ok::<_, RestoreError>((prepared, step))
     })
     .await?;
     let mut opening = SqliteOptions::new(prepared.staging.path());
@@ -189,14 +189,7 @@ pub async fn restore(
     }
     step(RestoreStep::Verified);
     let records = verified.records;
-    blocking(move || prepared.put_in_place(records, &mut step)).await
-}
-
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, RestoreError> + Send + 'static,
-) -> Result<T, RestoreError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|error| SqliteError::Unavailable(error.to_string()))?
+    run_blocking(move || prepared.put_in_place(records, &mut step)).await
 }
 
 /// How the copy gets to the target path.
@@ -217,7 +210,7 @@ struct Prepared {
     way: Way,
     staging: Staging,
     /// The lock of the directory that is there.
-    owner: Option<Owner>,
+    owner: Option<DirectoryLock>,
     manifest: Manifest,
     taken: Vec<(String, Prefer)>,
 }
@@ -242,7 +235,7 @@ impl Prepared {
                 return Err(FileTrouble::of("restore into", &into)(what).into());
             }
             Ok(found) => {
-                let owner = Owner::take(&location(&into))?;
+                let owner = DirectoryLock::take(&Location::new(&into))?;
                 (way_into(&into, found.dev())?, Some(owner))
             }
         };
@@ -252,7 +245,7 @@ impl Prepared {
             Way::Rename | Way::Exchange => beside(&into, "restore-in-progress"),
         };
         set_former_aside(&staging, &into)?;
-        let staging = Staging::make(staging)?;
+        let staging = Staging::create(staging)?;
         step(RestoreStep::Started);
         let mut prepared = Self {
             from: options.from,
@@ -277,7 +270,7 @@ impl Prepared {
     fn copy_member(&self, name: &str) -> Result<(), RestoreError> {
         let copied = copy(&self.from.join(name), &self.staging.path().join(name))?;
         let expected = self.manifest.files.get(name);
-        if expected == Some(&Member::from(copied)) {
+        if expected == Some(&copied) {
             Ok(())
         } else {
             Err(RestoreError::Changed {
@@ -312,10 +305,10 @@ impl Prepared {
 
     /// Writes a commit counter into the copy, so that a later loss of commits is detected.
     fn count(&self) -> Result<(), RestoreError> {
-        let at = location(self.staging.path());
+        let at = Location::new(self.staging.path());
         let reader = at.connect_to_read().map_err(SqliteError::from)?;
         let found = match check_version(&at, &reader) {
-            Err(Fault::Store(SqliteError::NewerSchema { found, .. })) => {
+            Err(DbError::Store(SqliteError::NewerSchema { found, .. })) => {
                 return Err(self.newer(found));
             }
             found => found.map_err(SqliteError::from)?,
@@ -329,7 +322,7 @@ impl Prepared {
         if identity.commits != self.manifest.commits || found != self.manifest.schema {
             return Err(changed("backup.json belongs to another database"));
         }
-        let count = Count {
+        let count = CommitCount {
             database: identity.database,
             commits: identity.commits,
         };
@@ -437,7 +430,7 @@ fn way_into(into: &Path, device: u64) -> Result<Way, RestoreError> {
         remove_mark(into)?;
         return Ok(Way::Exchange);
     }
-    if !has_database(&location(into))? {
+    if !has_database(&Location::new(into))? {
         Ok(Way::Fill)
     } else {
         Err(RestoreError::CannotExchange {

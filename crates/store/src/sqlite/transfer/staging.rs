@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
+use super::manifest::BackupFile;
 use crate::sqlite::error::SqliteError;
-use crate::sqlite::open::commit_counter::{Count, Counter};
+use crate::sqlite::open::commit_counter::{CommitCount, Counter};
 use crate::sqlite::open::connect::Location;
-use crate::sqlite::open::owner::Owner;
+use crate::sqlite::open::owner::DirectoryLock;
 
 /// Marks a directory that is still being filled.
 pub(crate) const MARK: &str = "windlass.unfinished";
@@ -24,7 +25,6 @@ pub struct FileTrouble {
     /// The operation, as a verb.
     pub doing: &'static str,
     pub path: PathBuf,
-    /// Why it did not work.
     pub source: io::Error,
 }
 
@@ -43,38 +43,27 @@ impl FileTrouble {
 #[derive(Debug)]
 pub(crate) struct Staging {
     path: PathBuf,
-    owner: Option<Owner>,
+    owner: Option<DirectoryLock>,
 }
 
 impl Staging {
     /// Creates the directory, after removing the leftovers of a killed process.
-    pub(crate) fn make(path: PathBuf) -> Result<Self, SqliteError> {
-        let io = |doing| {
-            let path = path.clone();
-            move |source| SqliteError::Io {
-                doing,
-                path,
-                source,
-            }
-        };
+    pub(crate) fn create(path: PathBuf) -> Result<Self, SqliteError> {
         match DirBuilder::new().mode(0o700).create(&path) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists && is_unfinished(&path) => {
-                let _owner = Owner::take(&location(&path))?;
-                fs::remove_dir_all(&path).map_err(io("remove"))?;
-                let made = DirBuilder::new().mode(0o700).create(&path);
-                made.map_err(io("make"))?;
+                let _owner = DirectoryLock::take(&Location::new(&path))?;
+                fs::remove_dir_all(&path).map_err(SqliteError::io("remove", &path))?;
+                let created = DirBuilder::new().mode(0o700).create(&path);
+                created.map_err(SqliteError::io("create", &path))?;
             }
-            Err(error) => return Err(io("make")(error)),
+            Err(error) => return Err(SqliteError::io("create", &path)(error)),
         }
         let mut staging = Self { path, owner: None };
         let mark = staging.path.join(MARK);
-        private().open(&mark).map_err(|source| SqliteError::Io {
-            doing: "make",
-            path: mark,
-            source,
-        })?;
-        staging.owner = Some(Owner::take(&location(&staging.path))?);
+        let marked = private().open(&mark);
+        marked.map_err(SqliteError::io("create", &mark))?;
+        staging.owner = Some(DirectoryLock::take(&Location::new(&staging.path))?);
         Ok(staging)
     }
 
@@ -83,7 +72,7 @@ impl Staging {
     }
 
     /// Disables the removal, because the directory has its final name. The caller retains the lock.
-    pub(crate) fn keep(mut self) -> Option<Owner> {
+    pub(crate) fn keep(mut self) -> Option<DirectoryLock> {
         self.path = PathBuf::new();
         self.owner.take()
     }
@@ -108,12 +97,6 @@ pub(crate) fn is_unfinished(path: &Path) -> bool {
     fs::symlink_metadata(path.join(MARK)).is_ok()
 }
 
-pub(crate) fn location(directory: &Path) -> Location {
-    Location {
-        directory: directory.to_owned(),
-    }
-}
-
 /// Returns the directory above a path.
 pub(crate) fn above(path: &Path) -> &Path {
     match path.parent() {
@@ -134,8 +117,8 @@ pub(crate) fn sync_directory(path: &Path) -> Result<(), FileTrouble> {
 }
 
 /// Writes the commit counter of a database.
-pub(crate) fn put_counter(directory: &Path, count: Count) -> Result<(), FileTrouble> {
-    let path = location(directory).counter();
+pub(crate) fn put_counter(directory: &Path, count: CommitCount) -> Result<(), FileTrouble> {
+    let path = Location::new(directory).counter();
     let put = Counter::open(&path, count)
         .and_then(|_| fs::set_permissions(&path, Permissions::from_mode(0o600)));
     put.map_err(FileTrouble::of("write", &path))
@@ -146,13 +129,6 @@ pub(crate) fn private() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o600);
     options
-}
-
-/// Size and digest of a copied file.
-pub(crate) struct Copied {
-    pub(crate) bytes: u64,
-    /// The digest of all, as hex.
-    pub(crate) digest: String,
 }
 
 /// Opens a regular file without following a link or waiting for a pipe.
@@ -178,26 +154,27 @@ pub(crate) fn read_small(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Copies a file to one that only its owner can read, and syncs it.
-pub(crate) fn copy(from: &Path, to: &Path) -> Result<Copied, FileTrouble> {
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<BackupFile, FileTrouble> {
     let mut source = open(from).map_err(FileTrouble::of("read", from))?;
-    let mut target = private().open(to).map_err(FileTrouble::of("make", to))?;
-    let copied = pass_on(&mut source, Some(&mut target)).map_err(FileTrouble::of("copy", from))?;
+    let mut target = private().open(to).map_err(FileTrouble::of("create", to))?;
+    let copied = hash_and_copy(&mut source, Some(&mut target));
+    let copied = copied.map_err(FileTrouble::of("copy", from))?;
     target.sync_all().map_err(FileTrouble::of("sync", to))?;
     Ok(copied)
 }
 
-/// Reads a file to its end for its digest. No connection of this process may have it open: closing
-/// it here would give up the locks of that one.
-pub(crate) fn measure(path: &Path) -> Result<Copied, FileTrouble> {
+/// Computes the size and digest of a file. No connection of this process may have the file open, because closing
+/// it here would release the locks of that connection.
+pub(crate) fn measure(path: &Path) -> Result<BackupFile, FileTrouble> {
     let measured = open(path).and_then(|mut file| {
-        let measured = pass_on(&mut file, None)?;
+        let measured = hash_and_copy(&mut file, None)?;
         file.sync_all()?;
         Ok(measured)
     });
     measured.map_err(FileTrouble::of("read", path))
 }
 
-fn pass_on(source: &mut File, mut target: Option<&mut File>) -> io::Result<Copied> {
+fn hash_and_copy(source: &mut File, mut target: Option<&mut File>) -> io::Result<BackupFile> {
     let mut hasher = blake3::Hasher::new();
     let mut buffer = vec![0; 128 * 1024];
     let mut bytes = 0;
@@ -212,7 +189,7 @@ fn pass_on(source: &mut File, mut target: Option<&mut File>) -> io::Result<Copie
             target.write_all(part)?;
         }
     }
-    Ok(Copied {
+    Ok(BackupFile {
         bytes,
         digest: hasher.finalize().to_hex().to_string(),
     })

@@ -14,18 +14,18 @@ use windlass_core::events::Event;
 use windlass_core::runs::RunRecord;
 
 use super::SqliteStore;
-use super::error::{Fault, SqliteError};
-use super::journal::ancestry::{Lineage, kept};
+use super::error::{DbError, DbResult, SqliteError};
+use super::journal::ancestry::{Lineage, retained_streams};
 use super::journal::fork::open_at;
 use super::journal::spans::{IN_ORDER, PLACED_COLUMNS, at};
-use super::journal::{StreamInfo, Walk, find, names};
+use super::journal::{ChainWalk, StreamInfo, find, names};
 use super::numbers::{int, uint};
 use super::open::inspect::damage;
-use super::queries::{Check, RunCheck};
+use super::queries::{RunCheck, ThreadRowCheck};
 use super::retention::deferred_delete::is_being_removed;
 use super::stores::runs::decode as decode_run;
 use crate::durable::chain::{Chain, hex};
-use crate::durable::record::{RecordBuffer, Stored};
+use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::is_run_stream;
@@ -59,19 +59,19 @@ impl SqliteStore {
     /// Checks every stream, and that no rows belong to none.
     pub async fn verify(&self) -> Result<Report, SqliteError> {
         let chain = self.inner.chain.clone();
-        let report = self.inner.readers.read(move |reader| {
+        self.read(move |reader| {
             let mut report = Report::default();
             let broken = damage(reader).into_iter().map(Finding::general);
             report.findings.extend(broken);
             report.findings.extend(orphans(reader)?);
             let (streams, trouble) = names(reader);
             let mut checked = Checked::default();
-            let (kept, kept_trouble) = kept(reader);
-            for stream in kept {
+            let (retained, retained_error) = retained_streams(reader);
+            for stream in retained {
                 checked.check(reader, &chain, &stream, &mut report);
                 // A stream that is being deleted may still have rows, which are not needed any more.
                 if !is_being_removed(reader, stream.stream)? {
-                    checked.tell_rows(stream.stream, &mut report);
+                    checked.report_row_findings(stream.stream, &mut report);
                 }
             }
             // A stream that is only retained for its forks accepts no appends.
@@ -80,14 +80,14 @@ impl SqliteStore {
                 checked.check(reader, &chain, stream, &mut report);
             }
             for stream in &streams {
-                checked.tell(reader, stream, &mut report);
+                checked.report(reader, stream, &mut report);
             }
-            let trouble = trouble.into_iter().chain(kept_trouble);
-            let trouble = trouble.map(|fault| SqliteError::from(fault).to_string());
+            let trouble = trouble.into_iter().chain(retained_error);
+            let trouble = trouble.map(|error| SqliteError::from(error).to_string());
             report.findings.extend(trouble.map(Finding::general));
             Ok(report)
-        });
-        Ok(report.await?)
+        })
+        .await
     }
 
     /// Checks one stream, and with an expected head also that it still reaches to there.
@@ -97,7 +97,7 @@ impl SqliteStore {
         expected: Option<StreamHead>,
     ) -> Result<Report, SqliteError> {
         let (key, chain) = (stream.clone(), self.inner.chain.clone());
-        let report = self.inner.readers.read(move |reader| {
+        self.read(move |reader| {
             let mut report = Report::default();
             match find(reader, &key)? {
                 Some(stream) => check_stream(reader, &chain, &stream, &mut report),
@@ -109,8 +109,8 @@ impl SqliteStore {
                 check_head(reader, &key, &expected, &mut report)?;
             }
             Ok(report)
-        });
-        Ok(report.await?)
+        })
+        .await
     }
 }
 
@@ -120,7 +120,7 @@ enum RecordContent {
     OfRun(RunRecord),
 }
 
-fn said(stored: &Stored<'_>, key: &StreamKey) -> Result<RecordContent, JournalError> {
+fn content(stored: &StoredRecord<'_>, key: &StreamKey) -> Result<RecordContent, JournalError> {
     if is_run_stream(key) {
         return decode_run(stored, key).map(|(_, record)| RecordContent::OfRun(record));
     }
@@ -129,22 +129,22 @@ fn said(stored: &Stored<'_>, key: &StreamKey) -> Result<RecordContent, JournalEr
 
 /// The comparison of a stream with its rows.
 enum Checks<'a> {
-    Thread(Box<Check<'a>>),
+    Thread(Box<ThreadRowCheck<'a>>),
     Run(Box<RunCheck>),
 }
 
 impl<'a> Checks<'a> {
-    fn begin(reader: &'a Connection, stream: &StreamInfo) -> Result<Self, Fault> {
+    fn begin(reader: &'a Connection, stream: &StreamInfo) -> DbResult<Self> {
         let (number, key) = (stream.stream, &stream.key);
         Ok(if is_run_stream(key) {
             Self::Run(Box::new(RunCheck::begin(reader, number)?))
         } else {
-            Self::Thread(Box::new(Check::begin(reader, key, number)?))
+            Self::Thread(Box::new(ThreadRowCheck::begin(reader, key, number)?))
         })
     }
 
-    fn step(&mut self, said: &RecordContent, (seq, position): (u64, u64)) {
-        match (self, said) {
+    fn step(&mut self, content: &RecordContent, (seq, position): (u64, u64)) {
+        match (self, content) {
             (Self::Thread(thread), RecordContent::Event(event)) => thread.step(event, position),
             (Self::Run(run), RecordContent::OfRun(record)) => run.step(record, (seq, position)),
             _ => {}
@@ -175,8 +175,8 @@ impl Checked {
         report: &mut Report,
     ) {
         let before = report.findings.len();
-        if let Err(fault) = walk(reader, chain, stream, report) {
-            let what = SqliteError::from(fault).to_string();
+        if let Err(error) = walk(reader, chain, stream, report) {
+            let what = SqliteError::from(error).to_string();
             report.findings.push(Finding::of_stream(&stream.key, what));
         }
         let found = report.findings.split_off(before);
@@ -184,17 +184,17 @@ impl Checked {
     }
 
     /// Reports findings in the rows of a stream that is retained for its forks; the forks report those in its records.
-    fn tell_rows(&self, stream: u64, report: &mut Report) {
+    fn report_row_findings(&self, stream: u64, report: &mut Report) {
         let findings = self.by_stream.get(&stream).into_iter().flatten();
         let of_rows = findings.filter(|finding| finding.seq.is_none());
         report.findings.extend(of_rows.cloned());
     }
 
     /// Reports the findings of a stream, including those in its shared records.
-    fn tell(&self, reader: &Connection, stream: &StreamInfo, report: &mut Report) {
+    fn report(&self, reader: &Connection, stream: &StreamInfo, report: &mut Report) {
         let findings_of = |stream: u64| self.by_stream.get(&stream).into_iter().flatten();
         // A broken lineage was reported when the stream was checked.
-        if let Ok(lineage) = Lineage::of(reader, &stream.key, stream.stream) {
+        if let Ok(lineage) = Lineage::load(reader, &stream.key, stream.stream) {
             for part in lineage.parts().iter().filter(|part| part.last < u64::MAX) {
                 let is_shared = |seq: u64| part.after < seq && seq <= part.last;
                 let shared = findings_of(part.stream).filter(|it| it.seq.is_some_and(is_shared));
@@ -212,7 +212,7 @@ impl Checked {
 /// Checks one stream and its shared records.
 fn check_stream(reader: &Connection, chain: &Chain, stream: &StreamInfo, report: &mut Report) {
     let mut checked = Checked::default();
-    if let Ok(lineage) = Lineage::of(reader, &stream.key, stream.stream) {
+    if let Ok(lineage) = Lineage::load(reader, &stream.key, stream.stream) {
         for part in lineage.parts().iter().filter(|part| part.last < u64::MAX) {
             let holder = StreamInfo {
                 key: part.key.clone(),
@@ -224,7 +224,7 @@ fn check_stream(reader: &Connection, chain: &Chain, stream: &StreamInfo, report:
         }
     }
     checked.check(reader, chain, stream, report);
-    checked.tell(reader, stream, report);
+    checked.report(reader, stream, report);
 }
 
 fn walk(
@@ -232,13 +232,13 @@ fn walk(
     chain: &Chain,
     stream: &StreamInfo,
     report: &mut Report,
-) -> Result<(), Fault> {
+) -> DbResult<()> {
     let transaction = reader.unchecked_transaction()?;
     let mut statement = transaction.prepare_cached(&format!(
         "SELECT {PLACED_COLUMNS}, open_from FROM placed WHERE stream = ?1 {IN_ORDER}"
     ))?;
     let mut rows = statement.query([int(stream.stream)])?;
-    let lineage = Lineage::of(&transaction, &stream.key, stream.stream)?;
+    let lineage = Lineage::load(&transaction, &stream.key, stream.stream)?;
     // After an unreadable record, the expected rows are unknown.
     let mut checks = Some(Checks::begin(&transaction, stream)?);
     let mut open = OpenNotes {
@@ -249,20 +249,20 @@ fn walk(
         },
         cut_upto: 0,
     };
-    let mut walk = Walk::own(&transaction, chain, lineage)?;
+    let mut walk = ChainWalk::own(&transaction, chain, lineage)?;
     let mut buffer = RecordBuffer::default();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(&transaction, row, &mut buffer)?;
+        let stored = StoredRecord::from_row(&transaction, row, &mut buffer)?;
         report.records += 1;
         let followed = match walk.step(&stored) {
-            Ok(()) => said(&stored, walk.key()),
-            Err(Fault::Journal(error)) => Err(error),
-            Err(fault) => return Err(fault),
+            Ok(()) => content(&stored, walk.key()),
+            Err(DbError::Journal(error)) => Err(error),
+            Err(error) => return Err(error),
         };
         match followed {
-            Ok(said) => {
+            Ok(content) => {
                 if let Some(checks) = &mut checks {
-                    checks.step(&said, (stored.seq, uint(row, 6)?));
+                    checks.step(&content, (stored.seq, uint(row, 6)?));
                 }
                 if let Some(gap) = walk.pruned.last()
                     && *gap.end() + 1 == stored.seq
@@ -270,7 +270,7 @@ fn walk(
                 {
                     open.pass_gap(*gap.end());
                 }
-                if !open.is_right(&said, stored.seq, uint(row, 8)?) {
+                if !open.is_right(&content, stored.seq, uint(row, 8)?) {
                     let what = "its note of the oldest open turn is wrong";
                     report
                         .findings
@@ -284,7 +284,7 @@ fn walk(
             }
         }
     }
-    if let Err(Fault::Journal(error)) = walk.end() {
+    if let Err(DbError::Journal(error)) = walk.end() {
         report.findings.push(Finding::of_error(walk.key(), error));
         checks = None;
     }
@@ -321,8 +321,8 @@ impl OpenNotes {
     }
 
     /// Passes a record; returns whether its note is right.
-    fn is_right(&mut self, said: &RecordContent, seq: u64, note: u64) -> bool {
-        if let RecordContent::Event(event) = said {
+    fn is_right(&mut self, content: &RecordContent, seq: u64, note: u64) -> bool {
+        if let RecordContent::Event(event) = content {
             self.open.apply(seq, TurnChange::of(event));
         }
         if (1..=self.cut_upto).contains(&note) {
@@ -339,7 +339,7 @@ fn check_head(
     key: &StreamKey,
     expected: &StreamHead,
     report: &mut Report,
-) -> Result<(), Fault> {
+) -> DbResult<()> {
     let Some(head) = report.heads.first() else {
         return Ok(());
     };
@@ -361,11 +361,11 @@ fn check_head(
 }
 
 /// Returns the stored link of a record, or of a gap that ends with it; `None` inside of a gap and at 0.
-fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> Result<Option<String>, Fault> {
+fn link_at(reader: &Connection, key: &StreamKey, seq: u64) -> DbResult<Option<String>> {
     let Some(stream) = find(reader, key)? else {
         return Ok(None);
     };
-    let lineage = Lineage::of(reader, key, stream.stream)?;
+    let lineage = Lineage::load(reader, key, stream.stream)?;
     let mut statement = reader.prepare_cached(concat!(
         "SELECT chain FROM placed WHERE stream = ?1 AND ",
         at!("?2"),

@@ -3,9 +3,9 @@
 use rusqlite::Connection;
 
 use super::verify_report::Finding;
-use crate::sqlite::error::Fault;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::spans::newest_position;
-use crate::sqlite::numbers::uint;
+use crate::sqlite::numbers::first_number;
 
 /// A description, and a query that counts the rows.
 type Orphans = (&'static str, &'static str);
@@ -51,7 +51,7 @@ const FORK_ORPHANS: [Orphans; 2] = [
         "SELECT count(*) FROM forks WHERE stream NOT IN (SELECT id FROM streams)",
     ),
     (
-        "removed streams are kept for no fork",
+        "removed streams are retained for no fork",
         "SELECT count(*) FROM kept WHERE stream NOT IN (SELECT parent FROM forks)",
     ),
 ];
@@ -108,21 +108,21 @@ const IMPOSSIBLE: [Orphans; 3] = [
 ];
 
 /// Removes unreachable rows of the read model.
-pub(crate) fn remove_orphans(connection: &Connection) -> Result<(), Fault> {
+pub(crate) fn remove_orphans(db: &Connection) -> DbResult<()> {
     for (_, query) in ROW_ORPHANS {
         let delete = query.replacen("SELECT count(*)", "DELETE", 1);
-        connection.execute(&delete.replace(STREAMS, ALL), [])?;
+        db.execute(&delete.replace(STREAMS, ALL), [])?;
     }
     Ok(())
 }
 
 /// Finds unreachable rows.
-pub(crate) fn orphans(reader: &Connection) -> Result<Vec<Finding>, Fault> {
+pub(crate) fn orphans(reader: &Connection) -> DbResult<Vec<Finding>> {
     let log = ORPHANS.iter().chain(&FORK_ORPHANS);
     let mut findings = Vec::new();
     for (what, query) in log.chain(&ROW_ORPHANS).chain(&IMPOSSIBLE) {
         let query = query.replace(STREAMS, ALL);
-        match reader.query_row(&query, [], |row| uint(row, 0)) {
+        match reader.query_row(&query, [], first_number) {
             Ok(0) => {}
             Ok(count) => findings.push(Finding::general(format!("{count} {what}"))),
             Err(error) => findings.push(Finding::general(error.to_string())),

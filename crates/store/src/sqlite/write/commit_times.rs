@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_caller_who_is_alone_writes_once_the_disk_has_shown_to_be_quick() {
+    fn lone_caller_commits_after_enough_quick_commits() {
         let mut commit_times = after(COUNTED, QUICK / 5);
         assert!(!commit_times.is_quick());
         (0..COUNTED * 2).for_each(|_| commit_times.note_commit(QUICK / 5));
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn slow_commits_send_the_next_ones_to_the_thread_and_a_single_one_does_not() {
+    fn frequent_slow_commits_use_the_thread() {
         let mut commit_times = after(COUNTED * 4, QUICK / 5);
         commit_times.note_commit(STANDSTILL - QUICK);
         assert!(commit_times.is_quick());
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_standstill_is_not_waited_for_twice() {
+    fn one_standstill_uses_the_thread() {
         let mut commit_times = after(COUNTED * 4, QUICK / 5);
         commit_times.note_commit(STANDSTILL);
         assert!(!commit_times.is_quick());

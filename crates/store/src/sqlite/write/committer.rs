@@ -12,20 +12,20 @@ use rusqlite::{Connection, ErrorCode};
 use super::commit_times::CommitTimes;
 use super::stream_notifier::{StreamNotifier, Wakeup};
 use super::wal::Wal;
-use super::writer::{Job, Reply};
+use super::writer::{CommitReply, WriterJob};
 use crate::sqlite::error::{SqliteError, explain};
 use crate::sqlite::journal::heads::Heads;
 use crate::sqlite::numbers::int;
 use crate::sqlite::open::commit_counter::Counter;
-use crate::sqlite::open::owner::Owner;
+use crate::sqlite::open::owner::DirectoryLock;
 use crate::sqlite::open::page_check::PageCheck;
 use crate::sqlite::queries::row_writer::{RowWriter, step_in};
 use crate::sqlite::queries::tail::NewerRows;
 use crate::sqlite::retention::deferred_delete;
 
 /// The context of a job.
-pub(crate) struct Work<'a> {
-    pub(crate) connection: &'a Connection,
+pub(crate) struct WriteContext<'a> {
+    pub(crate) db: &'a Connection,
     pub(crate) state: &'a mut State,
 }
 
@@ -51,9 +51,9 @@ pub(crate) struct State {
 /// Fields are dropped in this order: the lock is given up last.
 pub(crate) struct Committer {
     pub(crate) wal: Wal,
-    pub(crate) connection: Connection,
+    pub(crate) db: Connection,
     pub(crate) counter: Counter,
-    pub(crate) _owner: Owner,
+    pub(crate) _owner: DirectoryLock,
     pub(crate) notifier: Arc<StreamNotifier>,
     pub(crate) state: State,
     /// The number of the newest commit, shared with readers.
@@ -86,7 +86,7 @@ impl Committer {
         self.wal.end();
         self.write_rows();
         let emptied = self
-            .connection
+            .db
             .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()));
         if let Err(error) = emptied {
             tracing::warn!(%error, "the log windlass.db-wal was not written back at the end; the next open reads it");
@@ -97,7 +97,7 @@ impl Committer {
     }
 
     /// Commits a group and replies to its callers.
-    pub(crate) fn commit(&mut self, group: Vec<Box<dyn Job>>) {
+    pub(crate) fn commit(&mut self, group: Vec<Box<dyn WriterJob>>) {
         self.commit_times.note_group(group.len());
         let mut jobs = group.into_iter();
         while jobs.len() > 0 {
@@ -133,14 +133,14 @@ impl Committer {
     /// Runs jobs in one transaction. It ends early if a job makes SQLite roll back the whole transaction.
     fn transact(
         &mut self,
-        jobs: &mut std::vec::IntoIter<Box<dyn Job>>,
-        replies: &mut Vec<Reply>,
+        jobs: &mut std::vec::IntoIter<Box<dyn WriterJob>>,
+        replies: &mut Vec<CommitReply>,
     ) -> rusqlite::Result<()> {
         let begun = Instant::now();
-        let connection = &self.connection;
+        let db = &self.db;
         let state = &mut self.state;
-        let changes = connection.total_changes();
-        if let Err(error) = connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
+        let changes = db.total_changes();
+        if let Err(error) = db.prepare_cached("BEGIN IMMEDIATE")?.execute([]) {
             self.commit_times.note_commit(begun.elapsed());
             let why = explain(&error);
             jobs.for_each(|job| job.refuse(&why));
@@ -150,15 +150,15 @@ impl Committer {
         state.commit += 1;
         (state.is_numbered, state.lost_records) = (false, false);
         state.new_records = 0;
-        let finished = run_jobs(connection, state, jobs, replies).and_then(|is_kept| {
-            if !is_kept || connection.total_changes() == changes {
-                connection.prepare_cached("ROLLBACK")?.execute([])?;
+        let finished = run_jobs(db, state, jobs, replies).and_then(|is_needed| {
+            if !is_needed || db.total_changes() == changes {
+                db.prepare_cached("ROLLBACK")?.execute([])?;
                 state.commit = before;
                 return Ok(false);
             }
-            state.note(connection)?;
-            connection.prepare_cached("COMMIT")?.execute([])?;
-            self.wal.note_changes(connection.total_changes() - changes);
+            state.note(db)?;
+            db.prepare_cached("COMMIT")?.execute([])?;
+            self.wal.note_changes(db.total_changes() - changes);
             Ok(true)
         });
         // Includes the wait for another program that locks the database, even if the commit failed.
@@ -174,8 +174,8 @@ impl Committer {
             Ok(false) => Ok(()),
             Err(error) => {
                 state.commit = before;
-                if !connection.is_autocommit() {
-                    let _ = connection.execute_batch("ROLLBACK");
+                if !db.is_autocommit() {
+                    let _ = db.execute_batch("ROLLBACK");
                 }
                 Err(error)
             }
@@ -199,7 +199,7 @@ impl Committer {
         if self.state.is_removing {
             self.commit(vec![Box::new(TakeOut)]);
         }
-        self.wal.tidy_up(&self.connection);
+        self.wal.tidy_up(&self.db);
     }
 
     /// Stops all writing.
@@ -226,35 +226,35 @@ impl Committer {
 /// Runs the jobs; returns whether one of them succeeded and needs the commit. A job that is alone, or checks before it changes anything, needs no
 /// savepoint.
 fn run_jobs(
-    connection: &Connection,
+    db: &Connection,
     state: &mut State,
-    jobs: &mut std::vec::IntoIter<Box<dyn Job>>,
-    replies: &mut Vec<Reply>,
+    jobs: &mut std::vec::IntoIter<Box<dyn WriterJob>>,
+    replies: &mut Vec<CommitReply>,
 ) -> rusqlite::Result<bool> {
     let is_alone = jobs.len() == 1;
     for job in jobs {
         let is_marked = !is_alone && !job.is_checked();
         let mark = |statement| {
             if is_marked {
-                connection.prepare_cached(statement)?.execute([])
+                db.prepare_cached(statement)?.execute([])
             } else {
                 Ok(0)
             }
         };
-        let changes = connection.total_changes();
+        let changes = db.total_changes();
         mark("SAVEPOINT job")?;
         state.heads.begin();
         let (wakeups, position, records) = (state.wakeups.len(), state.position, state.new_records);
         let (is_numbered, lost_records) = (state.is_numbered, state.lost_records);
-        match job.run(&mut Work { connection, state }) {
+        match job.run(&mut WriteContext { db, state }) {
             Ok(reply) => replies.push(reply),
-            Err(()) if connection.is_autocommit() => return Err(taken_back()),
-            Err(()) if !is_alone && !is_marked && connection.total_changes() != changes => {
+            Err(()) if db.is_autocommit() => return Err(taken_back()),
+            Err(()) if !is_alone && !is_marked && db.total_changes() != changes => {
                 return Err(taken_back());
             }
             Err(()) => {
                 mark("ROLLBACK TO job")?;
-                state.heads.take_back();
+                state.heads.roll_back();
                 state.wakeups.truncate(wakeups);
                 (state.position, state.new_records) = (position, records);
                 (state.is_numbered, state.lost_records) = (is_numbered, lost_records);
@@ -271,10 +271,10 @@ struct WriteRows {
     is_done: Arc<AtomicBool>,
 }
 
-impl Job for WriteRows {
-    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
+impl WriterJob for WriteRows {
+    fn run(self: Box<Self>, work: &mut WriteContext<'_>) -> Result<CommitReply, ()> {
         let Self { tail, is_done } = *self;
-        match step_in(work.connection, &tail) {
+        match step_in(work.db, &tail) {
             Ok(Some((rows, upto))) => Ok(Box::new(move |committed| match committed {
                 Ok(()) => tail.written(&rows, upto),
                 Err(_) => is_done.store(true, Ordering::Relaxed),
@@ -283,9 +283,9 @@ impl Job for WriteRows {
                 is_done.store(true, Ordering::Relaxed);
                 Err(())
             }
-            Err(fault) => {
+            Err(error) => {
                 is_done.store(true, Ordering::Relaxed);
-                let error = SqliteError::from(fault);
+                let error = SqliteError::from(error);
                 tracing::warn!(%error, "rows for lists were not written at the end; the next open makes them again");
                 Err(())
             }
@@ -300,13 +300,13 @@ impl Job for WriteRows {
 /// Deletes some rows of removed streams.
 struct TakeOut;
 
-impl Job for TakeOut {
-    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
+impl WriterJob for TakeOut {
+    fn run(self: Box<Self>, work: &mut WriteContext<'_>) -> Result<CommitReply, ()> {
         let done = deferred_delete::step(work);
-        done.map(|_| unheard()).map_err(|fault| {
+        done.map(|_| unheard()).map_err(|error| {
             // The next open tries again.
             work.state.is_removing = false;
-            let error = SqliteError::from(fault);
+            let error = SqliteError::from(error);
             tracing::warn!(%error, "a removed stream cannot be taken out of the database");
         })
     }
@@ -315,7 +315,7 @@ impl Job for TakeOut {
 }
 
 /// The reply to a job without a waiting caller.
-fn unheard() -> Reply {
+fn unheard() -> CommitReply {
     Box::new(|_| {})
 }
 
@@ -329,12 +329,11 @@ fn taken_back() -> rusqlite::Error {
 
 impl State {
     /// Stores the number of the commit, unless a record contains it.
-    fn note(&self, connection: &Connection) -> rusqlite::Result<()> {
+    fn note(&self, db: &Connection) -> rusqlite::Result<()> {
         if self.is_numbered && !self.lost_records {
             return Ok(());
         }
-        connection
-            .prepare_cached("UPDATE state SET commits = ?1, position = ?2")?
+        db.prepare_cached("UPDATE state SET commits = ?1, position = ?2")?
             .execute([int(self.commit), int(self.position)])?;
         Ok(())
     }

@@ -19,24 +19,24 @@ const MAX_BYTES: usize = 32 * 1024;
 /// What happened to a stream.
 #[derive(Debug)]
 pub(crate) enum Wakeup {
-    Head(StreamKey, u64, Vec<Written>),
+    Head(StreamKey, u64, Vec<WrittenEvent>),
     Removed(StreamKey),
 }
 
 /// An event that was written, and the size of its JSON.
-pub(crate) type Written = (Arc<Event>, usize);
+pub(crate) type WrittenEvent = (Arc<Event>, usize);
 
 /// The end of a watched stream.
 #[derive(Debug, Default)]
 struct StreamTail {
     head: watch::Sender<u64>,
     /// The newest events, up to the head without a gap; empty where that is not known.
-    newest: VecDeque<Written>,
+    newest: VecDeque<WrittenEvent>,
     bytes: usize,
 }
 
 impl StreamTail {
-    fn take_in(&mut self, head: u64, written: Vec<Written>) {
+    fn take_in(&mut self, head: u64, written: Vec<WrittenEvent>) {
         let first = written.first().map(|(event, _)| event.seq());
         let last = self.newest.back().map(|(event, _)| event.seq() + 1);
         if first != last {

@@ -8,7 +8,7 @@ use std::thread::{self, JoinHandle};
 
 use rusqlite::Connection;
 
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::open::connect::{CHECKPOINT_PAGES, Location};
 
 /// After how many changed rows the log is written back for the first time.
@@ -24,7 +24,7 @@ pub(crate) struct Wal {
     /// How many fill it.
     due: u64,
     /// The thread that writes it back; it ends with its connection.
-    underway: Option<JoinHandle<Result<Connection, Fault>>>,
+    underway: Option<JoinHandle<DbResult<Connection>>>,
     /// The connection of the last one.
     spare: Option<Connection>,
     /// Why it could not be written back the last time.
@@ -64,7 +64,7 @@ impl Wal {
             Some(thread) => {
                 let done = thread.join();
                 let died = |_| {
-                    Err(Fault::unavailable(
+                    Err(DbError::unavailable(
                         "the thread that writes it back has died",
                     ))
                 };
@@ -85,10 +85,10 @@ impl Wal {
     }
 
     /// Logs when checkpoints begin to fail, and when they work again. A failure loses nothing, but the log grows.
-    fn tell(&mut self, written: Result<(), Fault>) {
+    fn tell(&mut self, written: DbResult<()>) {
         let trouble = written
             .err()
-            .map(|fault| SqliteError::from(fault).to_string());
+            .map(|error| SqliteError::from(error).to_string());
         match (&self.trouble, &trouble) {
             (None, Some(error)) => {
                 tracing::error!(%error, "the log windlass.db-wal cannot be written back, and grows");
@@ -99,21 +99,21 @@ impl Wal {
         self.trouble = trouble;
     }
 
-    fn begin(&mut self) -> io::Result<JoinHandle<Result<Connection, Fault>>> {
+    fn begin(&mut self) -> io::Result<JoinHandle<DbResult<Connection>>> {
         let (location, spare) = (self.location.clone(), self.spare.take());
         let name = "windlass-sqlite-log".to_owned();
         thread::Builder::new().name(name).spawn(move || {
-            let connection = match spare {
-                Some(connection) => connection,
+            let db = match spare {
+                Some(db) => db,
                 None => location.connect_to_write_back()?,
             };
-            write_back(&connection)?;
-            Ok(connection)
+            write_back(&db)?;
+            Ok(db)
         })
     }
 
     /// Checkpoints the pages that were written during the thread's checkpoint, and learns how many changes fill the log.
-    fn write_rest_back(&mut self, writer: &Connection) -> Result<(), Fault> {
+    fn write_rest_back(&mut self, writer: &Connection) -> DbResult<()> {
         let pages = write_back(writer);
         let known = pages.as_ref().copied().unwrap_or(0);
         self.due = next_due(self.changes, self.due, known);
@@ -137,8 +137,8 @@ impl Drop for Wal {
 }
 
 /// Checkpoints the pages that no reader uses; returns how many pages the log has.
-fn write_back(connection: &Connection) -> rusqlite::Result<u32> {
-    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
+fn write_back(db: &Connection) -> rusqlite::Result<u32> {
+    db.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1))
 }
 
 /// Returns how many changes fill the log, given that `changes` changes made `pages` pages.
@@ -150,7 +150,7 @@ fn next_due(changes: u64, due: u64, pages: u32) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::open::owner::Owner;
+    use crate::sqlite::open::owner::DirectoryLock;
 
     /// Makes the log due, and waits for its checkpoint.
     fn write_back_once(wal: &mut Wal, writer: &Connection) {
@@ -163,12 +163,10 @@ mod tests {
     }
 
     #[test]
-    fn a_log_that_cannot_be_written_back_is_told_of_until_it_can() {
+    fn failing_checkpoint_is_reported_until_it_succeeds() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let _owner = Owner::take(&location).unwrap();
+        let location = Location::new(directory.path());
+        let _owner = DirectoryLock::take(&location).unwrap();
         let writer = location.connect_to_write(None).unwrap();
         writer.pragma_update(None, "journal_mode", "WAL").unwrap();
         writer.execute_batch("CREATE TABLE t (x)").unwrap();
@@ -188,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_changes_fill_the_log_is_learned() {
+    fn number_of_changes_per_log_adapts() {
         assert_eq!(next_due(512, 512, CHECKPOINT_PAGES / 2), 1024);
         assert_eq!(next_due(512, 512, 10), 1024, "at most twice as many");
         assert_eq!(next_due(512, 512, CHECKPOINT_PAGES * 4), 128);

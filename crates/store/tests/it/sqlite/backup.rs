@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use windlass_store::sqlite::{BackupError, SqliteOptions};
 use windlass_store::{Journal, SqliteError, SqliteStore};
 
-use super::support::{Home, custom, fill, fill_slowly, key, read};
+use super::support::{StoreHome, custom, fill, fill_slowly, key, read};
 
 fn words(count: usize) -> Vec<windlass_core::events::EventData> {
     (0..count).map(|n| custom(&n.to_string())).collect()
@@ -27,11 +27,11 @@ async fn sound(directory: &Path, stream: &str) -> usize {
 }
 
 #[tokio::test]
-async fn a_backup_is_a_private_data_directory_of_its_own() {
-    let home = Home::new();
+async fn backup_is_a_private_data_directory() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill_slowly(&store, "s", words(20)).await;
-    let beside = Home::new();
+    let beside = StoreHome::new();
     fs::write(home.file("tokens.json"), "{}").unwrap();
     let to = beside.file("backup");
     let files = vec![home.file("tokens.json")];
@@ -65,8 +65,8 @@ async fn a_backup_is_a_private_data_directory_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn others_write_on_and_the_backup_is_one_moment() {
-    let home = Home::new();
+async fn backup_during_writes_is_a_snapshot() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let long = "long ".repeat(20_000);
     fill_slowly(&store, "s", (0..200).map(|_| custom(&long)).collect()).await;
@@ -82,7 +82,7 @@ async fn others_write_on_and_the_backup_is_one_moment() {
             written
         }
     });
-    let beside = Home::new();
+    let beside = StoreHome::new();
     // A reader in another program is unknown to the writer.
     let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
     let to = beside.file("backup");
@@ -95,8 +95,8 @@ async fn others_write_on_and_the_backup_is_one_moment() {
 }
 
 #[tokio::test]
-async fn what_is_there_is_not_replaced() {
-    let (home, beside) = (Home::new(), Home::new());
+async fn existing_destination_is_not_replaced() {
+    let (home, beside) = (StoreHome::new(), StoreHome::new());
     let store = home.open().await;
     fill(&store, "s", words(3)).await;
     let file = beside.file("file");
@@ -119,8 +119,8 @@ async fn what_is_there_is_not_replaced() {
 }
 
 #[tokio::test]
-async fn what_a_killed_backup_left_is_removed_and_one_at_work_is_left_alone() {
-    let (home, beside) = (Home::new(), Home::new());
+async fn leftovers_of_a_killed_backup_are_removed() {
+    let (home, beside) = (StoreHome::new(), StoreHome::new());
     let store = home.open().await;
     fill(&store, "s", words(3)).await;
     let to = beside.file("backup");
@@ -151,8 +151,8 @@ async fn what_a_killed_backup_left_is_removed_and_one_at_work_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_damaged_database_makes_no_backup() {
-    let (home, beside) = (Home::new(), Home::new());
+async fn damaged_database_is_not_backed_up() {
+    let (home, beside) = (StoreHome::new(), StoreHome::new());
     let store = home.open().await;
     fill(
         &store,
@@ -179,8 +179,8 @@ async fn a_damaged_database_makes_no_backup() {
 }
 
 #[tokio::test]
-async fn a_backup_contains_no_free_pages() {
-    let (home, beside) = (Home::new(), Home::new());
+async fn backup_contains_no_free_pages() {
+    let (home, beside) = (StoreHome::new(), StoreHome::new());
     let store = home.open().await;
     fill(&store, "removed", vec![custom(&"x".repeat(50_000)); 100]).await;
     fill(&store, "s", words(10)).await;

@@ -1,13 +1,13 @@
-//! Copies of a store that start as stores of their own.
+//! Copies of a store that open as separate stores.
 
 use std::fs;
 
 use windlass_store::sqlite::OnLostCommits;
 use windlass_store::{SqliteError, SqliteStore};
 
-use super::support::{Home, custom, fill, fill_slowly, read};
+use super::support::{StoreHome, custom, fill, fill_slowly, read};
 
-async fn at_work(home: &Home) -> SqliteStore {
+async fn filled(home: &StoreHome) -> SqliteStore {
     let store = home.open().await;
     let texts = (0..20).map(|number| custom(&number.to_string()));
     fill_slowly(&store, "s", texts.collect()).await;
@@ -15,7 +15,7 @@ async fn at_work(home: &Home) -> SqliteStore {
 }
 
 /// Opens a store and appends to it; returns how many events it had.
-async fn go_on(home: &Home) -> usize {
+async fn open_and_append(home: &StoreHome) -> usize {
     let store = home.open().await;
     let found = read(&store, "s").await.unwrap().len();
     assert!(store.verify().await.unwrap().findings.is_empty());
@@ -28,9 +28,9 @@ async fn go_on(home: &Home) -> usize {
 }
 
 #[tokio::test]
-async fn a_backup_of_the_database_alone_starts() {
-    let (home, by_vacuum, by_backup) = (Home::new(), Home::new(), Home::new());
-    let store = at_work(&home).await;
+async fn backup_of_the_database_alone_opens() {
+    let (home, by_vacuum, by_backup) = (StoreHome::new(), StoreHome::new(), StoreHome::new());
+    let store = filled(&home).await;
     let database = home.database();
     let copy = by_vacuum.file("windlass.db");
     database
@@ -40,18 +40,18 @@ async fn a_backup_of_the_database_alone_starts() {
     store.close().await;
     // Equivalent to `.backup` of the SQLite shell: the same pages in one file.
     copy_file(&home, &by_backup, "windlass.db");
-    assert_eq!(go_on(&by_vacuum).await, 20);
-    assert_eq!(go_on(&by_backup).await, 20);
+    assert_eq!(open_and_append(&by_vacuum).await, 20);
+    assert_eq!(open_and_append(&by_backup).await, 20);
 }
 
-fn copy_file(from: &Home, to: &Home, name: &str) {
+fn copy_file(from: &StoreHome, to: &StoreHome, name: &str) {
     fs::copy(from.file(name), to.file(name)).unwrap();
 }
 
 #[tokio::test]
-async fn a_directory_that_was_copied_file_by_file_while_somebody_wrote_starts() {
-    let (home, copied) = (Home::new(), Home::new());
-    let store = at_work(&home).await;
+async fn directory_copied_during_writes_opens() {
+    let (home, copied) = (StoreHome::new(), StoreHome::new());
+    let store = filled(&home).await;
     for name in ["windlass.db", "windlass.db-wal"] {
         copy_file(&home, &copied, name);
     }
@@ -59,13 +59,13 @@ async fn a_directory_that_was_copied_file_by_file_while_somebody_wrote_starts() 
     fill(&store, "s", vec![custom("later")]).await;
     copy_file(&home, &copied, "windlass.commits");
     store.close().await;
-    assert_eq!(go_on(&copied).await, 20);
+    assert_eq!(open_and_append(&copied).await, 20);
 }
 
 #[tokio::test]
-async fn a_copy_without_its_log_is_refused() {
-    let (home, copied) = (Home::new(), Home::new());
-    let store = at_work(&home).await;
+async fn copy_without_its_log_is_refused() {
+    let (home, copied) = (StoreHome::new(), StoreHome::new());
+    let store = filled(&home).await;
     for name in ["windlass.db", "windlass.commits"] {
         copy_file(&home, &copied, name);
     }
@@ -75,9 +75,9 @@ async fn a_copy_without_its_log_is_refused() {
 }
 
 #[tokio::test]
-async fn an_older_database_that_is_put_back_needs_a_word_and_no_more() {
-    let home = Home::new();
-    let store = at_work(&home).await;
+async fn older_database_opens_after_accepting_lost_commits() {
+    let home = StoreHome::new();
+    let store = filled(&home).await;
     let older = home.file("older");
     home.database()
         .execute("VACUUM INTO ?1", [older.to_str().unwrap()])
@@ -92,8 +92,8 @@ async fn an_older_database_that_is_put_back_needs_a_word_and_no_more() {
     let store = SqliteStore::open(accepting).await.unwrap();
     store.close().await;
     assert_eq!(
-        go_on(&home).await,
+        open_and_append(&home).await,
         20,
-        "what was accepted counts from now on"
+        "the accepted state is valid from now on"
     );
 }

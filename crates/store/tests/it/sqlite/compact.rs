@@ -5,17 +5,17 @@ use std::fs;
 use chrono::Utc;
 use windlass_store::{Journal, Maintenance, SqliteStore};
 
-use super::support::{Home, custom, fill, findings, key, read};
+use super::support::{StoreHome, custom, fill, findings, key, read};
 
 const LARGE: u64 = 5_000_000;
 const SMALL: u64 = 1_000_000;
 
-fn size(home: &Home) -> u64 {
+fn size(home: &StoreHome) -> u64 {
     fs::metadata(home.file("windlass.db")).unwrap().len()
 }
 
 /// Fills a store with a large stream and a small one, and removes the large one.
-async fn with_free_pages(home: &Home) -> SqliteStore {
+async fn with_free_pages(home: &StoreHome) -> SqliteStore {
     let store = home.open().await;
     fill(&store, "s", vec![custom("small"); 10]).await;
     fill(&store, "removed", vec![custom(&"x".repeat(50_000)); 110]).await;
@@ -26,8 +26,8 @@ async fn with_free_pages(home: &Home) -> SqliteStore {
 }
 
 #[tokio::test]
-async fn upkeep_returns_free_pages_to_the_file_system() {
-    let home = Home::new();
+async fn maintenance_returns_free_pages_to_the_file_system() {
+    let home = StoreHome::new();
     let store = with_free_pages(&home).await;
     store.maintain_store(Utc::now()).await.unwrap();
     assert!(size(&home) < 2 * SMALL, "{} bytes", size(&home));
@@ -37,7 +37,7 @@ async fn upkeep_returns_free_pages_to_the_file_system() {
 
 #[tokio::test]
 async fn compacting_rewrites_the_file_without_free_pages() {
-    let home = Home::new();
+    let home = StoreHome::new();
     // A database of an earlier version does not return pages.
     home.open().await.close().await;
     let connection = home.database();

@@ -8,11 +8,11 @@ use windlass_store::journal::all_events;
 use windlass_store::sqlite::OpenCheck;
 use windlass_store::{Journal, JournalError, SqliteError, SqliteStore};
 
-use super::support::{Home, custom, fill, key, read, started};
+use super::support::{StoreHome, custom, fill, key, read, started};
 
 /// Creates a store with two streams, runs SQL on its database and reopens it.
-async fn changed(sql: &str) -> (Home, SqliteStore) {
-    let home = Home::new();
+async fn changed(sql: &str) -> (StoreHome, SqliteStore) {
+    let home = StoreHome::new();
     let store = home.open().await;
     let big = custom(&"x".repeat(50_000));
     fill(
@@ -31,7 +31,7 @@ async fn changed(sql: &str) -> (Home, SqliteStore) {
 }
 
 #[tokio::test]
-async fn a_damaged_record_stops_its_stream_and_no_other() {
+async fn damaged_record_stops_only_its_stream() {
     for (sql, seq, what) in [
         (
             "UPDATE records SET body = unhex(replace(hex(body), hex('\"2'), hex('\"3'))) \
@@ -102,7 +102,7 @@ async fn a_damaged_record_stops_its_stream_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_record_of_a_newer_version_stops_its_stream() {
+async fn record_of_a_newer_version_stops_its_stream() {
     let (_home, store) =
         changed("UPDATE records SET version = 7 WHERE stream = 1 AND seq = 2").await;
     let expected = JournalError::UnknownVersion {
@@ -117,8 +117,8 @@ async fn a_record_of_a_newer_version_stops_its_stream() {
 }
 
 #[tokio::test]
-async fn a_stream_whose_open_turn_is_damaged_cannot_be_claimed() {
-    let home = Home::new();
+async fn stream_with_a_damaged_open_turn_cannot_be_claimed() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(
         &store,
@@ -139,8 +139,8 @@ async fn a_stream_whose_open_turn_is_damaged_cannot_be_claimed() {
 }
 
 /// Creates a store with 20 streams of 20 records.
-async fn filled() -> Home {
-    let home = Home::new();
+async fn filled() -> StoreHome {
+    let home = StoreHome::new();
     let store = home.open().await;
     for stream in 0..20 {
         let texts = (0..20).map(|n| custom(&format!("{n}{}", "x".repeat(500))));
@@ -151,7 +151,7 @@ async fn filled() -> Home {
 }
 
 #[tokio::test]
-async fn a_hole_in_the_middle_is_found_after_the_open_and_ends_the_writing() {
+async fn damaged_page_is_found_after_the_open_and_stops_writes() {
     let home = filled().await;
     let database = home.file("windlass.db");
     let mut file = fs::OpenOptions::new().write(true).open(&database).unwrap();
@@ -180,7 +180,7 @@ async fn a_hole_in_the_middle_is_found_after_the_open_and_ends_the_writing() {
 }
 
 #[tokio::test]
-async fn a_sound_database_is_checked_while_it_is_used_and_can_be_closed_before() {
+async fn page_check_runs_during_use_and_ends_on_close() {
     let home = filled().await;
     let store = home.open().await;
     fill(&store, "s00", vec![custom("on")]).await;
@@ -198,7 +198,7 @@ async fn a_sound_database_is_checked_while_it_is_used_and_can_be_closed_before()
 }
 
 #[tokio::test]
-async fn a_cut_database_is_not_written_and_what_can_be_read_is_saved() {
+async fn truncated_database_is_read_only_and_exportable() {
     let home = filled().await;
     let database = home.file("windlass.db");
     let file = fs::OpenOptions::new().write(true).open(&database).unwrap();
@@ -223,7 +223,7 @@ async fn a_cut_database_is_not_written_and_what_can_be_read_is_saved() {
     assert!(!report.findings.is_empty());
     reader.close().await;
 
-    let new = Home::new();
+    let new = StoreHome::new();
     let store = new.open().await;
     let taken = store.import(std::io::Cursor::new(saved)).await.unwrap();
     assert!(taken.streams > 0 && !taken.findings.is_empty(), "{taken:?}");
@@ -232,7 +232,7 @@ async fn a_cut_database_is_not_written_and_what_can_be_read_is_saved() {
 }
 
 #[tokio::test]
-async fn whichever_page_is_damaged_the_rest_is_checked_and_saved() {
+async fn damage_of_any_page_leaves_the_rest_readable() {
     let home = filled().await;
     let database = home.file("windlass.db");
     let whole = fs::read(&database).unwrap();

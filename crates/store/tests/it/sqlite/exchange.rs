@@ -8,10 +8,10 @@ use windlass_core::typed_id::TurnId;
 use windlass_store::sqlite::{ChainKey, SqliteRetention};
 use windlass_store::{SqliteStore, conformance};
 
-use super::support::{Home, completed, custom, delta, fill, key, read, started};
+use super::support::{StoreHome, completed, custom, delta, fill, key, read, started};
 
 /// Creates a store with data of every kind.
-async fn full_store(home: &Home) -> SqliteStore {
+async fn full_store(home: &StoreHome) -> SqliteStore {
     let retention = SqliteRetention {
         text_chunks: Some(Duration::ZERO),
         ..SqliteRetention::default()
@@ -41,8 +41,8 @@ async fn full_store(home: &Home) -> SqliteStore {
 }
 
 #[tokio::test]
-async fn queues_of_work_are_left_out_because_the_rows_that_they_need_are() {
-    let (home, other) = (Home::new(), Home::new());
+async fn job_streams_are_not_exported() {
+    let (home, other) = (StoreHome::new(), StoreHome::new());
     let store = home.open().await;
     fill(&store, "work:tasks", vec![custom("queued")]).await;
     fill(&store, "thread", vec![custom("said")]).await;
@@ -57,8 +57,8 @@ async fn queues_of_work_are_left_out_because_the_rows_that_they_need_are() {
 }
 
 #[tokio::test]
-async fn what_is_exported_and_imported_is_the_same() {
-    let (home, other) = (Home::new(), Home::new());
+async fn import_restores_the_exported_data() {
+    let (home, other) = (StoreHome::new(), StoreHome::new());
     let store = full_store(&home).await;
     let (lines, report) = store.export(Vec::new()).await.unwrap();
     assert_eq!((report.streams, report.records), (4, 3 + 3 + 2 + 600));
@@ -93,12 +93,12 @@ async fn what_is_exported_and_imported_is_the_same() {
 
     let twice = copy.import(Cursor::new(lines)).await.unwrap();
     assert_eq!((twice.streams, twice.findings.len()), (0, 4));
-    assert!(twice.findings[0].to_string().contains("there already"));
+    assert!(twice.findings[0].to_string().contains("exists already"));
 }
 
 #[tokio::test]
-async fn another_key_makes_another_chain_of_the_same_events() {
-    let (home, other) = (Home::new(), Home::new());
+async fn import_with_another_key_computes_another_chain() {
+    let (home, other) = (StoreHome::new(), StoreHome::new());
     let store = full_store(&home).await;
     let (lines, _) = store.export(Vec::new()).await.unwrap();
     let options = other.options().with_chain_key(ChainKey::new([3; 32]));
@@ -111,8 +111,8 @@ async fn another_key_makes_another_chain_of_the_same_events() {
 }
 
 #[tokio::test]
-async fn lines_that_do_not_add_up_are_left_out_and_named() {
-    let home = Home::new();
+async fn inconsistent_streams_are_omitted_and_reported() {
+    let home = StoreHome::new();
     let store = full_store(&home).await;
     let (lines, _) = store.export(Vec::new()).await.unwrap();
     let text = String::from_utf8(lines).unwrap();
@@ -136,7 +136,7 @@ async fn lines_that_do_not_add_up_are_left_out_and_named() {
             "ends within it",
         ),
     ] {
-        let copy = Home::new();
+        let copy = StoreHome::new();
         let copy = copy.open().await;
         let taken = copy.import(Cursor::new(wrong)).await.unwrap();
         assert_eq!((taken.streams, taken.findings.len()), (3, 1), "{why}");
@@ -152,7 +152,7 @@ async fn lines_that_do_not_add_up_are_left_out_and_named() {
         ("{\"windlass_export\":{\"format\":9}}", "format 9"),
         ("nonsense", "line 1"),
     ] {
-        let home = Home::new();
+        let home = StoreHome::new();
         let copy = home.open().await;
         let error = copy
             .import(Cursor::new(wrong))

@@ -1,4 +1,4 @@
-//! Files in a database: the quota, and that they survive. The suite is run by `rules`.
+//! FileSystemRef in a database: the quota, and that they survive. The suite is run by `rules`.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::SessionId;
 use windlass_store::{FileQuota, SqliteStore};
 
-use super::support::Home;
+use super::support::StoreHome;
 use crate::support::{initial, text, write};
 
 #[tokio::test]
 async fn files_survive_a_restart() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let session = SessionId::new();
     let files = async |store: &SqliteStore| Arc::new(store.files()) as Arc<dyn SessionFileSystem>;
     let store = home.open().await;
@@ -51,8 +51,8 @@ async fn files_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn r62_a_quota_is_kept_for_each_session() {
-    let home = Home::new();
+async fn r62_quota_applies_to_each_session() {
+    let home = StoreHome::new();
     let quota = FileQuota {
         max_files: Some(2),
         max_file_bytes: Some(10),

@@ -20,7 +20,9 @@ use windlass_store::{
     conformance,
 };
 
-use super::support::{Home, completed, custom, delta, fill, fork as fork_of, key, read, started};
+use super::support::{
+    StoreHome, completed, custom, delta, fill, fork as fork_of, key, read, started,
+};
 
 const FIXTURES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fixtures");
 const FILES: [&str; 2] = ["windlass.db", "windlass.commits"];
@@ -64,7 +66,7 @@ fn run_client(run: &RunRow) -> Option<&str> {
 }
 
 #[tokio::test]
-async fn a_database_from_before_the_first_release_is_refused_and_left_as_it_is() {
+async fn prerelease_database_is_refused_and_unchanged() {
     for name in ["before-release-1", "before-release-10"] {
         let home = home_of(&Path::new(FIXTURES).join(name));
         let before = fs::read(home.file("windlass.db")).unwrap();
@@ -100,15 +102,15 @@ async fn check_forks(store: &SqliteStore) {
 }
 
 /// Copies a fixture into a new directory.
-fn home_of(fixture: &Path) -> Home {
-    let home = Home::new();
+fn home_of(fixture: &Path) -> StoreHome {
+    let home = StoreHome::new();
     for name in FILES {
         fs::copy(fixture.join(name), home.file(name)).unwrap();
     }
     home
 }
 
-async fn check(fixture: &str) -> (Home, SqliteStore) {
+async fn check(fixture: &str) -> (StoreHome, SqliteStore) {
     let fixture = Path::new(FIXTURES).join(fixture);
     let home = home_of(&fixture);
     let options = home.options().with_secrets_key(SecretsKey::new([1; 32]));
@@ -159,22 +161,22 @@ async fn check(fixture: &str) -> (Home, SqliteStore) {
     assert_eq!(value.unwrap().as_deref(), Some("value"));
     let secret = store.storage().get_secret(session, "name").await;
     assert_eq!(secret.unwrap().as_deref(), Some("secret"));
-    let kept = store.records().get_session(session).await;
-    assert_eq!(kept.unwrap().unwrap().title.as_deref(), Some("title"));
-    fill(&store, "turns", vec![custom("goes on")]).await;
+    let session = store.records().get_session(session).await;
+    assert_eq!(session.unwrap().unwrap().title.as_deref(), Some("title"));
+    fill(&store, "turns", vec![custom("appended")]).await;
     assert!(store.verify().await.unwrap().findings.is_empty());
     (home, store)
 }
 
 #[tokio::test]
 #[ignore = "writes a new fixture"]
-async fn write_a_fixture() {
+async fn write_fixture() {
     use std::time::Duration;
 
     use chrono::Utc;
     use windlass_store::sqlite::SqliteRetention;
 
-    let home = Home::new();
+    let home = StoreHome::new();
     let retention = SqliteRetention {
         text_chunks: Some(Duration::ZERO),
         ..SqliteRetention::default()

@@ -7,7 +7,7 @@ use windlass_core::typed_id::TurnId;
 use windlass_store::sqlite::ChainKey;
 use windlass_store::{Journal, JournalError, SqliteStore};
 
-use super::support::{self, Home, completed, custom, fill, key, read, started};
+use super::support::{self, StoreHome, completed, custom, fill, key, read, started};
 
 const TABLES: [&str; 8] = [
     "streams", "records", "pruned", "blobs", "forks", "kept", "threads", "turns",
@@ -41,8 +41,8 @@ async fn found(store: &SqliteStore) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_fork_writes_a_few_rows_however_long_the_conversation_is() {
-    let home = Home::new();
+async fn fork_writes_few_rows_for_any_length() {
+    let home = StoreHome::new();
     let store = home.open().await;
     turns(&store, "parent", 2000).await;
     store.write_rows().await.unwrap();
@@ -53,11 +53,21 @@ async fn a_fork_writes_a_few_rows_however_long_the_conversation_is() {
     store.write_rows().await.unwrap();
     let after = rows(&home.database());
     let written: Vec<_> = after.iter().zip(before).map(|(a, b)| a - b).collect();
-    let [streams, records, pruned, blobs, forks, kept, threads, turns] = written[..] else {
+    let [
+        streams,
+        records,
+        pruned,
+        blobs,
+        forks,
+        retained,
+        threads,
+        turns,
+    ] = written[..]
+    else {
         panic!("{written:?}")
     };
     assert_eq!((streams, records, forks, threads), (3, 3, 3, 3));
-    assert_eq!((pruned, blobs, kept, turns), (0, 0, 0, 0));
+    assert_eq!((pruned, blobs, retained, turns), (0, 0, 0, 0));
     for (child, head) in [("end", 6001), ("middle", 3001), ("early", 4)] {
         assert_eq!(read(&store, child).await.unwrap().len(), head);
     }
@@ -65,8 +75,8 @@ async fn a_fork_writes_a_few_rows_however_long_the_conversation_is() {
 }
 
 #[tokio::test]
-async fn damage_in_what_is_shared_is_found_for_all_who_share_it() {
-    let home = Home::new();
+async fn damaged_shared_record_is_reported_for_all_its_streams() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(
         &store,
@@ -97,7 +107,7 @@ async fn damage_in_what_is_shared_is_found_for_all_who_share_it() {
         assert_eq!(one, [expected(name)]);
     }
     assert_eq!(read(&store, "before").await.unwrap().len(), 2);
-    fill(&store, "before", vec![custom("goes on")]).await;
+    fill(&store, "before", vec![custom("appended")]).await;
 
     // The shared records of a removed parent are checked too.
     store.journal().remove(&key("parent")).await.unwrap();
@@ -105,7 +115,7 @@ async fn damage_in_what_is_shared_is_found_for_all_who_share_it() {
 }
 
 #[tokio::test]
-async fn forks_cannot_be_exchanged_or_moved() {
+async fn exchanged_forks_are_detected() {
     for change in [
         "UPDATE streams SET key = CASE key WHEN 'one' THEN 'two' WHEN 'two' THEN 'one' ELSE key END",
         "UPDATE forks SET parent_seq = 1 WHERE stream = 2",
@@ -113,7 +123,7 @@ async fn forks_cannot_be_exchanged_or_moved() {
         "UPDATE forks SET parent = 2 WHERE stream = 2",
         "DELETE FROM forks WHERE stream = 2",
     ] {
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         fill(&store, "parent", vec![custom("1"), custom("2")]).await;
         fork(&store, "parent", 2, "one").await;
@@ -140,8 +150,8 @@ async fn forks_cannot_be_exchanged_or_moved() {
 }
 
 #[tokio::test]
-async fn a_removed_parent_leaves_what_is_shared_and_the_last_fork_takes_it_along() {
-    let home = Home::new();
+async fn shared_records_are_removed_with_the_last_fork() {
+    let home = StoreHome::new();
     let store = home.open().await;
     turns(&store, "parent", 3).await;
     fill(&store, "parent", vec![custom(&"x".repeat(40_000))]).await;
@@ -156,7 +166,7 @@ async fn a_removed_parent_leaves_what_is_shared_and_the_last_fork_takes_it_along
     assert_eq!(
         records(),
         10 + 1 + 2 + 1,
-        "what nobody shares is gone at once"
+        "unshared records are removed at once"
     );
     assert_eq!(found(&store).await, [""; 0]);
     journal.remove(&key("long")).await.unwrap();
@@ -195,8 +205,8 @@ async fn a_removed_parent_leaves_what_is_shared_and_the_last_fork_takes_it_along
 }
 
 #[tokio::test]
-async fn an_import_shares_again_what_was_shared() {
-    let home = Home::new();
+async fn import_restores_sharing() {
+    let home = StoreHome::new();
     let store = home.open().await;
     turns(&store, "parent", 3).await;
     turns(&store, "gone", 2).await;
@@ -211,7 +221,7 @@ async fn an_import_shares_again_what_was_shared() {
     let names = ["parent", "one", "two", "orphan", "gone"];
 
     for key in [None, Some(ChainKey::new([3; 32]))] {
-        let other = Home::new();
+        let other = StoreHome::new();
         let is_same = key.is_none();
         let options = match key {
             None => other.options(),
@@ -229,14 +239,14 @@ async fn an_import_shares_again_what_was_shared() {
         let (ours, theirs) = (copy.verify().await.unwrap(), store.verify().await.unwrap());
         assert!(ours.findings.is_empty(), "{:?}", ours.findings);
         assert_eq!(ours.heads == theirs.heads, is_same, "chains");
-        fill(&copy, "two", vec![custom("goes on")]).await;
+        fill(&copy, "two", vec![custom("appended")]).await;
         assert_eq!(found(&copy).await, [""; 0]);
     }
 }
 
 #[tokio::test]
-async fn a_fork_is_imported_only_behind_what_it_began_with() {
-    let home = Home::new();
+async fn fork_is_imported_only_after_its_original_parent() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "parent", vec![custom("1"), custom("2")]).await;
     fork(&store, "parent", 2, "one").await;
@@ -249,34 +259,37 @@ async fn a_fork_is_imported_only_behind_what_it_began_with() {
     assert_eq!(read(&store, "one").await.unwrap().len(), 3);
     assert_eq!(found(&store).await, [""; 0]);
 
-    // Another stream has its name, or it was left out.
+    // Another stream has its name, or it was omitted.
     let text = String::from_utf8(lines).unwrap();
     let changed = text.replacen("\"payload\":\"2\"", "\"payload\":\"3\"", 1);
     for (lines, other, why) in [
         (
             text,
             vec![custom("1"), custom("other")],
-            "is another one here",
+            "has other records",
         ),
-        (changed, vec![], "was left out"),
+        (changed, vec![], "parent was omitted"),
     ] {
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         if !other.is_empty() {
             fill(&store, "parent", other).await;
         }
         let taken = store.import(Cursor::new(lines)).await.unwrap();
         assert_eq!((taken.streams, taken.findings.len()), (0, 2));
-        let said = taken.findings[1].to_string();
-        assert!(said.contains("stream one") && said.contains(why), "{said}");
+        let finding = taken.findings[1].to_string();
+        assert!(
+            finding.contains("stream one") && finding.contains(why),
+            "{finding}"
+        );
         assert!(read(&store, "one").await.unwrap().is_empty());
         assert_eq!(found(&store).await, [""; 0]);
     }
 }
 
 #[tokio::test]
-async fn whoever_held_the_name_of_a_fork_is_fenced_off() {
-    let home = Home::new();
+async fn fork_fences_the_previous_claim_of_its_stream() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "parent", vec![custom("1")]).await;
     let journal = store.journal();
@@ -289,8 +302,8 @@ async fn whoever_held_the_name_of_a_fork_is_fenced_off() {
 }
 
 #[tokio::test]
-async fn a_long_stream_is_removed_little_by_little() {
-    let home = Home::new();
+async fn long_stream_is_removed_in_steps() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let texts = (0..3000).map(|number| custom(&number.to_string()));
     fill(&store, "s", texts.collect()).await;

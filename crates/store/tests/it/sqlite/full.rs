@@ -3,11 +3,11 @@
 use windlass_store::journal::all_events;
 use windlass_store::{Journal, JournalError, SqliteStore};
 
-use super::support::{Home, custom, events, fill, key, read};
+use super::support::{StoreHome, custom, events, fill, key, read};
 
 #[tokio::test]
-async fn a_full_database_refuses_keeps_what_it_has_and_goes_on_with_space() {
-    let home = Home::new();
+async fn full_database_refuses_writes_until_space_is_free() {
+    let home = StoreHome::new();
     let small = home.options().with_max_bytes(500_000);
     let store = SqliteStore::open(small).await.unwrap();
     fill(&store, "ballast", vec![custom(&"x".repeat(30_000)); 4]).await;
@@ -27,8 +27,8 @@ async fn a_full_database_refuses_keeps_what_it_has_and_goes_on_with_space() {
         "{refused}"
     );
     assert!(acknowledged > 2);
-    let kept = read(&store, "s").await.unwrap();
-    assert_eq!(kept.len() as u64, acknowledged);
+    let stored = read(&store, "s").await.unwrap();
+    assert_eq!(stored.len() as u64, acknowledged);
 
     // Space is free again, and the same writer continues.
     assert!(journal.remove(&key("ballast")).await.unwrap());
@@ -45,8 +45,8 @@ async fn a_full_database_refuses_keeps_what_it_has_and_goes_on_with_space() {
 }
 
 #[tokio::test]
-async fn of_a_group_that_does_not_fit_nothing_is_acknowledged_wrongly() {
-    let home = Home::new();
+async fn group_on_a_full_disk_acknowledges_only_durable_appends() {
+    let home = StoreHome::new();
     let small = home.options().with_max_bytes(300_000);
     let store = SqliteStore::open(small).await.unwrap();
     let mut writers = tokio::task::JoinSet::new();

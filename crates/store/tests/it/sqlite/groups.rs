@@ -4,13 +4,13 @@ use tokio::task::JoinSet;
 use windlass_store::journal::all_events;
 use windlass_store::{Journal, JournalError};
 
-use super::support::{Home, custom, events, key, read};
+use super::support::{StoreHome, custom, events, key, read};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r16_a_thousand_appends_to_a_hundred_streams_cost_at_most_a_hundred_commits() {
+async fn r16_thousand_appends_to_hundred_streams_cost_at_most_hundred_commits() {
     const STREAMS: u64 = 100;
     const APPENDS: u64 = 10;
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     let mut claims = Vec::new();
     for stream in 0..STREAMS {
@@ -38,8 +38,8 @@ async fn r16_a_thousand_appends_to_a_hundred_streams_cost_at_most_a_hundred_comm
 }
 
 #[tokio::test]
-async fn one_refused_append_fails_alone() {
-    let home = Home::new();
+async fn refused_append_fails_alone() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let journal = store.journal();
     let good = journal.claim(&key("good")).await.unwrap();
@@ -66,7 +66,7 @@ async fn one_refused_append_fails_alone() {
 #[tokio::test]
 async fn the_log_is_written_back_while_the_store_is_in_use() {
     const MIB: u64 = 1024 * 1024;
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     let journal = store.journal();
     let claim = journal.claim(&key("s")).await.unwrap();
@@ -85,9 +85,9 @@ async fn the_log_is_written_back_while_the_store_is_in_use() {
 }
 
 #[tokio::test]
-async fn a_burst_leaves_no_long_log_behind() {
+async fn log_shrinks_after_a_burst() {
     const MIB: u64 = 1024 * 1024;
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     let journal = store.journal();
     let claim = journal.claim(&key("s")).await.unwrap();

@@ -3,19 +3,19 @@
 use std::sync::{Arc, Mutex};
 
 use chrono::Utc;
-use windlass_store::conformance::{self, Hosted};
+use windlass_store::conformance::{self, HostRecordStores};
 use windlass_store::{HostRecord, HostRecords};
 
-use super::support::Home;
+use super::support::StoreHome;
 
 #[tokio::test]
-async fn sqlite_keeps_the_rules() {
+async fn sqlite_conforms() {
     let homes = Mutex::new(Vec::new());
     conformance::host_records(async || {
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         homes.lock().unwrap().push(home);
-        Arc::new(Hosted {
+        Arc::new(HostRecordStores {
             records: Arc::new(store.host_records()),
             journal: Arc::new(store.journal()),
         })
@@ -26,7 +26,7 @@ async fn sqlite_keeps_the_rules() {
 
 #[tokio::test]
 async fn records_of_the_host_survive_a_restart() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let record = HostRecord {
         name: "x".to_owned(),
         body: "1".into(),
@@ -36,6 +36,6 @@ async fn records_of_the_host_survive_a_restart() {
     records.put("a", record.clone(), Utc::now()).await.unwrap();
     store.close().await;
     let store = home.open().await;
-    let kept = store.host_records().get("a", "x").await.unwrap();
-    assert_eq!(kept, Some(record));
+    let stored = store.host_records().get("a", "x").await.unwrap();
+    assert_eq!(stored, Some(record));
 }

@@ -7,9 +7,9 @@ use std::path::Path;
 use windlass_core::typed_id::TurnId;
 use windlass_store::SqliteStore;
 
-use super::support::{Home, child_directory, completed, custom, fill, run_again, started};
+use super::support::{StoreHome, child_directory, completed, custom, fill, run_again, started};
 
-const TEST: &str = "sqlite::import_killed::an_import_that_is_killed_while_it_reads_leaves_nothing";
+const TEST: &str = "sqlite::import_killed::import_killed_while_reading_leaves_nothing";
 const LINES: &str = "lines";
 const KILL_AT: &str = "WINDLASS_STORE_TEST_KILL_AT";
 
@@ -51,11 +51,11 @@ async fn import(directory: &Path) {
 }
 
 #[tokio::test]
-async fn an_import_that_is_killed_while_it_reads_leaves_nothing() {
+async fn import_killed_while_reading_leaves_nothing() {
     if let Some(directory) = child_directory() {
         return import(&directory).await;
     }
-    let source = Home::new();
+    let source = StoreHome::new();
     let store = source.open().await;
     let turn = TurnId::new();
     fill(&store, "small", vec![started(turn), completed(turn)]).await;
@@ -67,7 +67,7 @@ async fn an_import_that_is_killed_while_it_reads_leaves_nothing() {
     let count = lines.iter().filter(|byte| **byte == b'\n').count();
 
     for kill_at in [2, 4, 5, 100, 300, 400, 600, count] {
-        let home = Home::new();
+        let home = StoreHome::new();
         std::fs::write(home.file(LINES), &lines).unwrap();
         let mut child = run_again(TEST, home.path());
         let killed = child.env(KILL_AT, kill_at.to_string()).output().unwrap();

@@ -7,13 +7,13 @@ use windlass_store::journal::all_events;
 use windlass_store::sqlite::ChainKey;
 use windlass_store::{Journal, JournalError, SqliteStore, conformance};
 
-use super::support::{Home, completed, custom, events, fill, key, read, started};
+use super::support::{StoreHome, completed, custom, events, fill, key, read, started};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_keeps_the_rules() {
+async fn sqlite_conforms() {
     let homes = Mutex::new(Vec::new());
     conformance::journal(async || {
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         homes.lock().unwrap().push(home);
         Arc::new(store.journal()) as Arc<dyn Journal>
@@ -23,8 +23,8 @@ async fn sqlite_keeps_the_rules() {
 }
 
 #[tokio::test]
-async fn a_store_is_the_same_when_it_is_opened_again() {
-    let home = Home::new();
+async fn journal_survives_a_restart() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let turn = TurnId::new();
     fill(
@@ -61,8 +61,8 @@ async fn a_store_is_the_same_when_it_is_opened_again() {
 }
 
 #[tokio::test]
-async fn a_closed_store_refuses_and_says_so() {
-    let home = Home::new();
+async fn closed_store_is_unavailable() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let journal = store.journal();
     let claim = journal.claim(&key("s")).await.unwrap();
@@ -75,8 +75,8 @@ async fn a_closed_store_refuses_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_keyed_chain_opens_with_its_key_only() {
-    let home = Home::new();
+async fn keyed_chain_requires_its_key() {
+    let home = StoreHome::new();
     let keyed = |byte| home.options().with_chain_key(ChainKey::new([byte; 32]));
     let store = SqliteStore::open(keyed(1)).await.unwrap();
     fill(&store, "s", vec![custom("a")]).await;
@@ -92,7 +92,7 @@ async fn a_keyed_chain_opens_with_its_key_only() {
     assert_eq!(read(&store, "s").await.unwrap().len(), 1);
     store.close().await;
 
-    let home = Home::new();
+    let home = StoreHome::new();
     home.open().await.close().await;
     let keyed = home.options().with_chain_key(ChainKey::new([1; 32]));
     let error = SqliteStore::open(keyed).await.unwrap_err().to_string();

@@ -5,19 +5,19 @@ use std::sync::{Arc, Mutex};
 use chrono::Utc;
 use windlass_core::budget::{DayLimits, Reserve};
 use windlass_core::typed_id::ExecId;
-use windlass_store::conformance::{self, Settled};
+use windlass_store::conformance::{self, LedgerStores};
 use windlass_store::{Reservation, SpendingLedger};
 
-use super::support::Home;
+use super::support::StoreHome;
 
 #[tokio::test]
-async fn sqlite_keeps_the_rules() {
+async fn sqlite_conforms() {
     let homes = Mutex::new(Vec::new());
     conformance::ledger(async || {
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         homes.lock().unwrap().push(home);
-        Arc::new(Settled {
+        Arc::new(LedgerStores {
             ledger: Arc::new(store.ledger()),
             journal: Arc::new(store.journal()),
         })
@@ -27,8 +27,8 @@ async fn sqlite_keeps_the_rules() {
 }
 
 #[tokio::test]
-async fn a_reservation_of_a_process_that_is_gone_stays_charged() {
-    let home = Home::new();
+async fn reservation_survives_a_restart() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let now = Utc::now();
     let reservation = Reservation {

@@ -6,11 +6,11 @@ use std::path::Path;
 use windlass_store::sqlite::OnLostCommits;
 use windlass_store::{SqliteError, SqliteStore};
 
-use super::support::{Home, custom, fill, fill_slowly, read};
+use super::support::{StoreHome, custom, fill, fill_slowly, read};
 
 /// Copies the current files of a store, as a killed process leaves them.
-fn copy_of(home: &Home) -> Home {
-    let copy = Home::new();
+fn copy_of(home: &StoreHome) -> StoreHome {
+    let copy = StoreHome::new();
     for name in ["windlass.db", "windlass.db-wal", "windlass.commits"] {
         fs::copy(home.file(name), copy.file(name)).unwrap();
     }
@@ -20,8 +20,8 @@ fn copy_of(home: &Home) -> Home {
 /// The minimum number of its commits; rows of lists sometimes need further ones.
 const COMMITS: u64 = 21;
 
-async fn killed() -> Home {
-    let home = Home::new();
+async fn killed() -> StoreHome {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill_slowly(
         &store,
@@ -35,7 +35,7 @@ async fn killed() -> Home {
 }
 
 #[tokio::test]
-async fn what_a_killed_process_leaves_opens_whole() {
+async fn store_of_a_killed_process_opens() {
     let home = killed().await;
     let store = home.open().await;
     assert_eq!(read(&store, "s").await.unwrap().len(), 20);
@@ -43,7 +43,7 @@ async fn what_a_killed_process_leaves_opens_whole() {
 }
 
 #[tokio::test]
-async fn a_deleted_log_is_found() {
+async fn deleted_log_is_detected() {
     let home = killed().await;
     fs::remove_file(home.file("windlass.db-wal")).unwrap();
     let error = home.refusal().await;
@@ -70,7 +70,7 @@ async fn a_deleted_log_is_found() {
 }
 
 #[tokio::test]
-async fn a_cut_log_is_found() {
+async fn truncated_log_is_detected() {
     let home = killed().await;
     let log = fs::OpenOptions::new()
         .write(true)
@@ -83,7 +83,7 @@ async fn a_cut_log_is_found() {
 }
 
 #[tokio::test]
-async fn a_missing_database_is_not_made_anew() {
+async fn missing_database_is_not_recreated() {
     let home = killed().await;
     for name in ["windlass.db", "windlass.db-wal"] {
         fs::remove_file(home.file(name)).unwrap();
@@ -103,7 +103,7 @@ async fn a_missing_database_is_not_made_anew() {
 }
 
 #[tokio::test]
-async fn a_counter_that_is_cut_or_another_ones_is_found() {
+async fn invalid_counter_is_detected() {
     let other = killed().await;
     let blank = |counter: &Path| fs::write(counter, [0; 40]).unwrap();
     let cut = |counter: &Path| fs::write(counter, "windlass").unwrap();
@@ -124,8 +124,8 @@ async fn a_counter_that_is_cut_or_another_ones_is_found() {
 }
 
 #[tokio::test]
-async fn an_old_copy_of_the_database_is_found() {
-    let home = Home::new();
+async fn old_copy_of_the_database_is_detected() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "s", vec![custom("old")]).await;
     store.close().await;
@@ -139,9 +139,9 @@ async fn an_old_copy_of_the_database_is_found() {
 }
 
 #[tokio::test]
-async fn a_first_opening_that_was_killed_at_its_counter_is_none() {
+async fn incomplete_counter_of_a_first_open_is_accepted() {
     for left in [&[][..], &[0; 40], &[0; 48]] {
-        let home = Home::new();
+        let home = StoreHome::new();
         home.open().await.close().await;
         fs::write(home.file("windlass.commits"), left).unwrap();
         let store = home.open().await;

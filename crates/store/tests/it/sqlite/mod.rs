@@ -23,7 +23,7 @@ mod references;
 mod restore;
 mod retention;
 mod rights;
-mod rows_trouble;
+mod row_failures;
 mod runs;
 mod spans;
 mod storage;

@@ -6,11 +6,11 @@ use std::io::ErrorKind;
 use rusqlite::Connection;
 use windlass_store::{Journal, JournalError, SqliteError, SqliteStore};
 
-use super::support::{Home, custom, events, fill, key, read};
+use super::support::{StoreHome, custom, events, fill, key, read};
 
 #[tokio::test]
-async fn a_second_writer_is_told_who_the_first_is_and_may_read() {
-    let home = Home::new();
+async fn second_writer_is_refused_and_may_read() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "s", vec![custom("a")]).await;
     let error = home.refusal().await;
@@ -39,22 +39,23 @@ async fn a_second_writer_is_told_who_the_first_is_and_may_read() {
 }
 
 #[tokio::test]
-async fn a_file_of_somebody_else_is_left_alone() {
-    let foreign_database = |home: &Home| {
+async fn file_of_another_program_is_unchanged() {
+    let foreign_database = |home: &StoreHome| {
         let connection = home.database();
         connection
             .execute_batch("CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
             .unwrap();
     };
-    let text = |home: &Home| fs::write(home.file("windlass.db"), "a text of some length").unwrap();
+    let text =
+        |home: &StoreHome| fs::write(home.file("windlass.db"), "a text of some length").unwrap();
     for (what, make) in [
         (
             "another program has made it",
-            &foreign_database as &dyn Fn(&Home),
+            &foreign_database as &dyn Fn(&StoreHome),
         ),
         ("it is not a SQLite file", &text),
     ] {
-        let home = Home::new();
+        let home = StoreHome::new();
         make(&home);
         let before = fs::read(home.file("windlass.db")).unwrap();
         let error = home.refusal().await;
@@ -66,8 +67,8 @@ async fn a_file_of_somebody_else_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_newer_schema_is_left_alone() {
-    let home = Home::new();
+async fn newer_schema_is_refused() {
+    let home = StoreHome::new();
     home.open().await.close().await;
     home.database()
         .execute("INSERT INTO schema_versions VALUES (99, 0)", [])
@@ -83,8 +84,8 @@ async fn a_newer_schema_is_left_alone() {
 }
 
 #[tokio::test]
-async fn a_place_that_cannot_be_written_is_named() {
-    let home = Home::new();
+async fn unwritable_path_is_named() {
+    let home = StoreHome::new();
     fs::write(home.file("file"), "").unwrap();
     let mut options = home.options();
     options.directory = home.file("file").join("below");
@@ -101,10 +102,10 @@ async fn a_place_that_cannot_be_written_is_named() {
 
 #[cfg(unix)]
 #[tokio::test]
-async fn a_read_only_directory_can_be_read_and_says_why_it_cannot_be_written() {
+async fn read_only_directory_can_be_read() {
     use std::os::unix::fs::PermissionsExt;
 
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "s", vec![custom("a")]).await;
     store.close().await;
@@ -129,8 +130,8 @@ async fn a_read_only_directory_can_be_read_and_says_why_it_cannot_be_written() {
 }
 
 #[tokio::test]
-async fn a_crash_while_the_database_is_made_leaves_one_that_opens() {
-    let home = Home::new();
+async fn database_opens_after_a_crash_during_creation() {
+    let home = StoreHome::new();
     // The state after the first step of creation.
     let connection = Connection::open(home.file("windlass.db")).unwrap();
     connection
@@ -147,8 +148,8 @@ async fn a_crash_while_the_database_is_made_leaves_one_that_opens() {
 }
 
 /// Leaves the files of a process that is killed while it writes the first tables: some of their pages, and a rollback journal.
-fn cut_off() -> Home {
-    let (home, left) = (Home::new(), Home::new());
+fn cut_off() -> StoreHome {
+    let (home, left) = (StoreHome::new(), StoreHome::new());
     let connection = Connection::open(home.file("windlass.db")).unwrap();
     connection
         .pragma_update(None, "application_id", i32::from_be_bytes(*b"WNDL"))
@@ -169,7 +170,7 @@ fn cut_off() -> Home {
 }
 
 #[tokio::test]
-async fn a_crash_in_the_middle_of_making_the_database_is_taken_back() {
+async fn interrupted_creation_is_rolled_back() {
     let home = cut_off();
     let store = home.open().await;
     fill(&store, "s", vec![custom("a")]).await;
@@ -182,7 +183,7 @@ async fn a_crash_in_the_middle_of_making_the_database_is_taken_back() {
 }
 
 #[tokio::test]
-async fn a_crash_in_the_middle_of_making_the_database_is_told_to_readers() {
+async fn interrupted_creation_is_an_error_for_readers() {
     let home = cut_off();
     let opened = SqliteStore::open_read_only(home.options()).await;
     let error = opened.unwrap_err();
@@ -193,8 +194,8 @@ async fn a_crash_in_the_middle_of_making_the_database_is_told_to_readers() {
 }
 
 #[tokio::test]
-async fn a_database_whose_first_opening_was_cut_off_is_not_there_for_readers() {
-    let home = Home::new();
+async fn database_without_tables_is_an_error_for_readers() {
+    let home = StoreHome::new();
     let connection = Connection::open(home.file("windlass.db")).unwrap();
     connection
         .pragma_update(None, "application_id", i32::from_be_bytes(*b"WNDL"))
@@ -214,8 +215,8 @@ async fn a_database_whose_first_opening_was_cut_off_is_not_there_for_readers() {
 }
 
 #[tokio::test]
-async fn a_database_that_has_no_name_yet_is_not_read() {
-    let home = Home::new();
+async fn database_without_identity_is_an_error_for_readers() {
+    let home = StoreHome::new();
     home.open().await.close().await;
     // As between the two steps of a first opening.
     let connection = Connection::open(home.file("windlass.db")).unwrap();

@@ -9,17 +9,17 @@ use rusqlite::Connection;
 use rustix::fs::{FlockOperation, fcntl_lock};
 use windlass_store::{Journal, SqliteOptions, SqliteStore};
 
-use super::support::{Home, child_directory, custom, events, key, read, run_again};
+use super::support::{StoreHome, child_directory, custom, events, key, read, run_again};
 
-const TEST: &str = "sqlite::outside::a_program_that_looks_and_makes_a_backup_loses_nobodys_commits";
+const TEST: &str = "sqlite::outside::external_backup_loses_no_commits";
 
 /// A separate process, because the locks in question belong to processes.
-struct Writer {
+struct OutsideWriter {
     child: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
 }
 
-impl Writer {
+impl OutsideWriter {
     fn start(directory: &Path) -> Self {
         let mut child = run_again(TEST, directory)
             .stdin(Stdio::piped())
@@ -43,7 +43,7 @@ impl Writer {
         }
     }
 
-    fn go_on(&mut self) {
+    fn resume(&mut self) {
         let stdin = self.child.stdin.as_mut().unwrap();
         stdin.write_all(b"on\n").unwrap();
     }
@@ -58,7 +58,7 @@ fn write(directory: &Path) {
         let store = SqliteStore::open(options()).await.unwrap();
         let journal = store.journal();
         let claim = journal.claim(&key("s")).await.unwrap();
-        let mut said = std::io::stdin().lines();
+        let mut signals = std::io::stdin().lines();
         for number in 1.. {
             let event = events(number, [custom("x")]);
             journal.append(&claim, event).await.unwrap();
@@ -66,9 +66,9 @@ fn write(directory: &Path) {
                 let reader = SqliteStore::open_read_only(options()).await.unwrap();
                 assert_eq!(read(&reader, "s").await.unwrap().len() as u64, number);
                 reader.close().await;
-                let said_so = format!("acknowledged {number}\n");
-                std::io::stdout().write_all(said_so.as_bytes()).unwrap();
-                said.next().unwrap().unwrap();
+                let report = format!("acknowledged {number}\n");
+                std::io::stdout().write_all(report.as_bytes()).unwrap();
+                signals.next().unwrap().unwrap();
             }
         }
     });
@@ -76,7 +76,7 @@ fn write(directory: &Path) {
 
 /// Removes the log as many versions of SQLite do when they close a database that no other process has locked. The newest ones check a second lock
 /// first.
-fn remove_log_if_unused(home: &Home) {
+fn remove_log_if_unused(home: &StoreHome) {
     let mut options = OpenOptions::new();
     let database = options.read(true).write(true);
     let database = database.open(home.file("windlass.db")).unwrap();
@@ -89,14 +89,14 @@ fn remove_log_if_unused(home: &Home) {
 }
 
 #[tokio::test]
-async fn a_program_that_looks_and_makes_a_backup_loses_nobodys_commits() {
+async fn external_backup_loses_no_commits() {
     if let Some(directory) = child_directory() {
         return std::thread::spawn(move || write(&directory))
             .join()
             .unwrap();
     }
-    let home = Home::new();
-    let mut writer = Writer::start(home.path());
+    let home = StoreHome::new();
+    let mut writer = OutsideWriter::start(home.path());
     for round in 1..=3 {
         let acknowledged = writer.acknowledged();
         // As `sqlite3 windlass.db "VACUUM INTO …"` does.
@@ -110,7 +110,7 @@ async fn a_program_that_looks_and_makes_a_backup_loses_nobodys_commits() {
             .unwrap();
         outside.close().unwrap();
         remove_log_if_unused(&home);
-        writer.go_on();
+        writer.resume();
     }
     let acknowledged = writer.acknowledged();
     writer.child.kill().unwrap();

@@ -11,7 +11,7 @@ use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 use windlass_store::Records;
 use windlass_store::sqlite::{ImportReport, ImportedRecords};
 
-use super::support::Home;
+use super::support::StoreHome;
 
 const AT: &str = "2026-01-02T03:04:05.123456Z";
 
@@ -39,7 +39,7 @@ fn session(created_at: &str) -> Session {
 
 #[tokio::test]
 async fn records_survive_a_restart() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     let records = store.records();
     let (root, one) = (harness("root", None), agent("one"));
@@ -92,9 +92,9 @@ async fn records_survive_a_restart() {
             .is_empty()
     );
     assert_eq!(records.list_harnesses().await.unwrap().len(), 2);
-    let kept = records.get_agent(one.public_id).await.unwrap().unwrap();
+    let stored = records.get_agent(one.public_id).await.unwrap().unwrap();
     assert_eq!(
-        serde_json::to_value(&kept).unwrap(),
+        serde_json::to_value(&stored).unwrap(),
         serde_json::to_value(&one).unwrap()
     );
     let listed = records.list_sessions().await.unwrap();
@@ -115,8 +115,8 @@ async fn records_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn import_inserts_absent_records_and_leaves_existing_ones_unchanged() {
-    let (home, other) = (Home::new(), Home::new());
+async fn import_inserts_only_absent_records() {
+    let (home, other) = (StoreHome::new(), StoreHome::new());
     let store = home.open().await;
     let records = store.records();
     let (mut old_harness, mut old_agent) = (harness("h", None), agent("a"));

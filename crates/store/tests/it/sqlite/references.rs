@@ -11,7 +11,9 @@ use windlass_core::typed_id::TurnId;
 use windlass_store::sqlite::SqliteRetention;
 use windlass_store::{Journal, JournalError, SqliteStore};
 
-use super::support::{Home, completed, custom, events, fill, findings, fork, key, read, started};
+use super::support::{
+    StoreHome, completed, custom, events, fill, findings, fork, key, read, started,
+};
 
 /// A turn that repeats a text a number of times.
 fn turn(text: &str, times: usize) -> Vec<EventData> {
@@ -25,15 +27,15 @@ fn long() -> String {
     "a text that is long enough to be referred to; ".repeat(4)
 }
 
-fn sum(home: &Home, what: &str) -> i64 {
+fn sum(home: &StoreHome, what: &str) -> i64 {
     home.database()
         .query_row(what, [], |row| row.get(0))
         .unwrap()
 }
 
 #[tokio::test]
-async fn a_large_value_is_stored_once_in_a_turn() {
-    let home = Home::new();
+async fn large_value_is_stored_once_per_turn() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let text = "line of an argument\n".repeat(3000);
     fill(&store, "s", turn(&text, 4)).await;
@@ -59,8 +61,8 @@ async fn a_large_value_is_stored_once_in_a_turn() {
 }
 
 #[tokio::test]
-async fn a_turn_that_goes_on_after_a_restart_is_whole() {
-    let home = Home::new();
+async fn turn_is_complete_after_a_restart() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let mut rest = turn(&long(), 4);
     let late = rest.split_off(3);
@@ -73,14 +75,14 @@ async fn a_turn_that_goes_on_after_a_restart_is_whole() {
 }
 
 #[tokio::test]
-async fn a_reference_that_does_not_resolve_stops_its_stream_and_no_other() {
+async fn unresolved_reference_stops_only_its_stream() {
     // Record 3 refers to record 2.
     for (to, what) in [
         (9, "it refers to record 9, which is missing"),
         (1, "it refers to a part of record 1 that is not there"),
         (3, "it refers to record 3, which is missing"),
     ] {
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         fill(&store, "bad", turn(&long().repeat(9), 2)).await;
         fill(&store, "good", turn(&long(), 2)).await;
@@ -107,7 +109,7 @@ async fn a_reference_that_does_not_resolve_stops_its_stream_and_no_other() {
 
         let (lines, report) = store.export(Vec::new()).await.unwrap();
         assert_eq!(report.findings.len(), 1, "{:?}", report.findings);
-        let other = Home::new();
+        let other = StoreHome::new();
         let copy = other.open().await;
         let taken = copy.import(Cursor::new(lines)).await.unwrap();
         assert_eq!((taken.streams, taken.findings.len()), (1, 1));
@@ -120,8 +122,8 @@ async fn a_reference_that_does_not_resolve_stops_its_stream_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_record_that_others_refer_to_is_checked_where_they_are_read() {
-    let home = Home::new();
+async fn reading_detects_a_changed_referenced_record() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "s", turn(&long(), 2)).await;
     store.close().await;
@@ -136,7 +138,7 @@ async fn a_record_that_others_refer_to_is_checked_where_they_are_read() {
 }
 
 /// A store whose turns expire at once.
-async fn forgetful(home: &Home) -> SqliteStore {
+async fn forgetful(home: &StoreHome) -> SqliteStore {
     let retention = SqliteRetention {
         max_age: Some(Duration::ZERO),
         ..SqliteRetention::default()
@@ -153,8 +155,8 @@ async fn prune(store: &SqliteStore) -> u64 {
 }
 
 #[tokio::test]
-async fn a_pruned_turn_goes_with_all_that_refers_to_it() {
-    let home = Home::new();
+async fn turn_is_pruned_with_its_references() {
+    let home = StoreHome::new();
     let store = forgetful(&home).await;
     // Longer than a group of records that may refer to each other, and than one pruning commit.
     fill(&store, "s", turn(&long(), 300)).await;
@@ -166,8 +168,8 @@ async fn a_pruned_turn_goes_with_all_that_refers_to_it() {
 }
 
 #[tokio::test]
-async fn what_a_fork_shares_keeps_what_it_refers_to() {
-    let home = Home::new();
+async fn shared_records_of_a_fork_retain_their_references() {
+    let home = StoreHome::new();
     let store = forgetful(&home).await;
     fill(&store, "s", turn(&long(), 3)).await;
     fork(&store.journal(), "s", 5, "fork").await.unwrap();
@@ -189,7 +191,7 @@ async fn what_a_fork_shares_keeps_what_it_refers_to() {
 
 /// A random operation on a stream.
 #[derive(Debug, Clone)]
-enum Step {
+enum PlayedStep {
     Turn {
         text: usize,
         times: usize,
@@ -200,27 +202,27 @@ enum Step {
     Prune,
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = PlayedStep> {
     prop_oneof![
         4 => (0..3_usize, 0..150_usize, 1..20_usize)
-            .prop_map(|(text, times, batch)| Step::Turn { text, times, batch }),
-        1 => Just(Step::Reopen),
-        1 => Just(Step::Fork),
-        1 => Just(Step::Prune),
+            .prop_map(|(text, times, batch)| PlayedStep::Turn { text, times, batch }),
+        1 => Just(PlayedStep::Reopen),
+        1 => Just(PlayedStep::Fork),
+        1 => Just(PlayedStep::Prune),
     ]
 }
 
 /// Runs the steps, and compares reads with writes.
-async fn play(steps: Vec<Step>) {
+async fn play(steps: Vec<PlayedStep>) {
     const BLOB: usize = 2;
     let texts = [long(), "ä\"\\{\"a\":[".repeat(20), "x".repeat(40_000)];
-    let home = Home::new();
+    let home = StoreHome::new();
     let mut store = forgetful(&home).await;
     let mut name = "s".to_owned();
     let mut written: Vec<Arc<Event>> = Vec::new();
     for step in steps {
         match step {
-            Step::Turn { text, times, batch } => {
+            PlayedStep::Turn { text, times, batch } => {
                 let journal = store.journal();
                 let claim = journal.claim(&key(&name)).await.unwrap();
                 let times = if text == BLOB { times / 10 } else { times };
@@ -233,11 +235,11 @@ async fn play(steps: Vec<Step>) {
                 }
                 written.extend(all);
             }
-            Step::Reopen => {
+            PlayedStep::Reopen => {
                 store.close().await;
                 store = forgetful(&home).await;
             }
-            Step::Fork => {
+            PlayedStep::Fork => {
                 let head = store.journal().status(&key(&name)).await.unwrap().head;
                 let child = format!("{name}+");
                 if head > 0 && fork(&store.journal(), &name, head, &child).await.is_ok() {
@@ -246,7 +248,7 @@ async fn play(steps: Vec<Step>) {
                     name = child;
                 }
             }
-            Step::Prune => {
+            PlayedStep::Prune => {
                 prune(&store).await;
             }
         }
@@ -258,7 +260,7 @@ async fn play(steps: Vec<Step>) {
         assert_eq!((event.id, &event.data), (expected.id, &expected.data));
     }
     assert_eq!(findings(&store).await, [""; 0]);
-    let other = Home::new();
+    let other = StoreHome::new();
     let copy = forgetful(&other).await;
     let (lines, _) = store.export(Vec::new()).await.unwrap();
     let taken = copy.import(Cursor::new(lines.clone())).await.unwrap();
@@ -272,7 +274,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(16))]
 
     #[test]
-    fn any_turns_come_back_after_restarts_forks_pruning_and_export(steps in prop::collection::vec(step(), 1..8)) {
+    fn any_turns_survive_restarts_forks_pruning_and_export(steps in prop::collection::vec(step(), 1..8)) {
         let tokio = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         tokio.block_on(play(steps));
     }

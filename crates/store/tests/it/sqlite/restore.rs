@@ -10,7 +10,7 @@ use windlass_store::sqlite::{
 };
 use windlass_store::{SqliteError, SqliteStore};
 
-use super::support::{Home, custom, fill, fill_slowly, read};
+use super::support::{StoreHome, custom, fill, fill_slowly, read};
 
 /// Passes the target of the restore to the child process.
 const PLACE: &str = "WINDLASS_TEST_RESTORE_PLACE";
@@ -18,20 +18,22 @@ const PLACE: &str = "WINDLASS_TEST_RESTORE_PLACE";
 const STEP: &str = "WINDLASS_TEST_RESTORE_STEP";
 
 /// A data directory with two records, and a backup of when there was one.
-struct Place {
-    home: Home,
+struct RestoreFixture {
+    home: StoreHome,
 }
 
-impl Place {
+impl RestoreFixture {
     async fn new() -> Self {
-        let place = Self { home: Home::new() };
-        let store = SqliteStore::open(SqliteOptions::new(place.data())).await;
+        let fixture = Self {
+            home: StoreHome::new(),
+        };
+        let store = SqliteStore::open(SqliteOptions::new(fixture.data())).await;
         let store = store.unwrap();
         fill(&store, "s", vec![custom("first")]).await;
-        fs::write(place.data().join("tokens.json"), "old tokens").unwrap();
-        fs::write(place.data().join("secrets.key"), "old key").unwrap();
-        let files = ["tokens.json", "secrets.key"].map(|name| place.data().join(name));
-        let made = store.back_up(place.backup(), files.into(), |_| {}).await;
+        fs::write(fixture.data().join("tokens.json"), "old tokens").unwrap();
+        fs::write(fixture.data().join("secrets.key"), "old key").unwrap();
+        let files = ["tokens.json", "secrets.key"].map(|name| fixture.data().join(name));
+        let made = store.back_up(fixture.backup(), files.into(), |_| {}).await;
         made.unwrap();
         fill_slowly(&store, "s", vec![custom("second"), custom("third")]).await;
         store.close().await;
@@ -40,9 +42,9 @@ impl Place {
             ("secrets.key", "new key"),
             ("trusted.json", "trust"),
         ] {
-            fs::write(place.data().join(name), text).unwrap();
+            fs::write(fixture.data().join(name), text).unwrap();
         }
-        place
+        fixture
     }
 
     fn data(&self) -> PathBuf {
@@ -96,14 +98,14 @@ impl Place {
     }
 }
 
-fn options(place: &Path) -> RestoreOptions {
+fn options(fixture: &Path) -> RestoreOptions {
     let belonging = |name: &str, prefer| HostFile {
         name: name.to_owned(),
         prefer,
     };
     RestoreOptions {
-        from: place.join("backup"),
-        into: place.join("data"),
+        from: fixture.join("backup"),
+        into: fixture.join("data"),
         host_files: vec![
             belonging("tokens.json", Prefer::Present),
             belonging("secrets.key", Prefer::Backup),
@@ -129,15 +131,15 @@ fn text(directory: &Path, name: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_backup_replaces_a_directory_whole_and_what_was_there_is_kept() {
-    let place = Place::new().await;
-    let report = restore(place.options(), |_| {}).await.unwrap();
-    let data = place.data();
+async fn restore_replaces_the_directory_and_retains_the_former_one() {
+    let fixture = RestoreFixture::new().await;
+    let report = restore(fixture.options(), |_| {}).await.unwrap();
+    let data = fixture.data();
     assert_eq!(sound(&data).await, 1);
     assert_eq!(
         text(&data, "tokens.json"),
         "new tokens",
-        "what was revoked stays so"
+        "revoked tokens stay revoked"
     );
     assert_eq!(
         text(&data, "secrets.key"),
@@ -163,30 +165,33 @@ async fn a_backup_replaces_a_directory_whole_and_what_was_there_is_kept() {
     assert_eq!(sound(&former).await, 3);
     assert_eq!(text(&former, "secrets.key"), "new key");
     assert_eq!(
-        place.others(),
+        fixture.others(),
         [former.file_name().unwrap().to_str().unwrap()]
     );
     assert!(!data.join("windlass.unfinished").exists());
     // The backup is still one.
     fs::remove_dir_all(&data).unwrap();
-    restore(place.options(), |_| {}).await.unwrap();
+    restore(fixture.options(), |_| {}).await.unwrap();
     assert_eq!(sound(&data).await, 1);
     assert_eq!(text(&data, "tokens.json"), "old tokens");
 }
 
 #[tokio::test]
-async fn a_directory_that_is_missing_or_empty_is_filled_and_a_link_leads_to_one() {
-    let place = Place::new().await;
-    let data = place.data();
+async fn restore_fills_a_missing_or_empty_directory_and_follows_a_link() {
+    let fixture = RestoreFixture::new().await;
+    let data = fixture.data();
     fs::remove_dir_all(&data).unwrap();
     fs::create_dir(&data).unwrap();
-    assert_eq!(restore(place.options(), |_| {}).await.unwrap().former, None);
+    assert_eq!(
+        restore(fixture.options(), |_| {}).await.unwrap().former,
+        None
+    );
     assert_eq!(sound(&data).await, 1);
-    assert_eq!(place.others(), [""; 0]);
+    assert_eq!(fixture.others(), [""; 0]);
 
-    fs::rename(&data, place.home.file("real")).unwrap();
+    fs::rename(&data, fixture.home.file("real")).unwrap();
     std::os::unix::fs::symlink("real", &data).unwrap();
-    let former = restore(place.options(), |_| {})
+    let former = restore(fixture.options(), |_| {})
         .await
         .unwrap()
         .former
@@ -203,16 +208,16 @@ async fn a_directory_that_is_missing_or_empty_is_filled_and_a_link_leads_to_one(
 
     fs::remove_file(&data).unwrap();
     std::os::unix::fs::symlink("nowhere", &data).unwrap();
-    let error = place.refusal().await;
+    let error = fixture.refusal().await;
     assert!(error.to_string().contains("not a directory"), "{error}");
 }
 
 #[tokio::test]
-async fn a_directory_in_use_is_not_touched_and_its_user_is_named() {
-    let place = Place::new().await;
-    let store = SqliteStore::open(SqliteOptions::new(place.data())).await;
+async fn directory_in_use_is_refused() {
+    let fixture = RestoreFixture::new().await;
+    let store = SqliteStore::open(SqliteOptions::new(fixture.data())).await;
     let store = store.unwrap();
-    let error = place.refusal().await;
+    let error = fixture.refusal().await;
     let holder = std::process::id().to_string();
     assert!(
         matches!(&error, RestoreError::Store(SqliteError::Locked { holder: named, .. }) if *named == holder),
@@ -222,15 +227,15 @@ async fn a_directory_in_use_is_not_touched_and_its_user_is_named() {
 }
 
 /// Changes the text of a backup's `backup.json`.
-fn edit(place: &Place, edit: impl Fn(&mut serde_json::Value)) {
-    let file = place.backup().join("backup.json");
+fn edit(fixture: &RestoreFixture, edit: impl Fn(&mut serde_json::Value)) {
+    let file = fixture.backup().join("backup.json");
     let mut manifest = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
     edit(&mut manifest);
     fs::write(&file, manifest.to_string()).unwrap();
 }
 
 #[tokio::test]
-async fn a_backup_of_another_version_is_refused_and_nothing_is_changed() {
+async fn backup_of_another_version_is_refused() {
     type Edit = fn(&mut serde_json::Value);
     let edits: [Edit; 3] = [
         |manifest| manifest["windlass_backup"] = 2.into(),
@@ -238,9 +243,9 @@ async fn a_backup_of_another_version_is_refused_and_nothing_is_changed() {
         |manifest| manifest["files"]["../../evil"] = manifest["files"]["windlass.db"].clone(),
     ];
     for change in edits {
-        let place = Place::new().await;
-        edit(&place, change);
-        let error = place.refusal().await;
+        let fixture = RestoreFixture::new().await;
+        edit(&fixture, change);
+        let error = fixture.refusal().await;
         assert!(
             matches!(error, RestoreError::OtherVersion { .. }),
             "{error}"
@@ -250,60 +255,60 @@ async fn a_backup_of_another_version_is_refused_and_nothing_is_changed() {
 }
 
 #[tokio::test]
-async fn what_is_no_backup_or_a_damaged_one_is_refused_and_nothing_is_changed() {
-    let place = Place::new().await;
-    let database = place.backup().join("windlass.db");
+async fn invalid_or_damaged_backup_is_refused() {
+    let fixture = RestoreFixture::new().await;
+    let database = fixture.backup().join("windlass.db");
     let good = fs::read(&database).unwrap();
     let mut bad = good.clone();
     *bad.last_mut().unwrap() ^= 1;
     fs::write(&database, &bad).unwrap();
-    let error = place.refusal().await;
+    let error = fixture.refusal().await;
     assert!(matches!(error, RestoreError::Changed { .. }), "{error}");
 
     fs::remove_file(&database).unwrap();
     std::os::unix::fs::symlink("/dev/zero", &database).unwrap();
-    let error = place.refusal().await;
+    let error = fixture.refusal().await;
     assert!(matches!(error, RestoreError::File(_)), "{error}");
     fs::remove_file(&database).unwrap();
     fs::write(&database, &good).unwrap();
 
-    edit(&place, |manifest| manifest["commits"] = 1.into());
-    let error = place.refusal().await;
+    edit(&fixture, |manifest| manifest["commits"] = 1.into());
+    let error = fixture.refusal().await;
     assert!(error.to_string().contains("another database"), "{error}");
-    fs::write(place.backup().join("backup.json"), "{").unwrap();
-    let error = place.refusal().await;
+    fs::write(fixture.backup().join("backup.json"), "{").unwrap();
+    let error = fixture.refusal().await;
     assert!(
         error.to_string().contains("backup.json cannot be read"),
         "{error}"
     );
-    fs::remove_file(place.backup().join("backup.json")).unwrap();
-    let error = place.refusal().await;
+    fs::remove_file(fixture.backup().join("backup.json")).unwrap();
+    let error = fixture.refusal().await;
     assert!(matches!(error, RestoreError::NotABackup(_)), "{error}");
-    fs::remove_dir_all(place.backup()).unwrap();
-    let error = place.refusal().await;
+    fs::remove_dir_all(fixture.backup()).unwrap();
+    let error = fixture.refusal().await;
     assert!(matches!(error, RestoreError::NotABackup(_)), "{error}");
 }
 
 #[tokio::test]
-async fn a_backup_of_a_journal_that_does_not_verify_is_refused() {
-    let place = Place::new().await;
-    fs::remove_dir_all(place.backup()).unwrap();
+async fn backup_that_does_not_verify_is_refused() {
+    let fixture = RestoreFixture::new().await;
+    fs::remove_dir_all(fixture.backup()).unwrap();
     {
-        let database = rusqlite::Connection::open(place.data().join("windlass.db")).unwrap();
+        let database = rusqlite::Connection::open(fixture.data().join("windlass.db")).unwrap();
         let changed = database.execute(
             "UPDATE records SET chain = zeroblob(32) WHERE position = 2",
             [],
         );
         assert_eq!(changed.unwrap(), 1);
     }
-    let store = SqliteStore::open_read_only(SqliteOptions::new(place.data())).await;
+    let store = SqliteStore::open_read_only(SqliteOptions::new(fixture.data())).await;
     let store = store.unwrap();
     store
-        .back_up(place.backup(), Vec::new(), |_| {})
+        .back_up(fixture.backup(), Vec::new(), |_| {})
         .await
         .unwrap();
     store.close().await;
-    let error = place.refusal().await;
+    let error = fixture.refusal().await;
     assert!(matches!(error, RestoreError::Unsound { .. }), "{error}");
 }
 
@@ -311,7 +316,7 @@ async fn a_backup_of_a_journal_that_does_not_verify_is_refused() {
 #[tokio::test]
 #[ignore = "the child of another test"]
 async fn child() {
-    let (place, last) = (std::env::var(PLACE).unwrap(), std::env::var(STEP).unwrap());
+    let (fixture, last) = (std::env::var(PLACE).unwrap(), std::env::var(STEP).unwrap());
     let step = move |step: RestoreStep| {
         if format!("{step:?}") == last {
             writeln!(std::io::stdout(), "reached {last}").unwrap();
@@ -320,10 +325,10 @@ async fn child() {
             }
         }
     };
-    restore(options(Path::new(&place)), step).await.unwrap();
+    restore(options(Path::new(&fixture)), step).await.unwrap();
 }
 
-fn killed_after(step: RestoreStep, place: &Path) {
+fn killed_after(step: RestoreStep, fixture: &Path) {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
             "--exact",
@@ -331,7 +336,7 @@ fn killed_after(step: RestoreStep, place: &Path) {
             "--ignored",
             "--nocapture",
         ])
-        .env(PLACE, place)
+        .env(PLACE, fixture)
         .env(STEP, format!("{step:?}"))
         .stdout(Stdio::piped())
         .spawn()
@@ -352,32 +357,32 @@ fn wait_for(child: &mut Child, word: &str) {
 }
 
 #[tokio::test]
-async fn killed_after_any_step_it_is_whole_or_not_at_all_and_the_next_restore_succeeds() {
+async fn killed_restore_is_complete_or_absent_and_can_be_repeated() {
     for step in RestoreStep::ALL {
-        let place = Place::new().await;
-        killed_after(step, place.home.path());
+        let fixture = RestoreFixture::new().await;
+        killed_after(step, fixture.home.path());
         let is_new = matches!(step, RestoreStep::InPlace | RestoreStep::KeptAside);
-        let data = place.data();
+        let data = fixture.data();
         assert_eq!(sound(&data).await, if is_new { 1 } else { 3 }, "{step:?}");
         let key = if is_new { "old key" } else { "new key" };
         assert_eq!(text(&data, "secrets.key"), key, "{step:?}");
         assert_eq!(text(&data, "tokens.json"), "new tokens", "{step:?}");
 
-        let former = restore(place.options(), |_| {}).await.unwrap().former;
+        let former = restore(fixture.options(), |_| {}).await.unwrap().former;
         assert_eq!(sound(&data).await, 1, "{step:?}");
         assert_eq!(sound(&former.unwrap()).await, if is_new { 1 } else { 3 });
-        let others = place.others();
+        let others = fixture.others();
         assert!(
             others
                 .iter()
                 .all(|name| name.starts_with("data.before-restore-")),
             "{step:?}: {others:?}"
         );
-        let kept = if is_new { 2 } else { 1 };
+        let expected = if is_new { 2 } else { 1 };
         assert_eq!(
             others.len(),
-            kept,
-            "{step:?}: what was there first is never lost: {others:?}"
+            expected,
+            "{step:?}: the former content is never lost: {others:?}"
         );
     }
 }

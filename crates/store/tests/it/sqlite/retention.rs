@@ -9,10 +9,10 @@ use windlass_store::sqlite::SqliteRetention;
 use windlass_store::{HostRecord, HostRecords, Journal, Queries, SqliteStore, conformance};
 
 use super::support::{
-    Home, completed, custom, delta, events, fill, findings, fork, key, queued, read, started,
+    StoreHome, completed, custom, delta, events, fill, findings, fork, key, queued, read, started,
 };
 
-async fn open(home: &Home, retention: SqliteRetention) -> SqliteStore {
+async fn open(home: &StoreHome, retention: SqliteRetention) -> SqliteStore {
     SqliteStore::open(home.options().with_retention(retention))
         .await
         .unwrap()
@@ -34,8 +34,8 @@ const CHUNKS: SqliteRetention = SqliteRetention {
 };
 
 #[tokio::test]
-async fn pieces_of_text_of_ended_turns_go_and_the_chain_stays() {
-    let home = Home::new();
+async fn text_chunks_of_ended_turns_are_pruned_and_the_chain_stays() {
+    let home = StoreHome::new();
     let store = open(&home, CHUNKS).await;
     let (one, two) = (TurnId::new(), TurnId::new());
     fill(
@@ -55,7 +55,7 @@ async fn pieces_of_text_of_ended_turns_go_and_the_chain_stays() {
     .await;
     let head = store.verify().await.unwrap().heads;
     let none = store.maintain(Utc::now()).await.unwrap();
-    assert_eq!(none.chunks, 0, "they are too young");
+    assert_eq!(none.chunks, 0, "they are too recent");
 
     let later = Utc::now() + Duration::from_secs(120);
     let done = store.maintain(later).await.unwrap();
@@ -104,8 +104,8 @@ async fn pieces_of_text_of_ended_turns_go_and_the_chain_stays() {
 }
 
 #[tokio::test]
-async fn old_turns_go_whole_and_open_ones_stay() {
-    let home = Home::new();
+async fn old_turns_are_pruned_whole_and_open_ones_stay() {
+    let home = StoreHome::new();
     let retention = SqliteRetention {
         max_age: Some(Duration::from_secs(60)),
         ..SqliteRetention::default()
@@ -144,8 +144,8 @@ async fn old_turns_go_whole_and_open_ones_stay() {
 }
 
 #[tokio::test]
-async fn too_many_bytes_push_the_oldest_out() {
-    let home = Home::new();
+async fn byte_limit_removes_the_oldest_records() {
+    let home = StoreHome::new();
     let retention = SqliteRetention {
         max_bytes: Some(500_000),
         ..SqliteRetention::default()
@@ -169,8 +169,8 @@ async fn too_many_bytes_push_the_oldest_out() {
 }
 
 #[tokio::test]
-async fn a_damaged_stream_is_left_alone_and_named() {
-    let home = Home::new();
+async fn damaged_stream_is_not_pruned_and_reported() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let turn = TurnId::new();
     let data = vec![
@@ -197,8 +197,8 @@ async fn a_damaged_stream_is_left_alone_and_named() {
 }
 
 #[tokio::test]
-async fn pieces_of_text_that_a_fork_shares_stay_until_it_goes() {
-    let home = Home::new();
+async fn shared_text_chunks_stay_until_the_fork_is_removed() {
+    let home = StoreHome::new();
     let store = open(&home, CHUNKS).await;
     let (one, two) = (TurnId::new(), TurnId::new());
     let ended = |turn| vec![started(turn), delta(turn, "x"), completed(turn)];
@@ -226,7 +226,7 @@ async fn pieces_of_text_that_a_fork_shares_stay_until_it_goes() {
     assert_eq!(gaps("late").await, [5..=5]);
     let in_gap = fork(&journal, "s", 5, "never").await;
     let refused = in_gap.unwrap_err().to_string();
-    assert!(refused.contains("no longer kept"), "{refused}");
+    assert!(refused.contains("removed by retention"), "{refused}");
 
     journal.remove(&key("late")).await.unwrap();
     assert_eq!(store.maintain(later).await.unwrap().chunks, 0);
@@ -237,8 +237,8 @@ async fn pieces_of_text_that_a_fork_shares_stay_until_it_goes() {
 }
 
 #[tokio::test]
-async fn too_many_bytes_push_out_nothing_that_is_shared() {
-    let home = Home::new();
+async fn byte_limit_removes_no_shared_records() {
+    let home = StoreHome::new();
     let retention = SqliteRetention {
         max_bytes: Some(1),
         ..SqliteRetention::default()
@@ -266,9 +266,9 @@ async fn too_many_bytes_push_out_nothing_that_is_shared() {
 }
 
 #[tokio::test]
-async fn a_store_that_lives_long_stays_within_its_bytes() {
+async fn store_stays_within_its_byte_limit() {
     const LIMIT: u64 = 400_000;
-    let home = Home::new();
+    let home = StoreHome::new();
     let retention = SqliteRetention {
         max_bytes: Some(LIMIT),
         ..SqliteRetention::default()
@@ -287,14 +287,14 @@ async fn a_store_that_lives_long_stays_within_its_bytes() {
     for stream in 0..5 {
         let name = format!("s{stream}");
         let claim = store.journal().claim(&key(&name)).await.unwrap();
-        assert_eq!(claim.head, 12 * 300, "numbers go on");
+        assert_eq!(claim.head, 12 * 300, "numbers continue");
         assert!(!read(&store, &name).await.unwrap().is_empty());
     }
 }
 
 #[tokio::test]
-async fn a_sweep_takes_little_at_a_time() {
-    let home = Home::new();
+async fn sweep_prunes_in_small_commits() {
+    let home = StoreHome::new();
     let retention = SqliteRetention {
         max_age: Some(Duration::from_secs(60)),
         ..SqliteRetention::default()
@@ -313,8 +313,8 @@ async fn a_sweep_takes_little_at_a_time() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_pruned_records_is_exported_and_imported() {
-    let (home, other) = (Home::new(), Home::new());
+async fn condensed_gaps_are_exported_and_imported() {
+    let (home, other) = (StoreHome::new(), StoreHome::new());
     let retention = SqliteRetention {
         max_bytes: Some(1),
         ..SqliteRetention::default()
@@ -341,17 +341,17 @@ async fn what_is_left_of_pruned_records_is_exported_and_imported() {
     assert_eq!(read(&copy, "s").await.unwrap().len(), 4);
 
     let changed = text.replace("\"last\":297", "\"last\":296");
-    let refused = Home::new();
+    let refused = StoreHome::new();
     let copy = refused.open().await;
     let taken = copy.import(std::io::Cursor::new(changed)).await.unwrap();
     assert_eq!((taken.streams, taken.findings.len()), (0, 1));
 }
 
 #[tokio::test]
-async fn too_many_bytes_push_out_runs_that_have_ended_and_no_others() {
+async fn byte_limit_removes_only_ended_runs() {
     use windlass_core::runs::{RunEnded, RunRecord, RunStarted, Termination};
     use windlass_store::{BeginOutcome, RunLog};
-    let home = Home::new();
+    let home = StoreHome::new();
     let retention = SqliteRetention {
         max_bytes: Some(1),
         ..SqliteRetention::default()
@@ -407,7 +407,7 @@ async fn put_jobs(store: &SqliteStore, kind: &'static str, count: usize) {
 }
 
 /// A store with 200 KB of history whose retention allows 1 MB.
-async fn with_history(home: &Home) -> SqliteStore {
+async fn with_history(home: &StoreHome) -> SqliteStore {
     let retention = SqliteRetention {
         max_bytes: Some(1_000_000),
         ..SqliteRetention::default()
@@ -422,7 +422,7 @@ async fn with_history(home: &Home) -> SqliteStore {
 
 #[tokio::test]
 async fn rows_that_cannot_be_removed_delete_no_history() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = with_history(&home).await;
     put_jobs(&store, JOB, 110).await;
     let done = store.maintain(Utc::now()).await.unwrap();
@@ -436,7 +436,7 @@ async fn rows_that_cannot_be_removed_delete_no_history() {
 
 #[tokio::test]
 async fn ended_jobs_are_removed_before_histories() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = with_history(&home).await;
     put_jobs(&store, ENDED_JOB, 110).await;
     put_jobs(&store, JOB, 10).await;
@@ -451,7 +451,7 @@ async fn ended_jobs_are_removed_before_histories() {
 
 #[tokio::test]
 async fn records_of_job_streams_are_removed_before_histories() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = with_history(&home).await;
     let texts = (0..1_200).map(|_| custom(&"x".repeat(1_000)));
     fill(&store, "work:tasks", texts.collect()).await;
@@ -463,7 +463,7 @@ async fn records_of_job_streams_are_removed_before_histories() {
 
 #[tokio::test]
 async fn pruning_after_a_fork_with_queued_input_is_no_finding() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let retention = SqliteRetention {
         max_age: Some(Duration::from_secs(60)),
         ..SqliteRetention::default()

@@ -7,9 +7,9 @@ use std::process::Command;
 
 use windlass_store::{SqliteOptions, SqliteStore};
 
-use super::support::{Home, child_directory, custom, fill, fill_slowly, run_again};
+use super::support::{StoreHome, child_directory, custom, fill, fill_slowly, run_again};
 
-const TEST: &str = "sqlite::rights::nobody_else_may_read_what_a_store_makes_whatever_the_umask";
+const TEST: &str = "sqlite::rights::files_are_private_with_any_umask";
 
 fn mode(path: &Path) -> u32 {
     fs::metadata(path).unwrap().permissions().mode() & 0o777
@@ -33,7 +33,7 @@ fn assert_private(directory: &Path) {
 }
 
 #[tokio::test]
-async fn nobody_else_may_read_what_a_store_makes_whatever_the_umask() {
+async fn files_are_private_with_any_umask() {
     if let Some(directory) = child_directory() {
         let store = SqliteStore::open(SqliteOptions::new(&directory)).await;
         let store = store.unwrap();
@@ -42,7 +42,7 @@ async fn nobody_else_may_read_what_a_store_makes_whatever_the_umask() {
         assert_private(&directory);
         return store.close().await;
     }
-    let home = Home::new();
+    let home = StoreHome::new();
     let again = run_again(TEST, &home.file("made/by/the/store"));
     // The umask applies to the whole process, so a separate one sets it.
     let mut shell = Command::new("sh");
@@ -57,8 +57,8 @@ async fn nobody_else_may_read_what_a_store_makes_whatever_the_umask() {
 }
 
 #[tokio::test]
-async fn what_was_made_with_more_rights_is_closed_to_others() {
-    let home = Home::new();
+async fn open_makes_existing_files_private() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "s", vec![custom("a")]).await;
     store.close().await;

@@ -12,13 +12,13 @@ use windlass_store::{
     StoredRun, conformance,
 };
 
-use super::support::{Home, custom, fill, findings};
+use super::support::{StoreHome, custom, fill, findings};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_keeps_the_rules() {
+async fn sqlite_conforms() {
     let homes = Mutex::new(Vec::new());
     conformance::runs(async || {
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         homes.lock().unwrap().push(home);
         Arc::new(store.runs()) as Arc<dyn RunLog>
@@ -37,7 +37,7 @@ pub(super) async fn begin(store: &SqliteStore, run_id: &str) -> StoredRun {
     };
     match store.runs().begin(started, "client").await.unwrap() {
         BeginOutcome::New(run) => run,
-        BeginOutcome::Existing(run) => panic!("{run:?} is there already"),
+        BeginOutcome::Existing(run) => panic!("{run:?} exists already"),
     }
 }
 
@@ -59,7 +59,7 @@ pub(super) fn ended(run: &StoredRun) -> RunRecord {
 }
 
 /// A store with a session, an open run with a big turn, and one that has ended.
-pub(super) async fn full_store(home: &Home) -> SqliteStore {
+pub(super) async fn full_store(home: &StoreHome) -> SqliteStore {
     let store = home.open().await;
     fill(&store, "session", vec![custom("a")]).await;
     let open = begin(&store, "open").await;
@@ -95,8 +95,8 @@ pub(super) async fn everything(store: &SqliteStore) -> Vec<(StoredRun, Vec<RunRe
 }
 
 #[tokio::test]
-async fn runs_are_there_when_the_store_is_opened_again() {
-    let home = Home::new();
+async fn runs_survive_a_restart() {
+    let home = StoreHome::new();
     let store = full_store(&home).await;
     let before = everything(&store).await;
     assert_eq!(before.len(), 2);
@@ -112,8 +112,8 @@ async fn runs_are_there_when_the_store_is_opened_again() {
 }
 
 #[tokio::test]
-async fn the_journal_of_sessions_does_not_see_runs() {
-    let home = Home::new();
+async fn session_journal_omits_runs() {
+    let home = StoreHome::new();
     let store = full_store(&home).await;
     let journal = store.journal();
     assert_eq!(all_events(&journal).await.unwrap().len(), 1);
@@ -122,8 +122,8 @@ async fn the_journal_of_sessions_does_not_see_runs() {
 }
 
 #[tokio::test]
-async fn a_changed_record_of_a_run_is_found() {
-    let home = Home::new();
+async fn changed_run_record_is_found() {
+    let home = StoreHome::new();
     let store = full_store(&home).await;
     assert_eq!(store.verify().await.unwrap().findings, []);
     let changed = home.database().execute(
@@ -139,12 +139,12 @@ async fn a_changed_record_of_a_run_is_found() {
         "{read:?}"
     );
     let other = store.runs().read("done", 0, 10, usize::MAX).await.unwrap();
-    assert_eq!(other.records.len(), 2, "others go on");
+    assert_eq!(other.records.len(), 2, "other runs are unaffected");
 }
 
 #[tokio::test]
 async fn runs_are_exported_and_imported_with_their_rows() {
-    let (home, other) = (Home::new(), Home::new());
+    let (home, other) = (StoreHome::new(), StoreHome::new());
     let store = full_store(&home).await;
     let (lines, report) = store.export(Vec::new()).await.unwrap();
     assert_eq!((report.streams, report.findings), (3, vec![]));
@@ -163,7 +163,7 @@ async fn runs_are_exported_and_imported_with_their_rows() {
 
 /// Runs SQL on the database, compares the findings, and checks that a rebuild repairs it.
 async fn check(change: &str, expected: &[&str]) {
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = full_store(&home).await;
     let before = everything(&store).await;
     store.close().await;
@@ -186,7 +186,7 @@ async fn check(change: &str, expected: &[&str]) {
 /// Rows are written in several commits, and the position up to which they are exact after the last of them. A reader in
 /// between sees rows that are newer than that position and older than their run.
 #[tokio::test]
-async fn a_row_between_the_exact_position_and_the_newest_record_is_right() {
+async fn row_newer_than_the_exact_position_is_valid() {
     for (turns, expected) in [
         (0, &[][..]),
         (1, &[]),
@@ -196,7 +196,7 @@ async fn a_row_between_the_exact_position_and_the_newest_record_is_right() {
             &["stream run:open: the row of the run is not what its records say"],
         ),
     ] {
-        let home = Home::new();
+        let home = StoreHome::new();
         full_store(&home).await.close().await;
         let change = format!(
             "UPDATE state SET folded = (SELECT position FROM runs WHERE status = 0); \
@@ -209,7 +209,7 @@ async fn a_row_between_the_exact_position_and_the_newest_record_is_right() {
 }
 
 #[tokio::test]
-async fn a_row_that_is_not_what_its_records_say_is_found_and_made_anew() {
+async fn wrong_run_row_is_found_and_rebuilt() {
     let wrong = "the row of the run is not what its records say";
     check("", &[]).await;
     check(
@@ -243,8 +243,8 @@ async fn a_row_that_is_not_what_its_records_say_is_found_and_made_anew() {
 }
 
 #[tokio::test]
-async fn records_that_cannot_follow_each_other_are_found() {
-    let home = Home::new();
+async fn records_out_of_order_are_found() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let run = begin(&store, "odd").await;
     let records = vec![turn(5, "a"), ended(&run)];

@@ -2,10 +2,10 @@
 
 use windlass_store::{Journal, SqliteStore};
 
-use super::support::{Home, custom, fill, key, read};
+use super::support::{StoreHome, custom, fill, key, read};
 
 /// Many spans, of streams that take turns.
-async fn filled(home: &Home) -> SqliteStore {
+async fn filled(home: &StoreHome) -> SqliteStore {
     let store = home.open().await;
     for round in 0..400 {
         for name in ["a", "b", "c"] {
@@ -17,14 +17,14 @@ async fn filled(home: &Home) -> SqliteStore {
 }
 
 /// Counts the spans, and their records.
-fn spans(home: &Home) -> [i64; 2] {
+fn spans(home: &StoreHome) -> [i64; 2] {
     let query = "SELECT count(*), coalesce(sum(count), 0) FROM spans";
     let database = home.database();
     let read = |row: &rusqlite::Row<'_>| Ok([row.get(0)?, row.get(1)?]);
     database.query_row(query, [], read).unwrap()
 }
 
-fn count(home: &Home, table: &str) -> i64 {
+fn count(home: &StoreHome, table: &str) -> i64 {
     let query = format!("SELECT count(*) FROM {table}");
     let database = home.database();
     database.query_row(&query, [], |row| row.get(0)).unwrap()
@@ -32,7 +32,7 @@ fn count(home: &Home, table: &str) -> i64 {
 
 #[tokio::test]
 async fn streams_are_read_by_their_spans() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = filled(&home).await;
     assert_eq!(spans(&home), [1200, 3600]);
     for name in ["a", "b", "c"] {
@@ -58,8 +58,8 @@ async fn streams_are_read_by_their_spans() {
 }
 
 #[tokio::test]
-async fn a_removed_stream_leaves_no_span() {
-    let home = Home::new();
+async fn removed_stream_has_no_spans() {
+    let home = StoreHome::new();
     let store = filled(&home).await;
     assert!(store.journal().remove(&key("b")).await.unwrap());
     assert_eq!((spans(&home)[1], count(&home, "records")), (2400, 2400));
@@ -67,8 +67,8 @@ async fn a_removed_stream_leaves_no_span() {
 }
 
 #[tokio::test]
-async fn spans_that_are_lost_are_found_and_made_anew() {
-    let home = Home::new();
+async fn lost_spans_are_found_and_rebuilt() {
+    let home = StoreHome::new();
     filled(&home).await.close().await;
     home.database()
         .execute_batch(

@@ -10,15 +10,15 @@ use windlass_store::conformance::STORAGE_CHECKS;
 use windlass_store::sqlite::SecretsKey;
 use windlass_store::{SqliteOptions, SqliteStore};
 
-use super::support::Home;
+use super::support::StoreHome;
 
-fn keyed(home: &Home, byte: u8) -> SqliteOptions {
+fn keyed(home: &StoreHome, byte: u8) -> SqliteOptions {
     home.options().with_secrets_key(SecretsKey::new([byte; 32]))
 }
 
 #[tokio::test]
-async fn sqlite_keeps_the_rules_of_storage() {
-    let home = Home::new();
+async fn sqlite_conforms() {
+    let home = StoreHome::new();
     let store = SqliteStore::open(keyed(&home, 1)).await.unwrap();
     for check in STORAGE_CHECKS {
         let outcome = check.run(Arc::new(store.storage())).await;
@@ -28,7 +28,7 @@ async fn sqlite_keeps_the_rules_of_storage() {
 
 #[tokio::test]
 async fn values_and_secrets_survive_and_secrets_are_not_readable_on_disk() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let session = SessionId::new();
     let store = SqliteStore::open(keyed(&home, 1)).await.unwrap();
     store
@@ -62,8 +62,8 @@ async fn values_and_secrets_survive_and_secrets_are_not_readable_on_disk() {
 }
 
 #[tokio::test]
-async fn without_a_key_or_with_another_a_secret_is_a_clear_error() {
-    let home = Home::new();
+async fn secret_requires_its_key() {
+    let home = StoreHome::new();
     let session = SessionId::new();
     let store = SqliteStore::open(keyed(&home, 1)).await.unwrap();
     store.storage().set_secret(session, "k", "s").await.unwrap();
@@ -93,8 +93,8 @@ async fn without_a_key_or_with_another_a_secret_is_a_clear_error() {
 }
 
 #[tokio::test]
-async fn a_secret_is_bound_to_its_place() {
-    let home = Home::new();
+async fn secret_is_bound_to_its_session_and_name() {
+    let home = StoreHome::new();
     let (one, two) = (SessionId::new(), SessionId::new());
     let store = SqliteStore::open(keyed(&home, 1)).await.unwrap();
     for session in [one, two] {
@@ -131,13 +131,13 @@ async fn a_secret_is_bound_to_its_place() {
         let refused = store.storage().get_secret(session, name).await.unwrap_err();
         assert!(refused.to_string().contains("was changed"), "{refused}");
     }
-    let kept = store.storage().get_secret(two, "b").await.unwrap();
-    assert_eq!(kept.as_deref(), Some("secret"));
+    let secret = store.storage().get_secret(two, "b").await.unwrap();
+    assert_eq!(secret.as_deref(), Some("secret"));
 }
 
 #[tokio::test]
 async fn r70_debug_shows_no_value() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let options = keyed(&home, 0xab);
     let shown = format!("{options:?}");
     assert!(!shown.contains("171") && !shown.contains("abab"), "{shown}");
@@ -157,8 +157,8 @@ async fn r70_debug_shows_no_value() {
 }
 
 #[tokio::test]
-async fn r71_a_list_of_secrets_holds_names_and_times_only() {
-    let home = Home::new();
+async fn r71_list_of_secrets_contains_only_names_and_times() {
+    let home = StoreHome::new();
     let store = SqliteStore::open(keyed(&home, 1)).await.unwrap();
     let session = SessionId::new();
     let storage = store.storage();
@@ -173,10 +173,10 @@ async fn r71_a_list_of_secrets_holds_names_and_times_only() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn r72_a_stored_secret_is_not_in_memory() {
+async fn r72_stored_secret_is_not_in_memory() {
     use crate::memory_scan::Needle;
 
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = SqliteStore::open(keyed(&home, 1)).await.unwrap();
     let session = SessionId::new();
     let needle = Needle::new();

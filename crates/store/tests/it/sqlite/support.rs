@@ -17,11 +17,11 @@ use windlass_store::sqlite::{SqliteOptions, SqliteStore};
 use windlass_store::{Batch, Journal, JournalError, SqliteError, StreamKey};
 
 /// A directory that is removed when the test ends.
-pub(super) struct Home {
+pub(super) struct StoreHome {
     directory: TempDir,
 }
 
-impl Home {
+impl StoreHome {
     pub(super) fn new() -> Self {
         Self {
             directory: tempfile::tempdir().unwrap(),

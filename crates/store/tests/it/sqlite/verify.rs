@@ -2,11 +2,11 @@
 
 use windlass_core::typed_id::TurnId;
 
-use super::support::{Home, completed, custom, fill, key, started};
+use super::support::{StoreHome, completed, custom, fill, key, started};
 
 #[tokio::test]
-async fn a_sound_journal_has_no_findings() {
-    let home = Home::new();
+async fn valid_journal_has_no_findings() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let turn = TurnId::new();
     fill(
@@ -26,8 +26,8 @@ async fn a_sound_journal_has_no_findings() {
 }
 
 #[tokio::test]
-async fn a_cut_tail_is_found_with_the_expected_head() {
-    let home = Home::new();
+async fn truncated_tail_is_found_with_the_expected_head() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "s", vec![custom("1"), custom("2"), custom("3")]).await;
     let head = store.verify().await.unwrap().heads.remove(0);
@@ -67,8 +67,8 @@ async fn a_cut_tail_is_found_with_the_expected_head() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_nobody_is_found() {
-    let home = Home::new();
+async fn orphaned_rows_are_found() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "s", vec![custom("1")]).await;
     store.close().await;

@@ -8,9 +8,10 @@
 
 use rusqlite::{CachedStatement, Connection};
 
-use crate::sqlite::error::Fault;
-use crate::sqlite::numbers::{int, uint};
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
+use crate::sqlite::numbers::{first_number, int, uint};
+use crate::sqlite::write::writer::WriteContext;
 
 /// The maximum number of records per span, so that few spans can contain a given number. The queries below depend on it.
 const MAX_COUNT: u64 = 64;
@@ -21,7 +22,7 @@ pub(crate) const IN_ORDER: &str = "ORDER BY last, position";
 /// The order of records in a stream, the newest first.
 pub(crate) const NEWEST_FIRST: &str = "ORDER BY last DESC, position DESC";
 
-/// The columns of `placed` that [`Stored::from_row`](super::record::Stored::from_row) reads, and then those that it is
+/// The columns of `placed` that [`StoredRecord::from_row`](super::record::StoredRecord::from_row) reads, and then those that it is
 /// sorted by: column 5 and, for the position of the record, 6. The stream is the one that holds it.
 pub(crate) const PLACED_COLUMNS: &str = "seq, version, form, chain, body, last, position, stream";
 
@@ -77,7 +78,7 @@ macro_rules! newest_seq {
 
 pub(crate) use {at, between, from, newest_position, newest_seq};
 
-/// Adjacent records.
+/// Adjacent records of one stream, at most [`MAX_COUNT`].
 #[derive(Debug, Clone, Copy)]
 struct Span {
     stream: u64,
@@ -94,16 +95,16 @@ pub(crate) struct Placing<'a> {
 }
 
 impl<'a> Placing<'a> {
-    pub(crate) fn new(connection: &'a Connection) -> Result<Self, Fault> {
+    pub(crate) fn new(db: &'a Connection) -> DbResult<Self> {
         let insert = "INSERT INTO spans (stream, last, position, count) VALUES (?1, ?2, ?3, ?4)";
         Ok(Self {
-            insert: connection.prepare_cached(insert)?,
+            insert: db.prepare_cached(insert)?,
             open: None,
         })
     }
 
     /// Adds the next record. It can be read once the span is [ended](Self::end).
-    pub(crate) fn add(&mut self, (stream, seq): (u64, u64), position: u64) -> Result<(), Fault> {
+    pub(crate) fn add(&mut self, (stream, seq): (u64, u64), position: u64) -> DbResult<()> {
         match &mut self.open {
             Some(span) if span.is_followed_by(stream, seq, position) => {
                 (span.last, span.position) = (seq, position);
@@ -123,7 +124,7 @@ impl<'a> Placing<'a> {
     }
 
     /// Writes the span of the last records.
-    pub(crate) fn end(&mut self) -> Result<(), Fault> {
+    pub(crate) fn end(&mut self) -> DbResult<()> {
         if let Some(span) = self.open.take() {
             let row = [span.stream, span.last, span.position, span.count];
             self.insert.execute(row.map(int))?;
@@ -140,63 +141,54 @@ impl Span {
 }
 
 /// Returns the number of a stream's newest record; 0 where it has none.
-pub(crate) fn newest(connection: &Connection, stream: u64) -> Result<u64, Fault> {
-    let mut statement =
-        connection.prepare_cached(concat!("SELECT coalesce(", newest_seq!("?1"), ", 0)"))?;
-    Ok(statement.query_row([int(stream)], |row| uint(row, 0))?)
+pub(crate) fn newest(db: &Connection, stream: u64) -> DbResult<u64> {
+    Ok(db.get_row(
+        concat!("SELECT coalesce(", newest_seq!("?1"), ", 0)"),
+        [int(stream)],
+        first_number,
+    )?)
 }
 
 /// Removes a range of records of a stream.
-pub(crate) fn remove(
-    connection: &Connection,
-    stream: u64,
-    first: u64,
-    last: u64,
-) -> Result<(), Fault> {
+pub(crate) fn remove(db: &Connection, stream: u64, first: u64, last: u64) -> DbResult<()> {
     if last < first {
         return Ok(());
     }
     let range = [int(stream), int(first), int(last)];
-    connection
-        .prepare_cached(concat!(
+    db
+        .execute_cached(concat!(
             "DELETE FROM records WHERE position IN (SELECT position FROM placed WHERE stream = ?1 AND ",
             between!("?2", "?3"),
             ")"
-        ))?
-        .execute(range)?;
+        ), range)?;
     // The part of a span before the range becomes a separate span, the part after the range stays, and the rest is removed.
-    connection
-        .prepare_cached(
-            "INSERT INTO spans SELECT stream, ?2 - 1, position - (last - ?2 + 1), count - (last - ?2 + 1) \
-             FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count + 1 < ?2",
-        )?
-        .execute([range[0], range[1]])?;
-    connection
-        .prepare_cached(
-            "UPDATE spans SET count = last - ?2 \
-             WHERE stream = ?1 AND last > ?2 AND last <= 63 + ?2 AND last - count + 1 <= ?2",
-        )?
-        .execute([range[0], range[2]])?;
-    connection
-        .prepare_cached("DELETE FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND ?3")?
-        .execute(range)?;
+    let sql = "INSERT INTO spans SELECT stream, ?2 - 1, position - (last - ?2 + 1), count - (last - ?2 + 1) \
+             FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count + 1 < ?2";
+    db.execute_cached(sql, [range[0], range[1]])?;
+    let sql = "UPDATE spans SET count = last - ?2 \
+             WHERE stream = ?1 AND last > ?2 AND last <= 63 + ?2 AND last - count + 1 <= ?2";
+    db.execute_cached(sql, [range[0], range[2]])?;
+    db.execute_cached(
+        "DELETE FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND ?3",
+        range,
+    )?;
     Ok(())
 }
 
 /// Rebuilds the spans of all records.
-pub(crate) fn rebuild(work: &mut Work<'_>) -> Result<(), Fault> {
+pub(crate) fn rebuild(work: &mut WriteContext<'_>) -> DbResult<()> {
     work.state.heads.forget_all();
-    fill(work.connection)
+    fill(work.db)
 }
 
 /// Builds the spans in the order of the records. Of two records with the same number, the second gets no span; `verify` reports it.
-fn fill(connection: &Connection) -> Result<(), Fault> {
-    connection.execute("DELETE FROM spans", [])?;
-    let mut placing = Placing::new(connection)?;
+fn fill(db: &Connection) -> DbResult<()> {
+    db.execute("DELETE FROM spans", [])?;
+    let mut placing = Placing::new(db)?;
     // The current stream, and its highest number with a span: only lower numbers need a look-up.
     let (mut current, mut taken) = (None, 0);
     let mut statement =
-        connection.prepare("SELECT stream, seq, position FROM records ORDER BY position")?;
+        db.prepare("SELECT stream, seq, position FROM records ORDER BY position")?;
     let mut records = statement.query([])?;
     while let Some(record) = records.next()? {
         // A record that was changed to an impossible number gets no span.
@@ -206,11 +198,11 @@ fn fill(connection: &Connection) -> Result<(), Fault> {
         let position = uint(record, 2)?;
         if current != Some(stream) {
             placing.end()?;
-            (current, taken) = (Some(stream), newest(connection, stream)?);
+            (current, taken) = (Some(stream), newest(db, stream)?);
         }
         if seq <= taken {
             placing.end()?;
-            if is_taken(connection, stream, seq)? {
+            if is_taken(db, stream, seq)? {
                 continue;
             }
         }
@@ -220,11 +212,9 @@ fn fill(connection: &Connection) -> Result<(), Fault> {
     placing.end()
 }
 
-fn is_taken(connection: &Connection, stream: u64, seq: u64) -> Result<bool, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT 1 FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count < ?2",
-    )?;
-    Ok(statement.exists([int(stream), int(seq)])?)
+fn is_taken(db: &Connection, stream: u64, seq: u64) -> DbResult<bool> {
+    let sql = "SELECT 1 FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count < ?2";
+    Ok(db.has_rows(sql, [int(stream), int(seq)])?)
 }
 
 #[cfg(test)]

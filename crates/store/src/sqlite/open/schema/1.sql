@@ -3,7 +3,7 @@ CREATE TABLE schema_versions (
     applied_at INTEGER NOT NULL
 ) STRICT;
 
--- One row. `commits` and `position` are behind where a newer record carries them. `folded`: up to this position the rows of
+-- One row. `commits` and `position` lag if a newer record contains them. `folded`: up to this position the rows of
 -- threads, turns, waits, runs and open streams are exact (`queries/mod.rs`).
 CREATE TABLE state (
     only INTEGER PRIMARY KEY CHECK (only = 1),
@@ -16,9 +16,9 @@ CREATE TABLE state (
 
 -- The log.
 
--- `swept`: up to here no pieces of text are left to prune. `aged`: the newest record of the stream when a sweep found that nothing of
--- it can get too old before a newer one comes. `client`: the connection that may write to the run of the stream, or
--- could last; it stands beside the epoch of that right, because no record says it.
+-- `swept`: up to this record no text chunks are left to prune. `aged`: the newest record of the stream when a sweep found that no
+-- record of it can expire before a newer one is appended. `client`: the connection that has, or had last, the right to write to the
+-- run of the stream. It is stored with the epoch of that right, because no record contains it.
 CREATE TABLE streams (
     id INTEGER PRIMARY KEY AUTOINCREMENT,
     key TEXT NOT NULL UNIQUE,
@@ -28,8 +28,8 @@ CREATE TABLE streams (
     client TEXT
 ) STRICT;
 
--- `form`: 0 when `body` holds the bytes, 1 when it names a blob, 2 when it holds their short form. `chunk`: whether a later record holds the text whole.
--- `open_from`: the first record of the oldest open turn, 0 when none is open.
+-- `form`: 0 if `body` contains the bytes, 1 if it is the digest of a blob, 2 if it contains their short form, 3 if that has references.
+-- `chunk`: whether a later record contains the whole text. `open_from`: the first record of the oldest open turn; 0 without one.
 CREATE TABLE records (
     position INTEGER PRIMARY KEY,
     stream INTEGER NOT NULL,
@@ -50,8 +50,8 @@ CREATE TABLE blobs (
     bytes BLOB NOT NULL
 ) STRICT;
 
--- Records that were appended together lie together, so one row says where all of them are: `count` of them, up to 64,
--- whose numbers in their stream end with `last`, and whose positions end with `position`.
+-- Records that were appended together are adjacent, so one row refers to `count` of them, at most 64. Their numbers in the stream
+-- end with `last`, and their positions with `position`.
 CREATE TABLE spans (
     stream INTEGER NOT NULL,
     last INTEGER NOT NULL,
@@ -60,15 +60,15 @@ CREATE TABLE spans (
     PRIMARY KEY (stream, last)
 ) STRICT, WITHOUT ROWID;
 
--- The records of spans, for whoever reads a stream. `spans/mod.rs` says how to ask for some of them.
+-- The records of streams. `spans/mod.rs` documents the conditions that select a part of a stream.
 CREATE VIEW placed AS
 SELECT span.stream, last, last - count + 1 AS first, last - span.position + records.position AS seq, records.position,
     version, form, chunk, open_from, at, commits, chain, body
 FROM spans AS span CROSS JOIN records
 ON records.position BETWEEN span.position - count + 1 AND span.position AND records.stream = span.stream;
 
--- What was pruned: the digests of its records, one after the other, the chain at its end, and whether whole turns were taken out
--- or only pieces of text.
+-- Ranges of pruned records: their digests, one after the other, the chain at the end, and whether whole turns were pruned
+-- or only text chunks.
 CREATE TABLE pruned (
     stream INTEGER NOT NULL,
     first INTEGER NOT NULL,
@@ -80,8 +80,8 @@ CREATE TABLE pruned (
     PRIMARY KEY (stream, first)
 ) STRICT;
 
--- Streams that begin with records of another one. `parent` holds record `parent_seq`, the last of them; `session`: whose they
--- are when they are read here.
+-- Forks: streams that begin with records of another one. `parent` contains record `parent_seq`, the last shared one. `session`: the
+-- session ID under which the fork shows them.
 CREATE TABLE forks (
     stream INTEGER PRIMARY KEY,
     parent INTEGER NOT NULL,
@@ -90,31 +90,30 @@ CREATE TABLE forks (
 ) STRICT;
 CREATE INDEX forks_by_parent ON forks (parent, parent_seq);
 
--- Streams that were removed and have records that forks need. They have no row in `streams`.
+-- Removed streams with records that forks share. They have no row in `streams`.
 CREATE TABLE kept (
     stream INTEGER PRIMARY KEY,
     key TEXT NOT NULL
 ) STRICT;
 
--- What is still to be taken out of streams that were removed: the records behind `after`, of which those up to `next` are left, and
--- what belongs to them (`removing.rs`).
+-- Removed streams whose rows are still to be deleted: the records after `after` and up to `next`, and their other rows
+-- (`deferred_delete.rs`).
 CREATE TABLE removing (
     stream INTEGER PRIMARY KEY,
     after INTEGER NOT NULL,
     next INTEGER NOT NULL
 ) STRICT;
 
--- The read model: what the records fold to (`queries/mod.rs`). All of it can be made again, but for rows of turns that retention has
--- taken out. `seq`: the newest record that is in a row.
+-- The read model, folded from the records (`queries/mod.rs`). It can be rebuilt, except for rows of pruned turns. `seq`: the newest
+-- record that a row includes.
 
 -- Streams in which a turn is open or an input waits.
 CREATE TABLE open_streams (
     stream INTEGER PRIMARY KEY
 ) STRICT;
 
--- `kind`: 0 for one with a record of the host, 1 for an archived one, 2 for one without a record. `state`: 0 idle, 1 running,
--- 2 waiting. `agent` is empty for a session of no agent. `latest`, `usage` and `origin` are JSON, and so is `gone`: how much
--- turns counted whose records and rows are gone.
+-- `kind`: 0 with a host record, 1 archived, 2 without a record. `state`: 0 idle, 1 running, 2 waiting. `agent` is empty for a
+-- session without an agent. `latest`, `usage` and `origin` are JSON, and so is `gone`: the totals of turns whose rows were deleted.
 CREATE TABLE threads (
     stream INTEGER PRIMARY KEY,
     seq INTEGER NOT NULL,
@@ -136,16 +135,16 @@ CREATE INDEX threads_by_time ON threads (kind, updated_at, stream);
 CREATE INDEX threads_by_agent ON threads (agent, kind, updated_at, stream);
 CREATE INDEX threads_open ON threads (kind, updated_at, stream, state) WHERE state > 0;
 
--- What the host keeps of threads, and the record of the log that brought it.
+-- The host records of threads, and the number of the event that contains them.
 CREATE TABLE thread_records (
     stream INTEGER PRIMARY KEY,
     seq INTEGER NOT NULL,
     record TEXT NOT NULL
 ) STRICT;
 
--- `place` is the position of the record that began the turn, `first` its number, `last` that of the one that ended it. Each turn is a
--- run: `status` and `outcome` are its. `view` is JSON with all that is shown of the turn but its items. `pruned`: its records are
--- gone, and it is no run any more.
+-- `place` is the position of the record that began the turn, `first` its number, `last` the number of the record that ended it. Each
+-- turn is a run with `status` and `outcome`. `view` is the turn without its items, as JSON. `pruned`: its records were pruned, and it
+-- is no longer a run.
 CREATE TABLE turns (
     place INTEGER PRIMARY KEY,
     stream INTEGER NOT NULL,
@@ -177,7 +176,7 @@ CREATE INDEX turns_by_agent ON turns (agent, status, place) WHERE pruned = 0;
 CREATE INDEX turns_by_status ON turns (status, place) WHERE pruned = 0;
 CREATE INDEX turns_open ON turns (stream) WHERE status = 0;
 
--- What waits for somebody, or did: one that is over is found by its call, so that a repeated answer can be told.
+-- Open and ended waits. An ended wait is found by its call, so that a repeated answer is recognized.
 CREATE TABLE waits (
     exec BLOB NOT NULL,
     stream INTEGER NOT NULL,
@@ -190,7 +189,7 @@ CREATE TABLE waits (
 CREATE INDEX waits_by_stream ON waits (stream);
 CREATE INDEX waits_open ON waits (stream, seq) WHERE is_open = 1;
 
--- Runs from outside. `position` is that of its first record, so a later run has a greater one.
+-- Externally reported runs. `position` is the position of the first record, so a later run has a greater one.
 CREATE TABLE runs (
     stream INTEGER PRIMARY KEY,
     position INTEGER NOT NULL,
@@ -206,7 +205,7 @@ CREATE INDEX runs_by_agent ON runs (agent, status, position);
 CREATE INDEX runs_by_status ON runs (status, position);
 CREATE INDEX runs_by_end ON runs (ended_at) WHERE ended_at IS NOT NULL;
 
--- What is truth itself.
+-- Primary data, which cannot be rebuilt.
 
 CREATE TABLE harnesses (
     id BLOB PRIMARY KEY NOT NULL,
@@ -255,7 +254,7 @@ CREATE TABLE secrets (
     PRIMARY KEY (session, name)
 ) STRICT;
 
--- `content` is NULL for a directory. The root is there without a row.
+-- `content` is NULL for a directory. The root exists without a row.
 CREATE TABLE files (
     session BLOB NOT NULL,
     path TEXT NOT NULL,
@@ -271,7 +270,7 @@ CREATE TABLE files (
 ) STRICT;
 CREATE INDEX files_by_parent ON files (session, parent, path);
 
--- What the host keeps beside its sessions: a kind, a name of its own choosing, and bytes that only it reads.
+-- Records of the host: a kind, a name, and bytes that only the host interprets.
 CREATE TABLE host_records (
     kind TEXT NOT NULL,
     name TEXT NOT NULL,

@@ -1,8 +1,8 @@
 -- Spending outlives threads.
 
--- The usage of turns whose rows are gone: those of removed threads, and those that retention has taken out (`queries/retained.rs`). One
+-- The usage of turns whose rows were deleted: those of removed threads, and those that retention forgot (`queries/retained.rs`). One
 -- row for each thread, day in UTC, model and provider. `day`: days since 1970. `ended_at`: when the last of its turns ended.
--- `cost` is that of the `priced` turns.
+-- `cost` is the cost of the `priced` turns.
 CREATE TABLE retained_usage (
     thread TEXT NOT NULL,
     day INTEGER NOT NULL,
@@ -21,7 +21,7 @@ CREATE TABLE retained_usage (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX retained_usage_by_end ON retained_usage (ended_at);
 
--- What was charged on a day in UTC, reservations included (`ledger.rs`). `day`: days since 1970. `owner` is empty for the operator.
+-- Charges by day in UTC, including reservations (`ledger.rs`). `day`: days since 1970. `owner` is empty for the operator.
 CREATE TABLE spending (
     day INTEGER NOT NULL,
     owner TEXT NOT NULL,
@@ -35,7 +35,7 @@ SELECT ended_at / 86400000000, agent, sum(coalesce(input_tokens, 0) + coalesce(o
     sum(CAST(coalesce(cost, 0) * 1000000 + 0.999 AS INTEGER))
 FROM turns WHERE ended_at >= 0 GROUP BY 1, 2;
 
--- What is reserved for calls and runs that have not ended; a part of `spending` already.
+-- Reservations of calls and runs that have not ended; `spending` includes them.
 CREATE TABLE reservations (
     exec BLOB PRIMARY KEY NOT NULL,
     day INTEGER NOT NULL,

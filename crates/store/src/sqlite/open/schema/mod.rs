@@ -1,4 +1,4 @@
-//! The tables, and the way to them from earlier versions.
+//! The tables, and their migration from earlier versions.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -10,32 +10,33 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension};
 use super::connect::Location;
 use super::inspect::damage;
 use super::rights;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::error::{DbResult, SqliteError};
+use crate::sqlite::numbers::first_value;
 
-/// Marks a file as ours; readable in its header before anything touches it.
+/// Identifies a database of Windlass, in the header of the file.
 pub(crate) const APPLICATION_ID: i32 = i32::from_be_bytes(*b"WNDL");
 
 /// One step from a version to the next: its statements, in one transaction.
-type Step = &'static str;
+type MigrationStep = &'static str;
 
 /// The steps from one version to the next. The first may change until the first release. A released step never changes, because later ones build on
 /// it.
-pub(crate) const STEPS: &[Step] = &[include_str!("1.sql"), include_str!("2.sql")];
+pub(crate) const STEPS: &[MigrationStep] = &[include_str!("1.sql"), include_str!("2.sql")];
 
 /// The newest version.
 pub(crate) const VERSION: u32 = STEPS.len() as u32;
 
 /// Reads the version; a file without tables has 0.
-pub(crate) fn version(connection: &Connection) -> Result<u32, Fault> {
-    let has_versions: bool = connection.query_row(
+pub(crate) fn version(db: &Connection) -> DbResult<u32> {
+    let has_versions: bool = db.query_row(
         "SELECT EXISTS (SELECT 1 FROM sqlite_schema WHERE name = 'schema_versions')",
         [],
-        |row| row.get(0),
+        first_value,
     )?;
     if !has_versions {
         return Ok(0);
     }
-    let newest: Option<u32> = connection
+    let newest: Option<u32> = db
         .query_row("SELECT max(version) FROM schema_versions", [], |row| {
             row.get(0)
         })
@@ -45,32 +46,28 @@ pub(crate) fn version(connection: &Connection) -> Result<u32, Fault> {
 }
 
 /// Returns whether the first version is the released one: earlier ones had the same number.
-pub(crate) fn is_known(connection: &Connection) -> Result<bool, Fault> {
+pub(crate) fn is_known(db: &Connection) -> DbResult<bool> {
     let query = "SELECT 1 FROM pragma_table_info('state') WHERE name = 'folded'";
-    Ok(connection.prepare(query)?.exists([])?)
+    Ok(db.prepare(query)?.exists([])?)
 }
 
 /// Migrates the tables. Each step is one transaction, and the file is copied before the first one.
-pub(crate) fn migrate(connection: &mut Connection, location: &Location) -> Result<(), Fault> {
-    migrate_by(connection, location, STEPS)
+pub(crate) fn migrate(db: &mut Connection, location: &Location) -> DbResult<()> {
+    migrate_by(db, location, STEPS)
 }
 
-fn migrate_by(
-    connection: &mut Connection,
-    location: &Location,
-    steps: &[Step],
-) -> Result<(), Fault> {
-    let found = version(connection)?;
+fn migrate_by(db: &mut Connection, location: &Location, steps: &[MigrationStep]) -> DbResult<()> {
+    let found = version(db)?;
     let known = steps.len() as u32;
     if found > known {
         let path = location.database();
         return Err(SqliteError::NewerSchema { path, found, known }.into());
     }
     if found > 0 && found < known {
-        back_up(connection, location, found)?;
+        back_up(db, location, found)?;
     }
     for (version, step) in (found + 1..).zip(&steps[found as usize..]) {
-        let transaction = connection.transaction()?;
+        let transaction = db.transaction()?;
         transaction.execute_batch(step)?;
         transaction.execute(
             "INSERT INTO schema_versions (version, applied_at) VALUES (?1, unixepoch())",
@@ -82,35 +79,32 @@ fn migrate_by(
 }
 
 /// Copies the unchanged database. An existing copy is from an earlier attempt at the same step; it stays if it is complete.
-fn back_up(connection: &Connection, location: &Location, version: u32) -> Result<(), Fault> {
+fn back_up(db: &Connection, location: &Location, version: u32) -> DbResult<()> {
     let path = location
         .directory
         .join(format!("windlass.db.before-version-{}", version + 1));
     if path.exists() && is_whole(&path, version) {
         return Ok(());
     }
-    let trouble = |source| SqliteError::Io {
-        doing: "write",
-        path: path.clone(),
-        source,
-    };
+    let write_error = SqliteError::io("write", &path);
     // The copy gets its final name once it is complete, so a killed process leaves no partial file under that name.
     let partial = path.with_extension(format!("before-version-{}.partial", version + 1));
     let name = partial
         .to_str()
-        .ok_or_else(|| trouble(io::Error::other("the path is not UTF-8")))?;
-    empty(&partial).map_err(trouble)?;
-    connection.execute("VACUUM INTO ?1", [name])?;
+        .ok_or_else(|| io::Error::other("the path is not UTF-8"))
+        .map_err(write_error.clone())?;
+    create_empty(&partial).map_err(write_error.clone())?;
+    db.execute("VACUUM INTO ?1", [name])?;
     File::open(&partial)
         .and_then(|copy| copy.sync_all())
         .and_then(|()| fs::rename(&partial, &path))
         .and_then(|()| File::open(&location.directory)?.sync_all())
-        .map_err(trouble)?;
+        .map_err(write_error)?;
     Ok(())
 }
 
 /// Creates an empty file for SQLite to write a database into.
-fn empty(path: &Path) -> io::Result<()> {
+fn create_empty(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
         _ => {}
@@ -132,35 +126,33 @@ fn is_whole(path: &Path, expected: u32) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sqlite::open::owner::Owner;
+    use crate::sqlite::open::owner::DirectoryLock;
 
     #[test]
     fn steps_run_in_order_once_and_after_a_backup() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
+        let location = Location::new(directory.path());
         let first = STEPS[0];
         let steps = [
             first,
             "CREATE TABLE two (x INTEGER)",
             "INSERT INTO two VALUES (3)",
         ];
-        let _owner = Owner::take(&location).unwrap();
-        let mut connection = location.connect_to_write(None).unwrap();
-        migrate_by(&mut connection, &location, &steps[..1]).unwrap();
+        let _owner = DirectoryLock::take(&location).unwrap();
+        let mut db = location.connect_to_write(None).unwrap();
+        migrate_by(&mut db, &location, &steps[..1]).unwrap();
         let backup = directory.path().join("windlass.db.before-version-2");
         assert!(!backup.exists(), "a new database needs no backup");
 
-        migrate_by(&mut connection, &location, &steps).unwrap();
-        migrate_by(&mut connection, &location, &steps).unwrap();
-        let rows: u32 = connection
+        migrate_by(&mut db, &location, &steps).unwrap();
+        migrate_by(&mut db, &location, &steps).unwrap();
+        let rows: u32 = db
             .query_row("SELECT count(*) FROM two", [], |row| row.get(0))
             .unwrap();
-        assert_eq!((version(&connection).unwrap(), rows), (3, 1));
+        assert_eq!((version(&db).unwrap(), rows), (3, 1));
         assert_eq!(version(&Connection::open(backup).unwrap()).unwrap(), 1);
 
-        let error = migrate_by(&mut connection, &location, &steps[..2]).unwrap_err();
+        let error = migrate_by(&mut db, &location, &steps[..2]).unwrap_err();
         let error = SqliteError::from(error).to_string();
         assert!(
             error.contains("version 3") && error.contains("newer Windlass"),
@@ -169,46 +161,40 @@ mod tests {
     }
 
     #[test]
-    fn a_backup_that_was_cut_off_before_a_step_is_made_again() {
+    fn incomplete_backup_before_a_step_is_replaced() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let _owner = Owner::take(&location).unwrap();
-        let mut connection = location.connect_to_write(None).unwrap();
-        migrate_by(&mut connection, &location, &STEPS[..1]).unwrap();
+        let location = Location::new(directory.path());
+        let _owner = DirectoryLock::take(&location).unwrap();
+        let mut db = location.connect_to_write(None).unwrap();
+        migrate_by(&mut db, &location, &STEPS[..1]).unwrap();
         let whole = fs::read(location.database()).unwrap();
         let backup = directory.path().join("windlass.db.before-version-2");
         fs::write(&backup, &whole[..whole.len() / 2]).unwrap();
         let steps = [STEPS[0], "CREATE TABLE two (x INTEGER)"];
-        migrate_by(&mut connection, &location, &steps).unwrap();
+        migrate_by(&mut db, &location, &steps).unwrap();
         assert!(is_whole(&backup, 1));
     }
 
     #[test]
-    fn a_step_that_fails_changes_nothing() {
+    fn failing_step_changes_nothing() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let _owner = Owner::take(&location).unwrap();
-        let mut connection = location.connect_to_write(None).unwrap();
+        let location = Location::new(directory.path());
+        let _owner = DirectoryLock::take(&location).unwrap();
+        let mut db = location.connect_to_write(None).unwrap();
         let nonsense = "CREATE TABLE two (x INTEGER); CREATE nonsense";
         let steps = [STEPS[0], nonsense];
-        assert!(migrate_by(&mut connection, &location, &steps).is_err());
-        assert_eq!(version(&connection).unwrap(), 1);
-        assert!(connection.prepare("SELECT * FROM two").is_err());
+        assert!(migrate_by(&mut db, &location, &steps).is_err());
+        assert_eq!(version(&db).unwrap(), 1);
+        assert!(db.prepare("SELECT * FROM two").is_err());
     }
 
     #[test]
-    fn the_spending_of_turns_is_taken_over() {
+    fn spending_of_turns_is_migrated() {
         let directory = tempfile::tempdir().unwrap();
-        let location = Location {
-            directory: directory.path().to_owned(),
-        };
-        let _owner = Owner::take(&location).unwrap();
-        let mut connection = location.connect_to_write(None).unwrap();
-        migrate_by(&mut connection, &location, &STEPS[..1]).unwrap();
+        let location = Location::new(directory.path());
+        let _owner = DirectoryLock::take(&location).unwrap();
+        let mut db = location.connect_to_write(None).unwrap();
+        migrate_by(&mut db, &location, &STEPS[..1]).unwrap();
         const DAY: i64 = 86_400_000_000;
         for (place, agent, ended_at, cost) in [
             (1, "", Some(3 * DAY), Some(0.1)),
@@ -217,7 +203,7 @@ mod tests {
             (4, "", None, None),
         ] {
             let tokens = ended_at.map(|_| 10);
-            connection
+            db
                 .execute(
                     "INSERT INTO turns (place, stream, turn, first, seq, agent, intent, status, steps, ended_at, model, \
                      provider, input_tokens, output_tokens, cost, view) \
@@ -226,8 +212,8 @@ mod tests {
                 )
                 .unwrap();
         }
-        migrate(&mut connection, &location).unwrap();
-        let mut statement = connection
+        migrate(&mut db, &location).unwrap();
+        let mut statement = db
             .prepare("SELECT day, owner, tokens, micro_usd FROM spending ORDER BY owner")
             .unwrap();
         let rows = statement.query_map([], |row| {

@@ -5,41 +5,42 @@ use uuid::Uuid;
 use windlass_core::session_file::{FileInfo, SessionFile};
 use windlass_core::typed_id::SessionId;
 
-use super::path_entry::{PathEntry, find};
+use super::path_entry::{SqliteEntry, find};
 use crate::files::content::Content;
 use crate::files::path::split_last;
 use crate::files::quota::{FileQuota, Usage};
 use crate::files::rules;
 use crate::files::view::View;
-use crate::files::writer::Writer;
-use crate::sqlite::error::Fault;
-use crate::sqlite::numbers::{int, uint};
+use crate::files::writer::WriteOrigin;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, DbResult};
+use crate::sqlite::numbers::{first_value, int, uint};
 use crate::sqlite::times::now;
 
 /// A change of the files of one session in progress.
-pub(super) struct Change<'a> {
-    pub(super) connection: &'a Connection,
+pub(super) struct FileChange<'a> {
+    pub(super) db: &'a Connection,
     pub(super) session: SessionId,
     pub(super) quota: FileQuota,
 }
 
-impl Change<'_> {
+impl FileChange<'_> {
     /// Writes a file and creates its parents.
     pub(super) fn write(
         &self,
         path: &str,
         content: &Content,
-        writer: Writer,
-    ) -> Result<SessionFile, Fault> {
+        writer: WriteOrigin,
+    ) -> DbResult<SessionFile> {
         let (mut replaced, mut parents) = (None, Vec::new());
-        match find(self.connection, self.session, path)? {
-            PathEntry::Directory(_) => return Err(rules::is_directory(path).into()),
-            PathEntry::BelowFile { file } => return Err(rules::below_file(&file, path).into()),
-            PathEntry::File(file) if file.is_readonly && writer == Writer::Caller => {
+        match find(self.db, self.session, path)? {
+            SqliteEntry::Directory(_) => return Err(rules::is_directory(path).into()),
+            SqliteEntry::BelowFile { file } => return Err(rules::below_file(&file, path).into()),
+            SqliteEntry::File(file) if file.is_readonly && writer == WriteOrigin::Caller => {
                 return Err(rules::read_only(path).into());
             }
-            PathEntry::File(file) => replaced = Some(file.size_bytes),
-            PathEntry::Missing { parents: missing } => parents = missing,
+            SqliteEntry::File(file) => replaced = Some(file.size_bytes),
+            SqliteEntry::Missing { parents: missing } => parents = missing,
         }
         self.check_quota(|after| {
             after.files += u64::from(replaced.is_none());
@@ -48,15 +49,14 @@ impl Change<'_> {
         })?;
         self.make_directories(&parents)?;
         // A replaced file retains its ID and its creation time.
-        self.connection
-            .prepare_cached(
-                "INSERT INTO files \
+        let sql = "INSERT INTO files \
                  (session, path, parent, id, is_readonly, encoding, size, created_at, updated_at, content) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?8, ?9) ON CONFLICT (session, path) DO UPDATE SET \
                  is_readonly = excluded.is_readonly, encoding = excluded.encoding, size = excluded.size, \
-                 updated_at = excluded.updated_at, content = excluded.content",
-            )?
-            .execute((
+                 updated_at = excluded.updated_at, content = excluded.content";
+        self.db.execute_cached(
+            sql,
+            (
                 self.session.uuid().as_bytes(),
                 path,
                 parent_of(path),
@@ -66,17 +66,18 @@ impl Change<'_> {
                 int(content.len()),
                 now(),
                 content.bytes(),
-            ))?;
+            ),
+        )?;
         Ok(self.made(path)?.into_file(Some(content)))
     }
 
     /// Creates a directory and its parents; an existing directory is no error.
-    pub(super) fn create_directory(&self, path: &str) -> Result<FileInfo, Fault> {
-        match find(self.connection, self.session, path)? {
-            PathEntry::File(_) => return Err(rules::is_file(path).into()),
-            PathEntry::BelowFile { file } => return Err(rules::below_file(&file, path).into()),
-            PathEntry::Directory(view) => return Ok(view.into_info()),
-            PathEntry::Missing { mut parents } => {
+    pub(super) fn create_directory(&self, path: &str) -> DbResult<FileInfo> {
+        match find(self.db, self.session, path)? {
+            SqliteEntry::File(_) => return Err(rules::is_file(path).into()),
+            SqliteEntry::BelowFile { file } => return Err(rules::below_file(&file, path).into()),
+            SqliteEntry::Directory(view) => return Ok(view.into_info()),
+            SqliteEntry::Missing { mut parents } => {
                 parents.insert(0, path.to_owned());
                 self.check_quota(|after| after.directories += parents.len() as u64)?;
                 self.make_directories(&parents)?;
@@ -86,15 +87,17 @@ impl Change<'_> {
     }
 
     /// Deletes a path. Returns false if it does not exist, or is a non-empty directory without `recursive`.
-    pub(super) fn delete(&self, path: &str, recursive: bool) -> Result<bool, Fault> {
+    pub(super) fn delete(&self, path: &str, recursive: bool) -> DbResult<bool> {
         if split_last(path).is_none() {
             return Err(rules::root_delete().into());
         }
-        match find(self.connection, self.session, path)? {
-            PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => return Ok(false),
-            PathEntry::File(file) if file.is_readonly => return Err(rules::read_only(path).into()),
-            PathEntry::File(_) => {}
-            PathEntry::Directory(_) => {
+        match find(self.db, self.session, path)? {
+            SqliteEntry::Missing { .. } | SqliteEntry::BelowFile { .. } => return Ok(false),
+            SqliteEntry::File(file) if file.is_readonly => {
+                return Err(rules::read_only(path).into());
+            }
+            SqliteEntry::File(_) => {}
+            SqliteEntry::Directory(_) => {
                 if !recursive && self.below(path, "1")?.is_some() {
                     return Ok(false);
                 }
@@ -104,45 +107,45 @@ impl Change<'_> {
             }
         }
         let (from, to) = inside_of(path);
-        self.connection
-            .prepare_cached(
-                "DELETE FROM files WHERE session = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)",
-            )?
-            .execute((self.session.uuid().as_bytes(), path, from, to))?;
+        self.db.execute_cached(
+            "DELETE FROM files WHERE session = ?1 AND (path = ?2 OR path > ?3 AND path < ?4)",
+            (self.session.uuid().as_bytes(), path, from, to),
+        )?;
         Ok(true)
     }
 
     /// Deletes all files of the session.
-    pub(super) fn forget(&self) -> Result<(), Fault> {
-        self.connection
-            .prepare_cached("DELETE FROM files WHERE session = ?1")?
-            .execute([self.session.uuid().as_bytes()])?;
+    pub(super) fn forget(&self) -> DbResult<()> {
+        self.db.execute_cached(
+            "DELETE FROM files WHERE session = ?1",
+            [self.session.uuid().as_bytes()],
+        )?;
         Ok(())
     }
 
     /// Returns the first path inside of a directory that is of some kind.
-    fn below(&self, path: &str, kind: &str) -> Result<Option<String>, Fault> {
+    fn below(&self, path: &str, kind: &str) -> DbResult<Option<String>> {
         let (from, to) = inside_of(path);
-        let mut statement = self.connection.prepare_cached(&format!(
+        let mut statement = self.db.prepare_cached(&format!(
             "SELECT path FROM files WHERE session = ?1 AND path > ?2 AND path < ?3 AND {kind} \
              ORDER BY path LIMIT 1"
         ))?;
         let mut rows = statement.query((self.session.uuid().as_bytes(), from, to))?;
-        Ok(rows.next()?.map(|row| row.get(0)).transpose()?)
+        Ok(rows.next()?.map(first_value).transpose()?)
     }
 
-    fn made(&self, path: &str) -> Result<View, Fault> {
-        match find(self.connection, self.session, path)? {
-            PathEntry::File(view) | PathEntry::Directory(view) => Ok(view),
-            PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => Err(Fault::unavailable(
-                format!("{path} was written and is not there"),
-            )),
+    fn made(&self, path: &str) -> DbResult<View> {
+        match find(self.db, self.session, path)? {
+            SqliteEntry::File(view) | SqliteEntry::Directory(view) => Ok(view),
+            SqliteEntry::Missing { .. } | SqliteEntry::BelowFile { .. } => Err(
+                DbError::unavailable(format!("{path} was written and is not there")),
+            ),
         }
     }
 
     /// Creates missing directories. The caller has checked that no segment of the paths is a file.
-    fn make_directories(&self, paths: &[String]) -> Result<(), Fault> {
-        let mut statement = self.connection.prepare_cached(
+    fn make_directories(&self, paths: &[String]) -> DbResult<()> {
+        let mut statement = self.db.prepare_cached(
             "INSERT INTO files \
              (session, path, parent, id, is_readonly, encoding, size, created_at, updated_at) \
              VALUES (?1, ?2, ?3, ?4, 0, 'text', 0, ?5, ?5)",
@@ -160,17 +163,15 @@ impl Change<'_> {
     }
 
     /// Computes the usage only if there is a quota, because it reads every file of the session.
-    fn check_quota(&self, change: impl FnOnce(&mut Usage)) -> Result<(), Fault> {
+    fn check_quota(&self, change: impl FnOnce(&mut Usage)) -> DbResult<()> {
         if self.quota.max_files.is_none() && self.quota.max_total_bytes.is_none() {
             return Ok(());
         }
+        let sql = "SELECT count(content), count(*) - count(content), coalesce(sum(size), 0) \
+                 FROM files WHERE session = ?1";
         let before = self
-            .connection
-            .prepare_cached(
-                "SELECT count(content), count(*) - count(content), coalesce(sum(size), 0) \
-                 FROM files WHERE session = ?1",
-            )?
-            .query_row([self.session.uuid().as_bytes()], |row| {
+            .db
+            .get_row(sql, [self.session.uuid().as_bytes()], |row| {
                 Ok(Usage {
                     files: uint(row, 0)?,
                     directories: uint(row, 1)?,

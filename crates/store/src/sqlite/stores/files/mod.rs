@@ -7,7 +7,6 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use rusqlite::Connection;
 use windlass_core::error::Result;
 use windlass_core::session_file::{FileInfo, FileStat, GrepMatch, InitialFile, SessionFile};
 use windlass_core::traits::SessionFileSystem;
@@ -17,13 +16,13 @@ use crate::files::content::Content;
 use crate::files::path;
 use crate::files::quota::FileQuota;
 use crate::files::search::{MAX_SEARCHED_BYTES, Search};
-use crate::files::writer::Writer;
-use crate::sqlite::error::Fault;
+use crate::files::writer::WriteOrigin;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::inner::Inner;
 use crate::sqlite::numbers::int;
-use crate::sqlite::write::writer::Work;
-use change::Change;
-use path_entry::{PathEntry, children, content_of, find, text_files};
+use crate::sqlite::write::writer::WriteContext;
+use change::FileChange;
+use path_entry::{SqliteEntry, children, content_of, find, text_files};
 
 /// Files in a SQLite database, each session for itself; clones share them.
 #[derive(Debug, Clone)]
@@ -47,27 +46,20 @@ impl SqliteSessionFileStore {
         self
     }
 
-    async fn read<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Connection) -> std::result::Result<T, Fault> + Send + 'static,
-    ) -> Result<T> {
-        Ok(self.inner.readers.read(work).await?)
-    }
-
     async fn change<T: Send + 'static>(
         &self,
         session: SessionId,
-        work: impl FnOnce(&Change<'_>) -> std::result::Result<T, Fault> + Send + 'static,
+        work: impl FnOnce(&FileChange<'_>) -> DbResult<T> + Send + 'static,
     ) -> Result<T> {
         let quota = self.quota;
-        let run = move |writer: &mut Work<'_>| {
-            work(&Change {
-                connection: writer.connection,
+        let run = move |writer: &mut WriteContext<'_>| {
+            work(&FileChange {
+                db: writer.db,
                 session,
                 quota,
             })
         };
-        Ok(self.inner.writer()?.write(run).await?)
+        self.inner.write(run).await
     }
 
     async fn write(
@@ -75,7 +67,7 @@ impl SqliteSessionFileStore {
         session_id: SessionId,
         path: String,
         content: Content,
-        writer: Writer,
+        writer: WriteOrigin,
     ) -> Result<SessionFile> {
         self.quota.check_file(&path, content.len())?;
         self.change(session_id, move |change| {
@@ -89,19 +81,20 @@ impl SqliteSessionFileStore {
 impl SessionFileSystem for SqliteSessionFileStore {
     async fn read_file(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>> {
         let path = path::checked(path)?;
-        self.read(move |reader| {
-            // The matches and their contents must be from the same snapshot.
-            let moment = reader.unchecked_transaction()?;
-            Ok(match find(&moment, session_id, &path)? {
-                PathEntry::Directory(view) => Some(view.into_file(None)),
-                PathEntry::File(view) => {
-                    let content = content_of(&moment, session_id, &path)?;
-                    Some(view.into_file(content.as_ref()))
-                }
-                PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => None,
+        self.inner
+            .read(move |reader| {
+                // The matches and their contents must be from the same snapshot.
+                let moment = reader.unchecked_transaction()?;
+                Ok(match find(&moment, session_id, &path)? {
+                    SqliteEntry::Directory(view) => Some(view.into_file(None)),
+                    SqliteEntry::File(view) => {
+                        let content = content_of(&moment, session_id, &path)?;
+                        Some(view.into_file(content.as_ref()))
+                    }
+                    SqliteEntry::Missing { .. } | SqliteEntry::BelowFile { .. } => None,
+                })
             })
-        })
-        .await
+            .await
     }
 
     async fn write_file(
@@ -113,7 +106,8 @@ impl SessionFileSystem for SqliteSessionFileStore {
     ) -> Result<SessionFile> {
         let path = path::checked(path)?;
         let content = Content::parse(content, encoding, &path)?;
-        self.write(session_id, path, content, Writer::Caller).await
+        self.write(session_id, path, content, WriteOrigin::Caller)
+            .await
     }
 
     async fn delete_file(
@@ -129,22 +123,26 @@ impl SessionFileSystem for SqliteSessionFileStore {
 
     async fn list_directory(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>> {
         let path = path::checked(path)?;
-        self.read(move |reader| {
-            let listed = children(reader, session_id, &path)?;
-            Ok(listed.into_iter().map(|view| view.into_info()).collect())
-        })
-        .await
+        self.inner
+            .read(move |reader| {
+                let listed = children(reader, session_id, &path)?;
+                Ok(listed.into_iter().map(|view| view.into_info()).collect())
+            })
+            .await
     }
 
     async fn stat_file(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>> {
         let path = path::checked(path)?;
-        self.read(move |reader| {
-            Ok(match find(reader, session_id, &path)? {
-                PathEntry::File(view) | PathEntry::Directory(view) => Some(view.into_stat()),
-                PathEntry::Missing { .. } | PathEntry::BelowFile { .. } => None,
+        self.inner
+            .read(move |reader| {
+                Ok(match find(reader, session_id, &path)? {
+                    SqliteEntry::File(view) | SqliteEntry::Directory(view) => {
+                        Some(view.into_stat())
+                    }
+                    SqliteEntry::Missing { .. } | SqliteEntry::BelowFile { .. } => None,
+                })
             })
-        })
-        .await
+            .await
     }
 
     async fn grep_files(
@@ -156,22 +154,23 @@ impl SessionFileSystem for SqliteSessionFileStore {
         // A pattern that is wrong is refused before anything is read.
         Search::new(pattern, path_pattern)?;
         let (pattern, part) = (pattern.to_owned(), path_pattern.map(str::to_owned));
-        self.read(move |reader| {
-            let mut search = Search::new(&pattern, part.as_deref())?;
-            text_files(
-                reader,
-                session_id,
-                int(MAX_SEARCHED_BYTES),
-                |path, content| match content.text() {
-                    Some(text) if search.takes_path(path) && search.may_hit(text) => {
-                        search.take_lines(path, text)
-                    }
-                    _ => ControlFlow::Continue(()),
-                },
-            )?;
-            Ok(search.into_hits())
-        })
-        .await
+        self.inner
+            .read(move |reader| {
+                let mut search = Search::new(&pattern, part.as_deref())?;
+                text_files(
+                    reader,
+                    session_id,
+                    int(MAX_SEARCHED_BYTES),
+                    |path, content| match content.text() {
+                        Some(text) if search.takes_path(path) && search.may_hit(text) => {
+                            search.take_lines(path, text)
+                        }
+                        _ => ControlFlow::Continue(()),
+                    },
+                )?;
+                Ok(search.into_hits())
+            })
+            .await
     }
 
     async fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo> {
@@ -183,7 +182,7 @@ impl SessionFileSystem for SqliteSessionFileStore {
     async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
         let path = path::checked(&file.path)?;
         let content = Content::parse(&file.content, &file.encoding, &path)?;
-        let writer = Writer::Host {
+        let writer = WriteOrigin::Host {
             is_readonly: file.is_readonly,
         };
         self.write(session_id, path, content, writer)
@@ -205,12 +204,12 @@ impl SessionFileSystem for SqliteSessionFileStore {
         let content = Content::parse(content, encoding, &path)?;
         let quota = self.quota;
         self.change(session_id, move |change| {
-            let current = content_of(change.connection, session_id, &path)?;
+            let current = content_of(change.db, session_id, &path)?;
             if current.is_none_or(|current| current.bytes() != expected.bytes()) {
                 return Ok(None);
             }
             quota.check_file(&path, content.len())?;
-            change.write(&path, &content, Writer::Caller).map(Some)
+            change.write(&path, &content, WriteOrigin::Caller).map(Some)
         })
         .await
     }

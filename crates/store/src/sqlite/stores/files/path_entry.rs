@@ -3,19 +3,20 @@
 use std::ops::ControlFlow;
 
 use chrono::DateTime;
-use rusqlite::{Connection, OptionalExtension, Row};
+use rusqlite::{Connection, Row};
 use uuid::Uuid;
 use windlass_core::typed_id::SessionId;
 
 use crate::files::content::{Content, Encoding};
 use crate::files::path::split_last;
 use crate::files::view::{Meta, View};
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::numbers::uint;
 use crate::sqlite::times::time;
 
 /// The entry at a path.
-pub(super) enum PathEntry {
+pub(super) enum SqliteEntry {
     File(View),
     Directory(View),
     /// The path does not exist; these parent directories are missing, the deepest first.
@@ -62,62 +63,47 @@ fn root(session_id: SessionId) -> View {
     }
 }
 
-fn entry(
-    connection: &Connection,
-    session_id: SessionId,
-    path: &str,
-) -> Result<Option<View>, Fault> {
+fn entry(db: &Connection, session_id: SessionId, path: &str) -> DbResult<Option<View>> {
     if path == "/" {
         return Ok(Some(root(session_id)));
     }
-    let mut statement =
-        connection.prepare_cached(&format!("{VIEW} WHERE session = ?1 AND path = ?2"))?;
-    let found = statement.query_row((session_id.uuid().as_bytes(), path), |row| {
-        view(row, session_id)
-    });
-    Ok(found.optional()?)
+    Ok(db.find_row(
+        &format!("{VIEW} WHERE session = ?1 AND path = ?2"),
+        (session_id.uuid().as_bytes(), path),
+        |row| view(row, session_id),
+    )?)
 }
 
 /// Finds the entry at a normalised path.
-pub(super) fn find(
-    connection: &Connection,
-    session_id: SessionId,
-    path: &str,
-) -> Result<PathEntry, Fault> {
-    match entry(connection, session_id, path)? {
-        Some(view) if view.is_directory => return Ok(PathEntry::Directory(view)),
-        Some(view) => return Ok(PathEntry::File(view)),
+pub(super) fn find(db: &Connection, session_id: SessionId, path: &str) -> DbResult<SqliteEntry> {
+    match entry(db, session_id, path)? {
+        Some(view) if view.is_directory => return Ok(SqliteEntry::Directory(view)),
+        Some(view) => return Ok(SqliteEntry::File(view)),
         None => {}
     }
     let mut parents = Vec::new();
     let mut place = path;
     while let Some((parent, _)) = split_last(place).filter(|(parent, _)| !parent.is_empty()) {
-        match entry(connection, session_id, parent)? {
+        match entry(db, session_id, parent)? {
             Some(view) if view.is_directory => break,
-            Some(view) => return Ok(PathEntry::BelowFile { file: view.path }),
+            Some(view) => return Ok(SqliteEntry::BelowFile { file: view.path }),
             None => parents.push(parent.to_owned()),
         }
         place = parent;
     }
-    Ok(PathEntry::Missing { parents })
+    Ok(SqliteEntry::Missing { parents })
 }
 
 /// Lists the direct children of a directory, in the order of names.
-pub(super) fn children(
-    connection: &Connection,
-    session_id: SessionId,
-    path: &str,
-) -> Result<Vec<View>, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
-        "{VIEW} WHERE session = ?1 AND parent = ?2 ORDER BY path"
-    ))?;
-    let views = statement.query_map((session_id.uuid().as_bytes(), path), |row| {
-        view(row, session_id)
-    })?;
-    Ok(views.collect::<Result<_, _>>()?)
+pub(super) fn children(db: &Connection, session_id: SessionId, path: &str) -> DbResult<Vec<View>> {
+    Ok(db.list_rows(
+        &format!("{VIEW} WHERE session = ?1 AND parent = ?2 ORDER BY path"),
+        (session_id.uuid().as_bytes(), path),
+        |row| view(row, session_id),
+    )?)
 }
 
-fn content(row: &Row<'_>, path: &str) -> Result<Content, Fault> {
+fn content(row: &Row<'_>, path: &str) -> DbResult<Content> {
     let encoding = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
     let encoding = Encoding::parse(encoding, path)?;
     Ok(Content::stored(row.get(0)?, encoding))
@@ -125,11 +111,11 @@ fn content(row: &Row<'_>, path: &str) -> Result<Content, Fault> {
 
 /// Reads the content of a file; `None` when no file is there.
 pub(super) fn content_of(
-    connection: &Connection,
+    db: &Connection,
     session_id: SessionId,
     path: &str,
-) -> Result<Option<Content>, Fault> {
-    let mut statement = connection.prepare_cached(
+) -> DbResult<Option<Content>> {
+    let mut statement = db.prepare_cached(
         "SELECT content, encoding FROM files \
          WHERE session = ?1 AND path = ?2 AND content IS NOT NULL",
     )?;
@@ -139,12 +125,12 @@ pub(super) fn content_of(
 
 /// Visits the files of a session below the size limit, in the order of their paths, until the visitor breaks.
 pub(super) fn text_files(
-    connection: &Connection,
+    db: &Connection,
     session_id: SessionId,
     max_bytes: i64,
     mut show: impl FnMut(&str, &Content) -> ControlFlow<()>,
-) -> Result<(), Fault> {
-    let mut statement = connection.prepare_cached(
+) -> DbResult<()> {
+    let mut statement = db.prepare_cached(
         "SELECT content, encoding, path FROM files \
          WHERE session = ?1 AND content IS NOT NULL AND size <= ?2 ORDER BY path",
     )?;

@@ -14,15 +14,15 @@ use tokio::sync::watch;
 use windlass_core::runs::{RunRecord, RunStarted};
 
 use crate::durable::chain::Chain;
-use crate::durable::record::{RecordBuffer, Stored};
+use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::{JournalError, StreamKey};
 use crate::queries::{Queries, RunRow};
 use crate::runs::{BeginOutcome, RunFilter, RunKind, RunLog, RunPage, StoredRun, run_stream};
-use crate::sqlite::error::Fault;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::inner::Inner;
 use crate::sqlite::journal::ancestry::Lineage;
 use crate::sqlite::journal::spans::{IN_ORDER, PLACED_COLUMNS, from};
-use crate::sqlite::journal::{Walk, find, size};
+use crate::sqlite::journal::{ChainWalk, find, size};
 use crate::sqlite::numbers::int;
 use crate::sqlite::queries::SqliteQueries;
 use crate::sqlite::retention::deferred_delete;
@@ -68,19 +68,18 @@ impl RunLog for SqliteRuns {
 
     async fn take_over(&self, run: &StoredRun, client: &str) -> Result<StoredRun, JournalError> {
         let (run, client) = (run.clone(), client.to_owned());
-        let writer = self.inner.writer()?;
-        let taken = writer.write(move |work| write::take_over(work, run, client));
-        Ok(taken.await?)
+        self.inner
+            .write(move |work| write::take_over(work, run, client))
+            .await
     }
 
     async fn get(&self, run_id: &str) -> Result<Option<StoredRun>, JournalError> {
         let key = run_stream(run_id);
-        let readers = &self.inner.readers;
-        let found = readers.read(move |reader| {
+        let run = move |reader: &rusqlite::Connection| {
             let transaction = reader.unchecked_transaction()?;
             now::current(&transaction, &key)
-        });
-        Ok(found.await?)
+        };
+        self.inner.read(run).await
     }
 
     async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<StoredRun>, JournalError> {
@@ -105,15 +104,12 @@ impl RunLog for SqliteRuns {
         max_bytes: usize,
     ) -> Result<RunPage, JournalError> {
         let (key, chain) = (run_stream(run_id), self.inner.chain.clone());
-        let readers = &self.inner.readers;
-        let page = readers
-            .read(move |reader| read_page(reader, &chain, &key, after, (limit, max_bytes)))
-            .await?;
-        Ok(page)
+        let page = move |reader: &_| read_page(reader, &chain, &key, after, (limit, max_bytes));
+        self.inner.read(page).await
     }
 
     async fn watch(&self, run_id: &str) -> Result<watch::Receiver<u64>, JournalError> {
-        Ok(self.inner.watch(&run_stream(run_id)).await?)
+        self.inner.watch(&run_stream(run_id)).await
     }
 
     async fn forget(
@@ -146,7 +142,7 @@ fn read_page(
     key: &StreamKey,
     after: u64,
     (limit, max_bytes): (usize, usize),
-) -> Result<RunPage, Fault> {
+) -> DbResult<RunPage> {
     // All queries of a page must see the same state.
     let transaction = reader.unchecked_transaction()?;
     let Some(stream) = find(&transaction, key)? else {
@@ -160,7 +156,8 @@ fn read_page(
     if after >= head || limit == 0 {
         return Ok(page);
     }
-    let mut walk = Walk::after(&transaction, chain, Lineage::plain(&stream), after)?;
+    let lineage = Lineage::alone(key, stream.stream);
+    let mut walk = ChainWalk::after(&transaction, chain, lineage, after)?;
     let mut statement = transaction.prepare_cached(&format!(
         "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?3",
         from!("?2 + 1")
@@ -172,7 +169,7 @@ fn read_page(
     while bytes < max_bytes
         && let Some(row) = rows.next()?
     {
-        let stored = Stored::from_row(&transaction, row, &mut buffer)?;
+        let stored = StoredRecord::from_row(&transaction, row, &mut buffer)?;
         walk.step(&stored)?;
         let (text, record) = decode(&stored, key)?;
         bytes += text.len();
@@ -183,15 +180,11 @@ fn read_page(
 
 /// Decodes a record. The caller has checked the chain.
 pub(crate) fn decode<'a>(
-    stored: &'a Stored<'_>,
+    stored: &'a StoredRecord<'_>,
     stream: &StreamKey,
 ) -> Result<(&'a [u8], RunRecord), JournalError> {
     stored.check_version(stream)?;
-    let damaged = |what: String| JournalError::Damaged {
-        stream: stream.to_string(),
-        seq: stored.seq,
-        what,
-    };
+    let damaged = |what: String| JournalError::damaged(stream, stored.seq, what);
     let (bytes, _) = stored.checked_bytes().map_err(damaged)?;
     let record = serde_json::from_slice(bytes)
         .map_err(|error| damaged(format!("it cannot be read: {error}")))?;

@@ -1,14 +1,15 @@
 //! The current state of runs, from their records.
 
 use chrono::SubsecRound;
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::Connection;
 use windlass_core::runs::{RunRecord, RunStarted, RunSummary};
 
 use super::decode;
-use crate::durable::record::{RecordBuffer, Stored};
+use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::StreamKey;
 use crate::runs::StoredRun;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::spans::{IN_ORDER, NEWEST_FIRST, PLACED_COLUMNS, at};
 use crate::sqlite::numbers::{int, uint};
 
@@ -19,31 +20,30 @@ pub(crate) fn as_stored(summary: &mut RunSummary) {
 }
 
 /// Finds the start of a run: its stream, and the position of its first record.
-fn place(connection: &Connection, key: &StreamKey) -> Result<Option<(u64, u64)>, Fault> {
-    let mut statement = connection.prepare_cached(concat!(
-        "SELECT stream, position FROM placed WHERE ",
-        at!("1"),
-        " AND stream = (SELECT id FROM streams WHERE key = ?1)"
-    ))?;
-    let place = statement.query_row([key.as_str()], |row| Ok((uint(row, 0)?, uint(row, 1)?)));
-    Ok(place.optional()?)
+fn place(db: &Connection, key: &StreamKey) -> DbResult<Option<(u64, u64)>> {
+    Ok(db.find_row(
+        concat!(
+            "SELECT stream, position FROM placed WHERE ",
+            at!("1"),
+            " AND stream = (SELECT id FROM streams WHERE key = ?1)"
+        ),
+        [key.as_str()],
+        |row| Ok((uint(row, 0)?, uint(row, 1)?)),
+    )?)
 }
 
 /// Returns the current state of a run from its first and its newest record. The records between are not read: there may be many, and damage there
 /// must not hide the run.
-pub(crate) fn current(
-    connection: &Connection,
-    key: &StreamKey,
-) -> Result<Option<StoredRun>, Fault> {
-    let Some((stream, position)) = place(connection, key)? else {
+pub(crate) fn current(db: &Connection, key: &StreamKey) -> DbResult<Option<StoredRun>> {
+    let Some((stream, position)) = place(db, key)? else {
         return Ok(None);
     };
-    let first = one(connection, (stream, key), concat!("AND ", at!("1")))?;
+    let first = one(db, (stream, key), concat!("AND ", at!("1")))?;
     let Some((_, Some(RunRecord::Started(started)))) = first else {
         return Ok(None);
     };
-    let mut run = begun(connection, (stream, position), &started)?;
-    let newest = one(connection, (stream, key), NEWEST_FIRST)?;
+    let mut run = begun(db, (stream, position), &started)?;
+    let newest = one(db, (stream, key), NEWEST_FIRST)?;
     if let Some((seq, record)) = newest.filter(|(seq, _)| *seq > run.head()) {
         let end = record.filter(|record| matches!(record, RunRecord::Ended(_)));
         run.summary.turn_count = seq - 1 - u64::from(end.is_some());
@@ -55,11 +55,11 @@ pub(crate) fn current(
 
 /// Reads one record of a run, if it can be read, with its number.
 fn one(
-    connection: &Connection,
+    db: &Connection,
     (stream, key): (u64, &StreamKey),
     which: &str,
-) -> Result<Option<(u64, Option<RunRecord>)>, Fault> {
-    let mut statement = connection.prepare_cached(&format!(
+) -> DbResult<Option<(u64, Option<RunRecord>)>> {
+    let mut statement = db.prepare_cached(&format!(
         "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {which} LIMIT 1"
     ))?;
     let mut rows = statement.query([int(stream)])?;
@@ -67,27 +67,27 @@ fn one(
         return Ok(None);
     };
     let mut buffer = RecordBuffer::default();
-    let stored = Stored::from_row(connection, row, &mut buffer)?;
+    let stored = StoredRecord::from_row(db, row, &mut buffer)?;
     let record = decode(&stored, key).ok().map(|(_, record)| record);
     Ok(Some((stored.seq, record)))
 }
 
 /// Folds a run from all its records.
 pub(crate) fn fold(
-    connection: &Connection,
+    db: &Connection,
     (stream, key): (u64, &StreamKey),
-) -> Result<Option<StoredRun>, Fault> {
+) -> DbResult<Option<StoredRun>> {
     let mut run: Option<StoredRun> = None;
-    let mut statement = connection.prepare_cached(&format!(
+    let mut statement = db.prepare_cached(&format!(
         "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 {IN_ORDER}"
     ))?;
     let mut rows = statement.query([int(stream)])?;
     let mut buffer = RecordBuffer::default();
     while let Some(row) = rows.next()? {
-        let stored = Stored::from_row(connection, row, &mut buffer)?;
+        let stored = StoredRecord::from_row(db, row, &mut buffer)?;
         match (&mut run, decode(&stored, key)?.1) {
             (None, RunRecord::Started(started)) => {
-                run = Some(begun(connection, (stream, uint(row, 6)?), &started)?);
+                run = Some(begun(db, (stream, uint(row, 6)?), &started)?);
             }
             (Some(run), record) => run.summary.apply(&record),
             (None, _) => {}
@@ -101,17 +101,15 @@ pub(crate) fn fold(
 
 /// Returns a run as it was when it began, with the right to write to it as it is.
 pub(crate) fn begun(
-    connection: &Connection,
+    db: &Connection,
     (stream, position): (u64, u64),
     started: &RunStarted,
-) -> Result<StoredRun, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT epoch, client FROM streams WHERE id = ?1")?;
-    let right = statement
-        .query_row([int(stream)], |row| {
-            Ok((uint(row, 0)?, row.get::<_, Option<String>>(1)?))
-        })
-        .optional()?;
+) -> DbResult<StoredRun> {
+    let right = db.find_row(
+        "SELECT epoch, client FROM streams WHERE id = ?1",
+        [int(stream)],
+        |row| Ok((uint(row, 0)?, row.get::<_, Option<String>>(1)?)),
+    )?;
     let (epoch, client) = right.unwrap_or_default();
     let mut summary = RunSummary::of(started);
     as_stored(&mut summary);

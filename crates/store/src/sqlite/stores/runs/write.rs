@@ -7,12 +7,13 @@ use crate::durable::record::Encoded;
 use crate::journal::open_turns::OpenTurns;
 use crate::journal::{JournalError, StreamKey};
 use crate::runs::{StoredRun, run_stream};
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::{DbError, DbResult};
 use crate::sqlite::journal::heads::Head;
 use crate::sqlite::journal::{Append, claim, find, remove};
 use crate::sqlite::numbers::int;
 use crate::sqlite::times;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// A run to add to the journal. The calling task encodes it, so that the writer has less to do.
 pub(crate) struct Begin {
@@ -23,7 +24,7 @@ pub(crate) struct Begin {
 }
 
 impl Begin {
-    pub(crate) fn new(started: RunStarted, client: &str) -> Result<Self, Fault> {
+    pub(crate) fn new(started: RunStarted, client: &str) -> DbResult<Self> {
         let mut summary = RunSummary::of(&started);
         as_stored(&mut summary);
         Ok(Self {
@@ -35,22 +36,13 @@ impl Begin {
     }
 
     /// Returns the run, and whether it is new.
-    pub(crate) fn run(self, work: &mut Work<'_>) -> Result<(StoredRun, bool), Fault> {
+    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> DbResult<(StoredRun, bool)> {
         // The ID is usually new: then the stream is created at once, without a look-up.
         let (stream, epoch) = match self.open(work)? {
             Opened::New { stream, epoch } => (stream, epoch),
             Opened::Taken(run) => return Ok((run, false)),
         };
-        let append = Append {
-            stream,
-            epoch,
-            first_seq: 1,
-            records: vec![self.record],
-            events: Vec::new(),
-            puts: Vec::new(),
-            settlements: Vec::new(),
-        };
-        append.run(work)?;
+        Append::new((stream, epoch), 1, vec![self.record]).run(work)?;
         let run = StoredRun {
             position: work.state.position,
             summary: self.summary,
@@ -62,16 +54,14 @@ impl Begin {
     }
 
     /// Creates the stream of the run, unless one with that ID exists. Fails before anything is changed.
-    fn open(&self, work: &mut Work<'_>) -> Result<Opened, Fault> {
+    fn open(&self, work: &mut WriteContext<'_>) -> DbResult<Opened> {
+        let sql = "INSERT INTO streams (key, epoch, client) VALUES (?1, 1, ?2) \
+                 ON CONFLICT (key) DO NOTHING";
         let made = work
-            .connection
-            .prepare_cached(
-                "INSERT INTO streams (key, epoch, client) VALUES (?1, 1, ?2) \
-                 ON CONFLICT (key) DO NOTHING",
-            )?
-            .execute([self.key.as_str(), &self.client])?;
+            .db
+            .execute_cached(sql, [self.key.as_str(), &self.client])?;
         if made > 0 {
-            let stream = work.connection.last_insert_rowid().cast_unsigned();
+            let stream = work.db.last_insert_rowid().cast_unsigned();
             let head = Head {
                 key: self.key.clone(),
                 epoch: 1,
@@ -82,17 +72,12 @@ impl Begin {
             work.state.heads.put(stream, head);
             return Ok(Opened::New { stream, epoch: 1 });
         }
-        if let Some(run) = current(work.connection, &self.key)? {
+        if let Some(run) = current(work.db, &self.key)? {
             return Ok(Opened::Taken(run));
         }
-        if find(work.connection, &self.key)?.is_some_and(|stream| stream.head > 0) {
-            let what = "it is not the start of a run".to_owned();
-            return Err(JournalError::Damaged {
-                stream: self.key.to_string(),
-                seq: 1,
-                what,
-            }
-            .into());
+        if find(work.db, &self.key)?.is_some_and(|stream| stream.head > 0) {
+            let what = "it is not the start of a run";
+            return Err(JournalError::damaged(&self.key, 1, what).into());
         }
         // A process that claimed the stream and wrote nothing leaves an empty one.
         let claim = claim(work, &self.key)?;
@@ -118,7 +103,7 @@ pub(crate) struct AppendToRun {
 }
 
 impl AppendToRun {
-    pub(crate) fn new(run: &StoredRun, records: Vec<RunRecord>) -> Result<Self, Fault> {
+    pub(crate) fn new(run: &StoredRun, records: Vec<RunRecord>) -> DbResult<Self> {
         let first_seq = run.head() + 1;
         check_open(run)?;
         let mut run = run.clone();
@@ -134,18 +119,9 @@ impl AppendToRun {
         })
     }
 
-    pub(crate) fn run(self, work: &mut Work<'_>) -> Result<StoredRun, Fault> {
+    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> DbResult<StoredRun> {
         let run = self.run;
-        let append = Append {
-            stream: run.stream,
-            epoch: run.epoch,
-            first_seq: self.first_seq,
-            records: self.records,
-            events: Vec::new(),
-            puts: Vec::new(),
-            settlements: Vec::new(),
-        };
-        append.run(work)?;
+        Append::new((run.stream, run.epoch), self.first_seq, self.records).run(work)?;
         Ok(run)
     }
 }
@@ -163,40 +139,36 @@ fn check_open(run: &StoredRun) -> Result<(), JournalError> {
 
 /// Raises the epoch of a run's stream, unless another writer did.
 pub(crate) fn take_over(
-    work: &mut Work<'_>,
+    work: &mut WriteContext<'_>,
     mut run: StoredRun,
     client: String,
-) -> Result<StoredRun, Fault> {
+) -> DbResult<StoredRun> {
     check_open(&run)?;
     // The checks of an empty append are the ones needed here.
-    let append = Append {
-        stream: run.stream,
-        epoch: run.epoch,
-        first_seq: run.head() + 1,
-        records: Vec::new(),
-        events: Vec::new(),
-        puts: Vec::new(),
-        settlements: Vec::new(),
-    };
-    append.run(work)?;
+    Append::new((run.stream, run.epoch), run.head() + 1, Vec::new()).run(work)?;
     run.epoch = claim(work, &run_stream(&run.summary.run_id))?.epoch;
     note_client(work, run.stream, &client)?;
     run.client = client;
     Ok(run)
 }
 
-fn note_client(work: &Work<'_>, stream: u64, client: &str) -> Result<(), Fault> {
-    work.connection
-        .prepare_cached("UPDATE streams SET client = ?2 WHERE id = ?1")?
-        .execute((int(stream), client))?;
+fn note_client(work: &WriteContext<'_>, stream: u64, client: &str) -> DbResult<()> {
+    work.db.execute_cached(
+        "UPDATE streams SET client = ?2 WHERE id = ?1",
+        (int(stream), client),
+    )?;
     Ok(())
 }
 
 /// Removes those of some runs that ended before a time; returns how many.
-pub(crate) fn forget(work: &mut Work<'_>, before: i64, keys: &[StreamKey]) -> Result<usize, Fault> {
+pub(crate) fn forget(
+    work: &mut WriteContext<'_>,
+    before: i64,
+    keys: &[StreamKey],
+) -> DbResult<usize> {
     let mut forgotten = 0;
     for key in keys {
-        let run = current(work.connection, key)?;
+        let run = current(work.db, key)?;
         let ended_at = run.and_then(|run| run.summary.ended_at);
         if ended_at.is_some_and(|at| at.timestamp_micros() < before) {
             forgotten += usize::from(remove(work, key)?);
@@ -206,8 +178,8 @@ pub(crate) fn forget(work: &mut Work<'_>, before: i64, keys: &[StreamKey]) -> Re
 }
 
 /// Removes a run if it has ended; returns how many records it had.
-pub(crate) fn forget_ended(work: &mut Work<'_>, key: &StreamKey) -> Result<u64, Fault> {
-    let run = current(work.connection, key)?;
+pub(crate) fn forget_ended(work: &mut WriteContext<'_>, key: &StreamKey) -> DbResult<u64> {
+    let run = current(work.db, key)?;
     match run.filter(|run| run.summary.status != RunStatus::InProgress) {
         Some(run) => remove(work, key).map(|_| run.head()),
         None => Ok(0),
@@ -225,8 +197,8 @@ impl Encoded {
 }
 
 /// Encodes a record.
-fn encode(record: &RunRecord, seq: u64) -> Result<Encoded, Fault> {
+fn encode(record: &RunRecord, seq: u64) -> DbResult<Encoded> {
     let bytes = serde_json::to_vec(record)
-        .map_err(|error| Fault::unavailable(format!("a record of a run has no JSON: {error}")))?;
+        .map_err(|error| DbError::unavailable(format!("a record of a run has no JSON: {error}")))?;
     Ok(Encoded::of_run(record, bytes, seq))
 }

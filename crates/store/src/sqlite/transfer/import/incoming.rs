@@ -4,12 +4,13 @@ use crate::durable::chain::Digest;
 use crate::durable::record::Encoded;
 use crate::durable::window::Window;
 use crate::journal::StreamKey;
-use crate::sqlite::error::Fault;
+use crate::sqlite::cached::CachedStatements;
+use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::Insert;
 use crate::sqlite::journal::heads::Head;
 use crate::sqlite::numbers::int;
 use crate::sqlite::verify::verify_report::Finding;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// A stream during its import.
 pub(super) struct Incoming {
@@ -20,15 +21,15 @@ pub(super) struct Incoming {
     pub(super) seq: u64,
     pub(super) records: u64,
     pub(super) total: blake3::Hasher,
-    pub(super) waiting: Vec<Piece>,
+    pub(super) waiting: Vec<ImportedPiece>,
     /// The records that the next ones may refer to.
     pub(super) window: Window,
     /// Whether it is there for its forks only.
-    pub(super) is_kept: bool,
+    pub(super) is_retained: bool,
 }
 
 /// The next part of the stream.
-pub(super) enum Piece {
+pub(super) enum ImportedPiece {
     Record(Encoded),
     /// Digests of pruned records, and whether they form whole turns.
     Gap(Vec<Digest>, bool),
@@ -49,31 +50,29 @@ impl Incoming {
 }
 
 /// Writes the next pieces of a stream.
-pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Result<(), Fault> {
-    let mut head: Head = work.state.heads.get(work.connection, stream)?.clone();
-    let mut insert = Insert::new(work.connection)?;
+pub(super) fn write(
+    work: &mut WriteContext<'_>,
+    stream: u64,
+    pieces: Vec<ImportedPiece>,
+) -> DbResult<()> {
+    let mut head: Head = work.state.heads.get(work.db, stream)?.clone();
+    let mut insert = Insert::new(work.db)?;
     for piece in &pieces {
         match piece {
-            Piece::Record(record) => {
-                head.seq += 1;
-                head.chain = work
-                    .state
-                    .heads
-                    .chain()
-                    .link(&head.chain, head.seq, &record.digest);
+            ImportedPiece::Record(record) => {
+                head.advance(work.state.heads.chain(), &record.digest);
                 head.open.apply(head.seq, record.turn);
                 insert.run(work.state, stream, &head, record)?;
             }
-            Piece::Gap(digests, has_turns) => {
+            ImportedPiece::Gap(digests, has_turns) => {
                 let first = head.seq + 1;
                 for digest in digests {
-                    head.seq += 1;
-                    head.chain = work.state.heads.chain().link(&head.chain, head.seq, digest);
+                    head.advance(work.state.heads.chain(), digest);
                 }
                 let digests = digests.as_flattened();
                 put_gap(work, stream, first, &head, (digests, *has_turns))?;
             }
-            Piece::Condensed { last, chain, turns } => {
+            ImportedPiece::Condensed { last, chain, turns } => {
                 let first = head.seq + 1;
                 (head.seq, head.chain) = (*last, *chain);
                 put_gap(work, stream, first, &head, (&[], *turns))?;
@@ -87,24 +86,24 @@ pub(super) fn write(work: &mut Work<'_>, stream: u64, pieces: Vec<Piece>) -> Res
 
 /// Notes a range of pruned records that ends where the stream now does.
 fn put_gap(
-    work: &Work<'_>,
+    work: &WriteContext<'_>,
     stream: u64,
     first: u64,
     head: &Head,
     (digests, has_turns): (&[u8], bool),
-) -> Result<(), Fault> {
-    work.connection
-        .prepare_cached(
-            "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
-             VALUES (?1, ?2, ?3, unixepoch() * 1000, ?4, ?5, ?6)",
-        )?
-        .execute((
+) -> DbResult<()> {
+    let sql = "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
+             VALUES (?1, ?2, ?3, unixepoch() * 1000, ?4, ?5, ?6)";
+    work.db.execute_cached(
+        sql,
+        (
             int(stream),
             int(first),
             int(head.seq),
             head.chain,
             digests,
             has_turns,
-        ))?;
+        ),
+    )?;
     Ok(())
 }

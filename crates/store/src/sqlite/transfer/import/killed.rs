@@ -9,7 +9,7 @@ use crate::sqlite::{SqliteOptions, SqliteStore};
 use windlass_core::events::{CustomData, EventContext, EventRequest};
 use windlass_core::typed_id::{EventId, SessionId};
 
-const TEST: &str = "sqlite::transfer::import::killed::an_import_that_is_killed_leaves_nothing";
+const TEST: &str = "sqlite::transfer::import::killed::killed_import_leaves_nothing";
 const DIRECTORY: &str = "WINDLASS_STORE_TEST_CHILD";
 const LINE: &str = "WINDLASS_STORE_TEST_KILL_AT";
 
@@ -46,7 +46,7 @@ async fn fill(store: &SqliteStore, name: &str, count: u64) {
 }
 
 #[tokio::test]
-async fn an_import_that_is_killed_leaves_nothing() {
+async fn killed_import_leaves_nothing() {
     if let Some(directory) = std::env::var_os(DIRECTORY).map(PathBuf::from) {
         let lines = std::fs::read(directory.join("lines")).unwrap();
         let store = open(&directory).await;

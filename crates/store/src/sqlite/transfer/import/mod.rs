@@ -21,21 +21,21 @@ use windlass_core::harness::Harness;
 use windlass_core::runs::RunRecord;
 use windlass_core::session::Session;
 
-use super::export::{FORMAT, Line, add};
+use super::export::{ExportLine, FORMAT, add};
 use crate::durable::chain::{Digest, hex};
 use crate::durable::record::{Encoded, RECORD_VERSION};
 use crate::durable::window::Window;
 use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
-use crate::sqlite::SqliteStore;
-use crate::sqlite::error::{Fault, SqliteError};
+use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::journal::shared_records::drop_unneeded;
 use crate::sqlite::journal::{claim, find, remove_whole};
 use crate::sqlite::queries;
 use crate::sqlite::verify::verify_report::Finding;
-use crate::sqlite::write::writer::Work;
-use forks::{Beginning, ImportedStream};
-use incoming::{Incoming, Piece, write};
+use crate::sqlite::write::writer::WriteContext;
+use crate::sqlite::{SqliteStore, run_blocking};
+use forks::{ForkOrigin, ImportedStream};
+use incoming::{ImportedPiece, Incoming, write};
 pub use records::ImportedRecords;
 use spool::spool;
 
@@ -68,28 +68,25 @@ impl SqliteStore {
         lines: R,
     ) -> Result<ImportReport, SqliteError> {
         let store = self.clone();
-        let done = tokio::task::spawn_blocking(move || {
+        run_blocking(move || {
             let writer = store.inner.writer()?;
-            let location = store.inner.readers.location();
-            let lines = spool(&location.directory, lines).map_err(|source| SqliteError::Io {
-                doing: "keep the lines of the import in",
-                path: location.directory.clone(),
-                source,
-            })?;
-            let report = writer.write_blocking(move |work| take_in(work, lines))?;
-            Ok::<_, SqliteError>(report)
-        });
-        done.await
-            .map_err(|error| SqliteError::Unavailable(error.to_string()))?
+            let directory = &store.inner.readers.location().directory;
+            let lines = spool(directory, lines).map_err(SqliteError::io(
+                "buffer the lines of the import in",
+                directory,
+            ))?;
+            Ok(writer.write_blocking(move |work| import(work, lines))?)
+        })
+        .await
     }
 }
 
-fn take_in(work: &mut Work<'_>, lines: impl BufRead) -> Result<ImportReport, Fault> {
+fn import(work: &mut WriteContext<'_>, lines: impl BufRead) -> DbResult<ImportReport> {
     let mut import = Import {
         work,
         stream: None,
-        became: Vec::new(),
-        kept: Vec::new(),
+        results: Vec::new(),
+        retained: Vec::new(),
         report: ImportReport::default(),
     };
     import.read(lines)?;
@@ -98,17 +95,17 @@ fn take_in(work: &mut Work<'_>, lines: impl BufRead) -> Result<ImportReport, Fau
 }
 
 struct Import<'a, 'b> {
-    work: &'a mut Work<'b>,
+    work: &'a mut WriteContext<'b>,
     stream: Option<Incoming>,
-    /// The results for the streams of the export so far.
-    became: Vec<ImportedStream>,
+    /// The results for the streams of the export, in order.
+    results: Vec<ImportedStream>,
     /// The streams that were imported only for their forks.
-    kept: Vec<u64>,
+    retained: Vec<u64>,
     report: ImportReport,
 }
 
 impl Import<'_, '_> {
-    fn read(&mut self, lines: impl BufRead) -> Result<(), Fault> {
+    fn read(&mut self, lines: impl BufRead) -> DbResult<()> {
         let mut has_begun = false;
         for (line, text) in (1..).zip(lines.lines()) {
             #[cfg(test)]
@@ -117,60 +114,59 @@ impl Import<'_, '_> {
             let text = text.map_err(|error| wrong(error.to_string()))?;
             let parsed = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
             match parsed {
-                Line::WindlassExport { format } if (1..=FORMAT).contains(&format) => {
+                ExportLine::WindlassExport { format } if (1..=FORMAT).contains(&format) => {
                     has_begun = true;
                 }
-                Line::WindlassExport { format } => {
+                ExportLine::WindlassExport { format } => {
                     let why = format!("format {format} is not known; use a newer Windlass");
                     return Err(wrong(why).into());
                 }
                 _ if !has_begun => {
                     return Err(wrong("this is not an export of Windlass".into()).into());
                 }
-                parsed => self.take(parsed).map_err(|fault| match fault {
-                    Fault::Store(SqliteError::Import { why, .. }) => wrong(why).into(),
-                    fault => fault,
+                parsed => self.import(parsed).map_err(|error| match error {
+                    DbError::Store(SqliteError::Import { why, .. }) => wrong(why).into(),
+                    error => error,
                 })?,
             }
         }
         if let Some(stream) = self.stream.take() {
-            self.leave_out(stream, "the export ends within it")?;
+            self.omit(stream, "the export ends within it")?;
         }
         Ok(())
     }
 
-    fn take(&mut self, line: Line) -> Result<(), Fault> {
+    fn import(&mut self, line: ExportLine) -> DbResult<()> {
+        let report = &mut self.report;
+        let findings = &mut report.findings;
         match line {
-            Line::WindlassExport { .. } => Ok(()),
-            Line::Harness(record) => {
-                let report = &mut self.report;
-                let (counts, findings) = (&mut report.harnesses, &mut report.findings);
-                records::insert::<Harness>(self.work, &parse(record.get())?, counts, findings)
+            ExportLine::WindlassExport { .. } => Ok(()),
+            ExportLine::Harness(record) => {
+                let record = parse::<Harness>(record.get())?;
+                records::insert(self.work, &record, &mut report.harnesses, findings)
             }
-            Line::Agent(record) => {
-                let report = &mut self.report;
-                let (counts, findings) = (&mut report.agents, &mut report.findings);
-                records::insert::<Agent>(self.work, &parse(record.get())?, counts, findings)
+            ExportLine::Agent(record) => {
+                let record = parse::<Agent>(record.get())?;
+                records::insert(self.work, &record, &mut report.agents, findings)
             }
-            Line::Session(record) => {
-                let report = &mut self.report;
-                let (counts, findings) = (&mut report.sessions, &mut report.findings);
-                records::insert::<Session>(self.work, &parse(record.get())?, counts, findings)
+            ExportLine::Session(record) => {
+                let record = parse::<Session>(record.get())?;
+                records::insert(self.work, &record, &mut report.sessions, findings)
             }
-            Line::Stream(key) => self.begin(StreamKey::new(key), false),
-            Line::Kept(key) => self.begin(StreamKey::new(key), true),
-            Line::Fork {
+            ExportLine::Stream(key) => self.begin(StreamKey::new(key), false),
+            ExportLine::RetainedStream(key) => self.begin(StreamKey::new(key), true),
+            ExportLine::Fork {
                 parent,
                 seq,
                 session,
                 chain,
-            } => self.begin_fork(Beginning {
+            } => self.begin_fork(ForkOrigin {
                 parent: self.parent(parent),
                 seq,
                 session,
                 chain,
             }),
-            Line::Record {
+            ExportLine::Record {
                 seq,
                 version,
                 event,
@@ -191,9 +187,9 @@ impl Import<'_, '_> {
                 }
                 add(&mut stream.total, &record.digest);
                 (stream.seq, stream.records) = (seq, stream.records + 1);
-                self.put(Piece::Record(record))
+                self.put(ImportedPiece::Record(record))
             }
-            Line::Pruned {
+            ExportLine::Pruned {
                 first,
                 digests,
                 turns,
@@ -205,15 +201,15 @@ impl Import<'_, '_> {
                     .map_err(|error| import_error(error.to_string()))?;
                 let stream = self.incoming()?;
                 if first != stream.seq + 1 {
-                    stream.refuse(first, "what was pruned is out of order");
+                    stream.refuse(first, "a pruned range is out of order");
                 }
                 digests
                     .iter()
                     .for_each(|digest| add(&mut stream.total, digest));
                 stream.seq += digests.len() as u64;
-                self.put(Piece::Gap(digests, turns))
+                self.put(ImportedPiece::Gap(digests, turns))
             }
-            Line::Condensed {
+            ExportLine::Condensed {
                 first,
                 last,
                 chain,
@@ -224,44 +220,44 @@ impl Import<'_, '_> {
                 let chain = *chain.as_bytes();
                 let stream = self.incoming()?;
                 if first != stream.seq + 1 || last < first {
-                    stream.refuse(first, "what was pruned is out of order");
+                    stream.refuse(first, "a pruned range is out of order");
                 }
                 add(&mut stream.total, &chain);
                 stream.seq = last;
-                self.put(Piece::Condensed { last, chain, turns })
+                self.put(ImportedPiece::Condensed { last, chain, turns })
             }
-            Line::Damaged { seq, what } => {
+            ExportLine::Damaged { seq, what } => {
                 self.incoming()?.refuse(seq, &what);
                 Ok(())
             }
-            Line::End { seq, digest } => self.end(seq, &digest),
+            ExportLine::End { seq, digest } => self.end(seq, &digest),
         }
     }
 
-    fn incoming(&mut self) -> Result<&mut Incoming, Fault> {
+    fn incoming(&mut self) -> DbResult<&mut Incoming> {
         self.stream
             .as_mut()
             .ok_or_else(|| import_error("no stream has begun".to_owned()))
     }
 
-    fn begin(&mut self, key: StreamKey, is_kept: bool) -> Result<(), Fault> {
+    fn begin(&mut self, key: StreamKey, is_retained: bool) -> DbResult<()> {
         if let Some(stream) = self.stream.take() {
-            self.leave_out(stream, "it has no end")?;
+            self.omit(stream, "it has no end")?;
         }
         let mut refused = None;
         let mut number = 0;
-        let mut became = ImportedStream::LeftOut;
-        if let Some(there) = find(self.work.connection, &key)? {
-            refused = Some(Finding::of_stream(&key, "it is there already"));
-            became = ImportedStream::There(there.stream);
+        let mut result = ImportedStream::Omitted;
+        if let Some(existing) = find(self.work.db, &key)? {
+            refused = Some(Finding::of_stream(&key, "it exists already"));
+            result = ImportedStream::Existing(existing.stream);
         } else {
             number = claim(self.work, &key)?.stream;
         }
-        self.became.push(became);
+        self.results.push(result);
         self.stream = Some(Incoming {
             key,
             refused,
-            is_kept,
+            is_retained,
             number,
             seq: 0,
             records: 0,
@@ -273,43 +269,43 @@ impl Import<'_, '_> {
     }
 
     /// Returns the result for the parent of a fork.
-    fn parent(&self, place: u64) -> ImportedStream {
-        let place = usize::try_from(place).unwrap_or(usize::MAX);
-        let before = self.became.len().saturating_sub(1);
-        let parents = self.became.get(..before).unwrap_or_default();
-        let found = place.checked_sub(1).and_then(|place| parents.get(place));
-        found.copied().unwrap_or(ImportedStream::LeftOut)
+    fn parent(&self, number: u64) -> ImportedStream {
+        let number = usize::try_from(number).unwrap_or(usize::MAX);
+        let before = self.results.len().saturating_sub(1);
+        let parents = self.results.get(..before).unwrap_or_default();
+        let found = number.checked_sub(1).and_then(|index| parents.get(index));
+        found.copied().unwrap_or(ImportedStream::Omitted)
     }
 
-    fn begin_fork(&mut self, beginning: Beginning) -> Result<(), Fault> {
+    fn begin_fork(&mut self, origin: ForkOrigin) -> DbResult<()> {
         let stream = self.incoming()?;
         if stream.seq > 0 {
             let why = "a fork begins before its records";
             return Err(import_error(why.to_owned()));
         }
-        let (number, seq) = (stream.number, beginning.seq);
+        let (number, seq) = (stream.number, origin.seq);
         stream.seq = seq;
         if stream.refused.is_some() {
             return Ok(());
         }
-        if let Err(why) = forks::begin(self.work, number, &beginning)? {
+        if let Err(why) = forks::begin(self.work, number, &origin)? {
             self.incoming()?.refuse(seq, why);
         }
         Ok(())
     }
 
     /// Removes parents that were retained for forks that the import omitted.
-    fn drop_unneeded(&mut self) -> Result<(), Fault> {
-        let kept = std::mem::take(&mut self.kept);
-        let mut newest_first = kept.into_iter().rev();
+    fn drop_unneeded(&mut self) -> DbResult<()> {
+        let retained = std::mem::take(&mut self.retained);
+        let mut newest_first = retained.into_iter().rev();
         newest_first.try_for_each(|stream| drop_unneeded(self.work, stream))
     }
 
-    fn put(&mut self, piece: Piece) -> Result<(), Fault> {
+    fn put(&mut self, piece: ImportedPiece) -> DbResult<()> {
         let stream = self.incoming()?;
         if stream.refused.is_none() {
             // A commit ends with a record, which holds the state from which the writer continues.
-            let is_record = matches!(piece, Piece::Record(..));
+            let is_record = matches!(piece, ImportedPiece::Record(..));
             stream.waiting.push(piece);
             if is_record && stream.waiting.len() >= PIECES {
                 return self.flush();
@@ -318,20 +314,20 @@ impl Import<'_, '_> {
         Ok(())
     }
 
-    fn flush(&mut self) -> Result<(), Fault> {
+    fn flush(&mut self) -> DbResult<()> {
         let stream = self.incoming()?;
         let (number, pieces) = (stream.number, std::mem::take(&mut stream.waiting));
         write(self.work, number, pieces)
     }
 
-    fn end(&mut self, seq: u64, digest: &str) -> Result<(), Fault> {
+    fn end(&mut self, seq: u64, digest: &str) -> DbResult<()> {
         let stream = self.incoming()?;
         if stream.seq != seq || hex(stream.total.finalize().as_bytes()) != digest {
             stream.refuse(
                 seq,
                 "the records before it are not those that were exported",
             );
-        } else if matches!(stream.waiting.last(), Some(piece) if !matches!(piece, Piece::Record(..)))
+        } else if matches!(stream.waiting.last(), Some(piece) if !matches!(piece, ImportedPiece::Record(..)))
         {
             stream.refuse(seq, "the newest record is never pruned, but here it is");
         }
@@ -342,17 +338,17 @@ impl Import<'_, '_> {
             return Ok(());
         };
         if stream.refused.is_some() {
-            return self.leave_out(stream, "");
+            return self.omit(stream, "");
         }
         let number = stream.number;
-        if stream.is_kept {
-            forks::keep(self.work, number)?;
-            self.kept.push(number);
+        if stream.is_retained {
+            forks::hide(self.work, number)?;
+            self.retained.push(number);
         } else {
-            queries::restore(self.work.connection, &stream.key)?;
+            queries::restore(self.work.db, &stream.key)?;
         }
-        if let Some(became) = self.became.last_mut() {
-            *became = ImportedStream::Taken(number);
+        if let Some(result) = self.results.last_mut() {
+            *result = ImportedStream::Imported(number);
         }
         self.report.streams += 1;
         self.report.records += stream.records;
@@ -360,7 +356,7 @@ impl Import<'_, '_> {
     }
 
     /// Rolls back the written part of a stream.
-    fn leave_out(&mut self, stream: Incoming, why: &str) -> Result<(), Fault> {
+    fn omit(&mut self, stream: Incoming, why: &str) -> DbResult<()> {
         let key = stream.key.clone();
         let finding = stream
             .refused
@@ -373,10 +369,10 @@ impl Import<'_, '_> {
     }
 }
 
-fn import_error(why: String) -> Fault {
+fn import_error(why: String) -> DbError {
     SqliteError::Import { line: 0, why }.into()
 }
 
-fn parse<T: serde::de::DeserializeOwned>(text: &str) -> Result<T, Fault> {
+fn parse<T: serde::de::DeserializeOwned>(text: &str) -> DbResult<T> {
     serde_json::from_str(text).map_err(|error| import_error(error.to_string()))
 }

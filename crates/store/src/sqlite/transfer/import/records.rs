@@ -1,17 +1,11 @@
 //! Harnesses, agents and sessions of an export. A record that exists is never overwritten: it may be newer than the export.
 
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 use serde_json::Value;
-use uuid::Uuid;
-use windlass_core::agent::Agent;
-use windlass_core::harness::Harness;
-use windlass_core::session::Session;
 
-use crate::sqlite::error::Fault;
-use crate::sqlite::stores::records;
+use crate::sqlite::error::DbResult;
+use crate::sqlite::stores::records::{StoredEntity, find_json};
 use crate::sqlite::verify::verify_report::Finding;
-use crate::sqlite::write::writer::Work;
+use crate::sqlite::write::writer::WriteContext;
 
 /// The import's result for the records of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -24,25 +18,16 @@ pub struct ImportedRecords {
     pub different: u64,
 }
 
-pub(super) trait StoredRecord: Serialize + DeserializeOwned {
-    const TABLE: &'static str;
-
-    fn uuid(&self) -> Uuid;
-    /// Kind, ID and name of the record, for the operator.
-    fn describe(&self) -> String;
-    fn put(&self, work: &mut Work<'_>) -> Result<(), Fault>;
-}
-
 /// Inserts a record where none has its id.
-pub(super) fn insert<T: StoredRecord>(
-    work: &mut Work<'_>,
+pub(super) fn insert<T: StoredEntity>(
+    work: &mut WriteContext<'_>,
     record: &T,
     counts: &mut ImportedRecords,
     findings: &mut Vec<Finding>,
-) -> Result<(), Fault> {
-    let Some(text) = records::text(work.connection, T::TABLE, record.uuid())? else {
+) -> DbResult<()> {
+    let Some(text) = find_json(work.db, T::TABLE, record.uuid())? else {
         counts.inserted += 1;
-        return record.put(work);
+        return record.put(work.db);
     };
     // Both are serialized by this version, so a field that a later version added does not make a difference.
     let existing: Option<T> = serde_json::from_str(&text).ok();
@@ -57,53 +42,4 @@ pub(super) fn insert<T: StoredRecord>(
         "{name} already exists with different content and was left unchanged"
     )));
     Ok(())
-}
-
-impl StoredRecord for Harness {
-    const TABLE: &'static str = "harnesses";
-
-    fn uuid(&self) -> Uuid {
-        self.id.uuid()
-    }
-
-    fn describe(&self) -> String {
-        format!("harness {} ({})", self.id, self.name)
-    }
-
-    fn put(&self, work: &mut Work<'_>) -> Result<(), Fault> {
-        records::put_harness(work, self)
-    }
-}
-
-impl StoredRecord for Agent {
-    const TABLE: &'static str = "agents";
-
-    fn uuid(&self) -> Uuid {
-        self.public_id.uuid()
-    }
-
-    fn describe(&self) -> String {
-        format!("agent {} ({})", self.public_id, self.name)
-    }
-
-    fn put(&self, work: &mut Work<'_>) -> Result<(), Fault> {
-        records::put_agent(work, self)
-    }
-}
-
-impl StoredRecord for Session {
-    const TABLE: &'static str = "sessions";
-
-    fn uuid(&self) -> Uuid {
-        self.id.uuid()
-    }
-
-    fn describe(&self) -> String {
-        let title = self.title.as_deref().unwrap_or("untitled");
-        format!("session {} ({title})", self.id)
-    }
-
-    fn put(&self, work: &mut Work<'_>) -> Result<(), Fault> {
-        records::put_session(work, self)
-    }
 }

@@ -7,19 +7,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tokio::sync::{mpsc, oneshot};
 
 use super::commit_thread::CommitterSlot;
-pub(crate) use super::committer::Work;
-use crate::sqlite::error::Fault;
+pub(crate) use super::committer::WriteContext;
+use crate::sqlite::error::{DbError, DbResult};
 
 /// Up to how many bytes a caller may write itself.
 const MAX_IN_PLACE: usize = 64 * 1024;
 
 /// Reports the result to the caller, once it is known whether the commit is durable.
-pub(crate) type Reply = Box<dyn FnOnce(Result<(), &str>) + Send>;
+pub(crate) type CommitReply = Box<dyn FnOnce(Result<(), &str>) + Send>;
 
 /// A piece of work for the thread.
-pub(crate) trait Job: Send {
+pub(crate) trait WriterJob: Send {
     /// Does the work; the reply waits for the commit. `Err` when the work has been answered and must be undone.
-    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()>;
+    fn run(self: Box<Self>, work: &mut WriteContext<'_>) -> Result<CommitReply, ()>;
     fn refuse(self: Box<Self>, why: &str);
 
     /// Returns whether the work fails only before its first change, so that it never needs a rollback.
@@ -44,18 +44,18 @@ enum Sharing {
     Alone,
 }
 
-struct Task<F, T> {
+struct WriterTask<F, T> {
     work: F,
     sharing: Sharing,
-    answer: oneshot::Sender<Result<T, Fault>>,
+    answer: oneshot::Sender<DbResult<T>>,
 }
 
-impl<F, T> Task<F, T>
+impl<F, T> WriterTask<F, T>
 where
-    F: FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
+    F: FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
     T: Send + 'static,
 {
-    fn begin(work: F, sharing: Sharing) -> (Box<dyn Job>, oneshot::Receiver<Result<T, Fault>>) {
+    fn begin(work: F, sharing: Sharing) -> (Box<dyn WriterJob>, oneshot::Receiver<DbResult<T>>) {
         let (answer, answered) = oneshot::channel();
         let task = Self {
             work,
@@ -66,29 +66,29 @@ where
     }
 }
 
-impl<F, T> Job for Task<F, T>
+impl<F, T> WriterJob for WriterTask<F, T>
 where
-    F: FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send,
+    F: FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send,
     T: Send + 'static,
 {
-    fn run(self: Box<Self>, work: &mut Work<'_>) -> Result<Reply, ()> {
+    fn run(self: Box<Self>, work: &mut WriteContext<'_>) -> Result<CommitReply, ()> {
         let Self {
             work: task, answer, ..
         } = *self;
         match task(work) {
             Ok(value) => Ok(Box::new(move |committed| {
                 // A caller that no longer waits ignores the result.
-                let _ = answer.send(committed.map(|()| value).map_err(Fault::unavailable));
+                let _ = answer.send(committed.map(|()| value).map_err(DbError::unavailable));
             })),
-            Err(fault) => {
-                let _ = answer.send(Err(fault));
+            Err(error) => {
+                let _ = answer.send(Err(error));
                 Err(())
             }
         }
     }
 
     fn refuse(self: Box<Self>, why: &str) {
-        let _ = self.answer.send(Err(Fault::unavailable(why)));
+        let _ = self.answer.send(Err(DbError::unavailable(why)));
     }
 
     fn is_checked(&self) -> bool {
@@ -102,7 +102,7 @@ where
 
 /// A message to the thread.
 pub(crate) enum WriterMessage {
-    Do(Box<dyn Job>),
+    Do(Box<dyn WriterJob>),
     Close(oneshot::Sender<()>),
 }
 
@@ -162,9 +162,9 @@ impl Writer {
     /// Does some work in a transaction and returns when it is durable.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, Fault> {
-        let (job, answered) = Task::begin(work, Sharing::Undone);
+        work: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
+        let (job, answered) = WriterTask::begin(work, Sharing::Undone);
         self.hand_over(job).await?;
         answered.await.map_err(|_| closed())?
     }
@@ -174,9 +174,9 @@ impl Writer {
     pub(crate) async fn write_checked<T: Send + 'static>(
         &self,
         bytes: usize,
-        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, Fault> {
-        let (job, answered) = Task::begin(work, Sharing::Checked);
+        work: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
+        let (job, answered) = WriterTask::begin(work, Sharing::Checked);
         let left = if bytes <= MAX_IN_PLACE {
             self.write_in_place(job)
         } else {
@@ -189,9 +189,9 @@ impl Writer {
     }
 
     /// Does a job if the committer is at hand; gives it back otherwise.
-    fn write_in_place(&self, job: Box<dyn Job>) -> Option<Box<dyn Job>> {
-        let nobody_waits = self.orders.capacity() == self.orders.max_capacity();
-        let mut taken = nobody_waits
+    fn write_in_place(&self, job: Box<dyn WriterJob>) -> Option<Box<dyn WriterJob>> {
+        let is_queue_empty = self.orders.capacity() == self.orders.max_capacity();
+        let mut taken = is_queue_empty
             .then(|| self.committer_slot.try_take())
             .flatten();
         let committer = taken.as_mut().and_then(|committer| committer.as_mut());
@@ -204,7 +204,7 @@ impl Writer {
         }
     }
 
-    async fn hand_over(&self, job: Box<dyn Job>) -> Result<(), Fault> {
+    async fn hand_over(&self, job: Box<dyn WriterJob>) -> DbResult<()> {
         let sent = self.orders.send(WriterMessage::Do(job)).await;
         sent.map_err(|_| closed())
     }
@@ -212,23 +212,23 @@ impl Writer {
     /// The same, for a thread that may block.
     pub(crate) fn write_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, Fault> {
-        self.hand_over_blocking(Task::begin(work, Sharing::Undone))
+        work: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
+        self.hand_over_blocking(WriterTask::begin(work, Sharing::Undone))
     }
 
     /// Like `write`, in a commit of its own.
     pub(crate) fn write_alone<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&mut Work<'_>) -> Result<T, Fault> + Send + 'static,
-    ) -> Result<T, Fault> {
-        self.hand_over_blocking(Task::begin(work, Sharing::Alone))
+        work: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
+    ) -> DbResult<T> {
+        self.hand_over_blocking(WriterTask::begin(work, Sharing::Alone))
     }
 
     fn hand_over_blocking<T>(
         &self,
-        (job, answered): (Box<dyn Job>, oneshot::Receiver<Result<T, Fault>>),
-    ) -> Result<T, Fault> {
+        (job, answered): (Box<dyn WriterJob>, oneshot::Receiver<DbResult<T>>),
+    ) -> DbResult<T> {
         let sent = self.orders.blocking_send(WriterMessage::Do(job));
         sent.map_err(|_| closed())?;
         answered.blocking_recv().map_err(|_| closed())?
@@ -248,8 +248,8 @@ impl Writer {
     }
 }
 
-fn closed() -> Fault {
-    Fault::unavailable("it was closed")
+fn closed() -> DbError {
+    DbError::unavailable("it was closed")
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@ use std::sync::MutexGuard;
 use std::thread::{self, ThreadId};
 
 use crate::journal::{Journal, StreamKey};
-use crate::sqlite::error::SqliteError;
+use crate::sqlite::error::{DbResult, SqliteError};
 use crate::sqlite::options::{OpenCheck, SqliteOptions};
 use crate::sqlite::write::commit_times::CommitTimes;
 use crate::sqlite::write::committer::Committer;
@@ -22,8 +22,8 @@ fn writer(store: &SqliteStore) -> &Writer {
     inner.writer().unwrap()
 }
 
-/// Locks the committer as soon as the thread has tidied up.
-fn take_up(committer_slot: &CommitterSlot) -> MutexGuard<'_, Option<Committer>> {
+/// Locks the committer as soon as the thread releases it.
+fn lock_committer(committer_slot: &CommitterSlot) -> MutexGuard<'_, Option<Committer>> {
     loop {
         match committer_slot.try_take() {
             Some(committer) => return committer,
@@ -34,16 +34,16 @@ fn take_up(committer_slot: &CommitterSlot) -> MutexGuard<'_, Option<Committer>> 
 
 impl Writer {
     fn be_quick(&self) {
-        let mut committer = take_up(&self.committer_slot);
+        let mut committer = lock_committer(&self.committer_slot);
         committer.as_mut().unwrap().commit_times = CommitTimes::quick();
     }
 
     /// Makes a commit; returns the name of the thread that made it.
-    async fn commit(&self, name: &str, bytes: usize) -> Result<ThreadId, Fault> {
+    async fn commit(&self, name: &str, bytes: usize) -> DbResult<ThreadId> {
         let name = name.to_owned();
         self.write_checked(bytes, move |work| {
             let change = "INSERT INTO streams (key, epoch) VALUES (?1, 0)";
-            work.connection.execute(change, [name])?;
+            work.db.execute(change, [name])?;
             Ok(thread::current().id())
         })
         .await
@@ -51,7 +51,7 @@ impl Writer {
 }
 
 #[tokio::test]
-async fn who_is_alone_writes_itself_if_it_is_little() {
+async fn lone_caller_commits_small_writes_in_place() {
     let place = tempfile::tempdir().unwrap();
     let store = quick_store(place.path()).await;
     let here = thread::current().id();
@@ -70,7 +70,7 @@ async fn who_is_alone_writes_itself_if_it_is_little() {
 }
 
 #[tokio::test]
-async fn who_finds_the_pen_taken_waits_for_the_thread() {
+async fn caller_uses_the_thread_while_the_committer_is_busy() {
     let place = tempfile::tempdir().unwrap();
     let store = quick_store(place.path()).await;
     let here = thread::current().id();
@@ -78,30 +78,30 @@ async fn who_finds_the_pen_taken_waits_for_the_thread() {
         writer(&store).clone(),
         Arc::clone(&writer(&store).committer_slot),
     );
-    let (taken, is_taken) = std::sync::mpsc::channel();
-    let (let_go, may_go) = std::sync::mpsc::channel::<()>();
+    let (locked, is_locked) = std::sync::mpsc::channel();
+    let (release, may_release) = std::sync::mpsc::channel::<()>();
     let holder = thread::spawn(move || {
-        let _committer = take_up(&committer_slot);
-        taken.send(()).unwrap();
-        may_go.recv().unwrap();
+        let _committer = lock_committer(&committer_slot);
+        locked.send(()).unwrap();
+        may_release.recv().unwrap();
     });
-    is_taken.recv().unwrap();
-    let asked = tokio::spawn(async move { writer.commit("a", 100).await });
-    // Now the other asks, and hears nothing yet.
+    is_locked.recv().unwrap();
+    let commit = tokio::spawn(async move { writer.commit("a", 100).await });
+    // The caller has sent its job and gets no result yet.
     tokio::task::yield_now().await;
-    assert!(!asked.is_finished());
-    let_go.send(()).unwrap();
+    assert!(!commit.is_finished());
+    release.send(()).unwrap();
     holder.join().unwrap();
-    assert_ne!(asked.await.unwrap().unwrap(), here);
+    assert_ne!(commit.await.unwrap().unwrap(), here);
 }
 
 #[tokio::test]
-async fn a_refusal_in_place_changes_nothing_and_the_next_commit_goes_on() {
+async fn refusal_in_place_changes_nothing() {
     let place = tempfile::tempdir().unwrap();
     let store = quick_store(place.path()).await;
     let commits = store.commits();
-    let refused: Result<(), Fault> = writer(&store)
-        .write_checked(0, |_| Err(Fault::unavailable("not today")))
+    let refused: DbResult<()> = writer(&store)
+        .write_checked(0, |_| Err(DbError::unavailable("not today")))
         .await;
     assert!(refused.is_err());
     assert_eq!(store.commits(), commits);
@@ -109,31 +109,31 @@ async fn a_refusal_in_place_changes_nothing_and_the_next_commit_goes_on() {
 }
 
 #[tokio::test]
-async fn a_panic_in_place_ends_the_writing_and_not_the_reading() {
+async fn panic_in_place_stops_writes_but_not_reads() {
     let place = tempfile::tempdir().unwrap();
     let store = quick_store(place.path()).await;
     store
         .journal()
-        .claim(&StreamKey::new("kept"))
+        .claim(&StreamKey::new("existing"))
         .await
         .unwrap();
     writer(&store).be_quick();
     let panicking = writer(&store).clone();
     let broken_off = tokio::spawn(async move {
-        let job = |work: &mut Work<'_>| -> Result<(), Fault> {
-            work.connection.execute("DELETE FROM streams", [])?;
+        let job = |work: &mut WriteContext<'_>| -> DbResult<()> {
+            work.db.execute("DELETE FROM streams", [])?;
             panic!("a job that panics");
         };
         panicking.write_checked(0, job).await
     });
     assert!(broken_off.await.unwrap_err().is_panic());
 
-    let fault = writer(&store).commit("a", 0).await.unwrap_err();
-    let error = SqliteError::from(fault).to_string();
+    let error = writer(&store).commit("a", 0).await.unwrap_err();
+    let error = SqliteError::from(error).to_string();
     assert!(error.contains("panic"), "{error}");
     assert_eq!(store.journal().streams().await.unwrap().len(), 1);
     store.close().await;
     let again = SqliteStore::open(SqliteOptions::new(place.path())).await;
     let streams = again.unwrap().journal().streams().await.unwrap();
-    assert_eq!(streams.len(), 1, "what was half done is gone");
+    assert_eq!(streams.len(), 1, "the incomplete job is rolled back");
 }

@@ -6,16 +6,18 @@ use windlass_core::typed_id::TurnId;
 use windlass_store::queries::ThreadState;
 use windlass_store::{Journal, Queries, SqliteStore, ThreadQuery};
 
-use super::super::support::{Home, completed, custom, delta, events, fill, findings, key, started};
+use super::super::support::{
+    StoreHome, completed, custom, delta, events, fill, findings, key, started,
+};
 use super::play::{plain_turns, play};
 use super::shown::{append, assert_same, everything};
 
-fn count(home: &Home, table: &str) -> i64 {
+fn count(home: &StoreHome, table: &str) -> i64 {
     let query = format!("SELECT count(*) FROM {table}");
     (home.database().query_row(&query, [], |row| row.get(0))).unwrap()
 }
 
-fn folded(home: &Home) -> i64 {
+fn folded(home: &StoreHome) -> i64 {
     let query = "SELECT folded FROM state";
     (home.database().query_row(query, [], |row| row.get(0))).unwrap()
 }
@@ -28,7 +30,7 @@ async fn names(store: &SqliteStore) -> Vec<String> {
 
 #[tokio::test]
 async fn closing_writes_all_rows() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     for name in ["a", "b", "c"] {
         append(&store.journal(), name, &play(3, 80), 9).await;
@@ -46,8 +48,8 @@ async fn closing_writes_all_rows() {
 }
 
 #[tokio::test]
-async fn rows_are_written_by_themselves_after_a_while() {
-    let home = Home::new();
+async fn rows_are_written_automatically() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "s", vec![custom("a")]).await;
     let written = async {
@@ -56,14 +58,14 @@ async fn rows_are_written_by_themselves_after_a_while() {
         }
     };
     let waited = tokio::time::timeout(Duration::from_secs(30), written).await;
-    waited.expect("nobody writes rows");
+    waited.expect("no rows were written");
     assert_eq!(count(&home, "threads"), 1);
     assert_eq!(names(&store).await, ["s"]);
 }
 
 #[tokio::test]
-async fn a_database_that_was_killed_before_any_row_was_written_is_whole() {
-    let home = Home::new();
+async fn rows_are_complete_after_a_kill_before_they_were_written() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let events = play(7, 200);
     append(&store.journal(), "s", &events, 11).await;
@@ -90,8 +92,8 @@ async fn a_database_that_was_killed_before_any_row_was_written_is_whole() {
 }
 
 #[tokio::test]
-async fn streams_that_are_open_are_found_by_rows_and_by_what_is_newer() {
-    let home = Home::new();
+async fn open_streams_are_found_in_rows_and_newer_records() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let (one, two) = (TurnId::new(), TurnId::new());
     fill(&store, "a", vec![started(one)]).await;
@@ -118,7 +120,7 @@ async fn streams_that_are_open_are_found_by_rows_and_by_what_is_newer() {
 
 #[tokio::test]
 async fn text_chunks_of_an_open_turn_are_counted_and_read_once() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     let turn = TurnId::new();
     let chunks = (0..200).map(|n| delta(turn, &n.to_string()));
@@ -137,8 +139,8 @@ async fn text_chunks_of_an_open_turn_are_counted_and_read_once() {
 }
 
 #[tokio::test]
-async fn rows_that_cannot_be_written_disturb_no_append_and_are_shown() {
-    let home = Home::new();
+async fn appends_succeed_when_rows_cannot_be_written() {
+    let home = StoreHome::new();
     let store = home.open().await;
     append(&store.journal(), "s", &plain_turns(1, 20), 10).await;
     store.write_rows().await.unwrap();
@@ -161,8 +163,8 @@ async fn rows_that_cannot_be_written_disturb_no_append_and_are_shown() {
 }
 
 #[tokio::test]
-async fn a_full_store_shows_what_it_has() {
-    let home = Home::new();
+async fn full_store_answers_queries() {
+    let home = StoreHome::new();
     let options = home.options().with_max_bytes(1_000_000);
     let store = SqliteStore::open(options).await.unwrap();
     let journal = store.journal();
@@ -191,8 +193,8 @@ async fn a_full_store_shows_what_it_has() {
 }
 
 #[tokio::test]
-async fn a_thread_whose_record_is_damaged_is_shown_as_far_as_it_can_be_read() {
-    let home = Home::new();
+async fn thread_with_a_damaged_record_is_shown_up_to_it() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let data = || vec![started(TurnId::new()), custom("a"), custom("b")];
     fill(&store, "bad", data()).await;
@@ -225,8 +227,8 @@ async fn a_thread_whose_record_is_damaged_is_shown_as_far_as_it_can_be_read() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn answers_are_whole_while_rows_are_on_their_way() {
-    let home = Home::new();
+async fn answers_are_complete_while_rows_are_written() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
     let writing = {

@@ -2,10 +2,10 @@
 
 use windlass_store::{CursorError, Queries, QueryError, SqliteStore, ThreadQuery};
 
-use super::super::support::{Home, custom, fill};
+use super::super::support::{StoreHome, custom, fill};
 
-async fn filled() -> (Home, SqliteStore, String) {
-    let home = Home::new();
+async fn filled() -> (StoreHome, SqliteStore, String) {
+    let home = StoreHome::new();
     let store = home.open().await;
     for name in ["a", "b"] {
         fill(&store, name, vec![custom("x")]).await;
@@ -25,7 +25,7 @@ async fn ask(store: &SqliteStore, cursor: &str) -> Result<usize, QueryError> {
 }
 
 #[tokio::test]
-async fn a_cursor_belongs_to_its_database_and_outlives_the_process() {
+async fn cursor_belongs_to_its_database_and_survives_a_restart() {
     let (home, store, cursor) = filled().await;
     let (_other, elsewhere, _) = filled().await;
     let foreign = ask(&elsewhere, &cursor).await.unwrap_err();
@@ -38,7 +38,7 @@ async fn a_cursor_belongs_to_its_database_and_outlives_the_process() {
 }
 
 #[tokio::test]
-async fn a_cursor_of_the_future_is_refused() {
+async fn cursor_newer_than_the_database_is_refused() {
     let (home, store, _) = filled().await;
     let older = home.crashed();
     fill(&store, "c", vec![custom("y")]).await;

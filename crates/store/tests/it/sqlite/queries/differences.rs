@@ -2,13 +2,13 @@
 
 use windlass_store::{Journal, Queries, QueryError, ThreadQuery};
 
-use super::super::support::{Home, custom, events, fill, findings, key};
+use super::super::support::{StoreHome, custom, events, fill, findings, key};
 use super::play::play;
 use super::shown::{append, assert_same, everything};
 
 /// Runs SQL on the database and compares the findings.
 async fn check(change: &str, expected: &[&str]) {
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     append(&store.journal(), "s", &play(11, 300), 50).await;
     fill(&store, "other", vec![custom("x")]).await;
@@ -35,7 +35,7 @@ async fn check(change: &str, expected: &[&str]) {
 const ONE: &str = "WHERE place = (SELECT min(place) FROM turns)";
 
 #[tokio::test]
-async fn a_changed_row_is_found_and_named() {
+async fn changed_row_is_found() {
     let thread = "stream s: the row of the thread is not what its events say";
     let turn = "stream s: the row of turn";
     check("", &[]).await;
@@ -61,7 +61,7 @@ async fn a_changed_row_is_found_and_named() {
 }
 
 #[tokio::test]
-async fn a_row_that_is_missing_behind_or_too_many_is_found() {
+async fn missing_outdated_or_extra_row_is_found() {
     check(
         "DELETE FROM threads WHERE stream = 2",
         &["stream other: the row of the thread is missing"],
@@ -96,8 +96,8 @@ async fn a_row_that_is_missing_behind_or_too_many_is_found() {
 }
 
 #[tokio::test]
-async fn a_row_that_cannot_be_read_is_a_typed_error_until_it_is_made_anew() {
-    let home = Home::new();
+async fn unreadable_row_is_a_typed_error_until_rebuilt() {
+    let home = StoreHome::new();
     let store = home.open().await;
     append(&store.journal(), "s", &play(11, 100), 50).await;
     fill(&store, "other", vec![custom("x")]).await;

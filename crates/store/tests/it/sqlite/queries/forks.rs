@@ -9,7 +9,7 @@ use windlass_core::items::TurnStatus;
 use windlass_core::typed_id::TurnId;
 use windlass_store::{Journal, MemoryJournal, MemoryQueries, MemoryRunLog, Queries};
 
-use super::super::support::{Home, completed, fill, findings, fork, key, started};
+use super::super::support::{StoreHome, completed, fill, findings, fork, key, started};
 use super::play::play;
 use super::shown::{append, assert_same, everything, thread};
 
@@ -42,9 +42,9 @@ async fn in_memory(events: &[Arc<Event>], at: u64) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_fork_anywhere_shows_the_same_in_all_forms() {
+async fn fork_at_any_record_has_equal_answers_in_all_stores() {
     for seed in 0..4 {
-        let home = Home::new();
+        let home = StoreHome::new();
         let events = play(seed, 60 + seed as usize * 40);
         let places = places(&events);
         let at = places[places.len() / 2];
@@ -68,7 +68,7 @@ async fn a_fork_anywhere_shows_the_same_in_all_forms() {
         assert_eq!(findings(&store).await, [""; 0], "seed {seed}, anew");
 
         let (lines, _) = store.export(Vec::new()).await.unwrap();
-        let other = Home::new();
+        let other = StoreHome::new();
         let copy = other.open().await;
         copy.import(Cursor::new(lines)).await.unwrap();
         let copied = thread(&copy.queries(), &key("fork")).await;
@@ -86,8 +86,8 @@ async fn a_fork_anywhere_shows_the_same_in_all_forms() {
 }
 
 #[tokio::test]
-async fn a_parent_that_is_removed_before_its_rows_are_written_leaves_those_that_are_shared() {
-    let home = Home::new();
+async fn shared_rows_survive_the_parents_removal_before_they_are_written() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let events = play(3, 120);
     let at = places(&events)[3];
@@ -107,8 +107,8 @@ async fn a_parent_that_is_removed_before_its_rows_are_written_leaves_those_that_
 }
 
 #[tokio::test]
-async fn a_shared_turn_ends_also_when_its_thread_is_removed_before_that_is_folded() {
-    let home = Home::new();
+async fn shared_turn_ends_after_its_thread_is_removed() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let turn = TurnId::new();
     fill(&store, "s", vec![started(turn)]).await;

@@ -14,10 +14,10 @@ pub(super) struct Play {
     pub(super) events: Vec<Arc<Event>>,
     seed: u64,
     chosen: u64,
-    turn: Option<Turn>,
+    turn: Option<PlayedTurn>,
 }
 
-struct Turn {
+struct PlayedTurn {
     id: TurnId,
     input: MessageId,
     step: ExecId,
@@ -115,7 +115,7 @@ impl Play {
     }
 
     pub(super) fn start(&mut self) {
-        let turn = Turn {
+        let turn = PlayedTurn {
             id: TurnId::from_uuid(self.uuid()),
             input: MessageId::from_uuid(self.uuid()),
             step: ExecId::from_uuid(self.uuid()),

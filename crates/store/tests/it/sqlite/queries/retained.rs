@@ -3,7 +3,7 @@
 use windlass_store::queries::{UsageBy, UsageQuery, UsageReport, UsageSum};
 use windlass_store::{Journal, Queries, SqliteStore};
 
-use super::super::support::{Home, key};
+use super::super::support::{StoreHome, key};
 use super::play::plain_turns;
 use super::shown::append;
 
@@ -23,7 +23,7 @@ async fn usage(store: &SqliteStore) -> UsageReport {
 
 #[tokio::test]
 async fn usage_of_a_removed_thread_survives_restarts_and_rebuilds() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     for name in ["gone", "there"] {
         append(&store.journal(), name, &plain_turns(1, 20), 50).await;
@@ -41,8 +41,8 @@ async fn usage_of_a_removed_thread_survives_restarts_and_rebuilds() {
 }
 
 #[tokio::test]
-async fn a_removed_thread_that_is_imported_again_counts_once() {
-    let home = Home::new();
+async fn reimported_thread_counts_once() {
+    let home = StoreHome::new();
     let store = home.open().await;
     append(&store.journal(), "s", &plain_turns(1, 20), 50).await;
     let before = usage(&store).await;

@@ -4,22 +4,24 @@ use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use windlass_store::conformance::{
-    self, HookedJournal, JournalHooks, JournalSuccess, Stored, Violations,
+    self, HookedJournal, JournalHooks, JournalSuccess, QueryStores, Violations,
 };
 use windlass_store::{Journal, JournalError, SqliteStore};
 
-use super::super::support::Home;
+use super::super::support::StoreHome;
 
 /// Runs the suite on stores; `shown` returns the journal and the queries of each.
-async fn check(shown: impl AsyncFn(&Home, &SqliteStore) -> Stored) -> Result<(), Violations> {
-    let current = Mutex::new(None::<(Home, SqliteStore)>);
+async fn check(
+    shown: impl AsyncFn(&StoreHome, &SqliteStore) -> QueryStores,
+) -> Result<(), Violations> {
+    let current = Mutex::new(None::<(StoreHome, SqliteStore)>);
     let checked = conformance::queries(async || {
         // One at a time: each has about a dozen files open.
         let previous = current.lock().unwrap().take();
         if let Some((_home, store)) = previous {
             store.close().await;
         }
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         let stored = shown(&home, &store).await;
         *current.lock().unwrap() = Some((home, store));
@@ -29,8 +31,8 @@ async fn check(shown: impl AsyncFn(&Home, &SqliteStore) -> Stored) -> Result<(),
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn sqlite_keeps_the_rules() {
-    let plain = check(async |_, store| Stored {
+async fn sqlite_conforms() {
+    let plain = check(async |_, store| QueryStores {
         journal: Arc::new(store.journal()),
         runs: Arc::new(store.runs()),
         queries: Arc::new(store.queries()),
@@ -39,9 +41,9 @@ async fn sqlite_keeps_the_rules() {
 }
 
 /// Writes the rows after each change of the journal.
-struct Settled(SqliteStore);
+struct SettledJournal(SqliteStore);
 
-impl Settled {
+impl SettledJournal {
     fn journal(store: &SqliteStore) -> HookedJournal<Self> {
         HookedJournal::with_hooks(Arc::new(store.journal()), Self(store.clone()))
     }
@@ -53,7 +55,7 @@ impl Settled {
 }
 
 #[async_trait]
-impl JournalHooks for Settled {
+impl JournalHooks for SettledJournal {
     async fn after(&self, done: JournalSuccess) -> Result<(), JournalError> {
         match done {
             JournalSuccess::Append | JournalSuccess::Fork => self.settle().await,
@@ -63,9 +65,9 @@ impl JournalHooks for Settled {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn rows_that_are_written_at_once_keep_the_rules() {
-    let settled = check(async |_, store| Stored {
-        journal: Arc::new(Settled::journal(store)),
+async fn immediately_written_rows_conform() {
+    let settled = check(async |_, store| QueryStores {
+        journal: Arc::new(SettledJournal::journal(store)),
         runs: Arc::new(store.runs()),
         queries: Arc::new(store.queries()),
     });
@@ -73,11 +75,11 @@ async fn rows_that_are_written_at_once_keep_the_rules() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn whoever_only_reads_beside_the_writer_keeps_the_rules() {
+async fn read_only_store_conforms_during_writes() {
     let beside = check(async |home, store| {
         let reader = SqliteStore::open_read_only(home.options()).await.unwrap();
-        Stored {
-            journal: Arc::new(Settled::journal(store)),
+        QueryStores {
+            journal: Arc::new(SettledJournal::journal(store)),
             runs: Arc::new(store.runs()),
             queries: Arc::new(reader.queries()),
         }
@@ -86,13 +88,13 @@ async fn whoever_only_reads_beside_the_writer_keeps_the_rules() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_journal_keeps_its_rules_with_rows_that_are_written_at_once() {
+async fn journal_conforms_with_immediately_written_rows() {
     let homes = Mutex::new(Vec::new());
     conformance::journal(async || {
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         homes.lock().unwrap().push(home);
-        Arc::new(Settled::journal(&store)) as Arc<dyn Journal>
+        Arc::new(SettledJournal::journal(&store)) as Arc<dyn Journal>
     })
     .await
     .unwrap();

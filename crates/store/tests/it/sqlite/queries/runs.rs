@@ -11,11 +11,11 @@ use windlass_store::{
 };
 
 use super::super::runs::{begin, ended, everything, full_store, reported, turn};
-use super::super::support::{Home, findings, key};
+use super::super::support::{StoreHome, findings, key};
 
 #[tokio::test]
 async fn runs_are_the_same_in_another_process_and_after_a_kill() {
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = full_store(&home).await;
     let open = store.runs().get("open").await.unwrap().unwrap();
     let open = store.runs().take_over(&open, "another").await.unwrap();
@@ -41,9 +41,9 @@ async fn runs_are_the_same_in_another_process_and_after_a_kill() {
 }
 
 #[tokio::test]
-async fn lists_are_whole_while_rows_are_on_their_way() {
+async fn lists_are_complete_while_rows_are_written() {
     const RUNS: usize = 700;
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     let mut expected = Vec::new();
     for n in 0..RUNS {
@@ -93,8 +93,8 @@ async fn lists_are_whole_while_rows_are_on_their_way() {
 }
 
 #[tokio::test]
-async fn what_is_old_and_not_written_yet_is_forgotten_too() {
-    let home = Home::new();
+async fn old_runs_without_rows_are_removed() {
+    let home = StoreHome::new();
     let store = full_store(&home).await;
     let later = Utc::now() + Duration::from_secs(1);
     assert_eq!(store.runs().forget(later, 10).await.unwrap(), 1);
@@ -106,8 +106,8 @@ async fn what_is_old_and_not_written_yet_is_forgotten_too() {
 }
 
 #[tokio::test]
-async fn a_full_store_lets_runs_go() {
-    let home = Home::new();
+async fn runs_can_be_removed_from_a_full_store() {
+    let home = StoreHome::new();
     let options = home.options().with_max_bytes(3_000_000);
     let store = SqliteStore::open(options).await.unwrap();
     let begin_large = async |n: usize| {
@@ -135,8 +135,8 @@ async fn a_full_store_lets_runs_go() {
 }
 
 #[tokio::test]
-async fn a_record_that_cannot_be_read_takes_its_run_out_of_no_list() {
-    let home = Home::new();
+async fn unreadable_record_does_not_hide_its_run() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let run = begin(&store, "x").await;
     let records = vec![turn(0, "a"), turn(1, "b"), ended(&run)];
@@ -158,8 +158,8 @@ async fn a_record_that_cannot_be_read_takes_its_run_out_of_no_list() {
 }
 
 #[tokio::test]
-async fn who_claims_the_stream_of_a_run_is_seen() {
-    let home = Home::new();
+async fn claim_of_a_run_stream_is_visible() {
+    let home = StoreHome::new();
     let store = home.open().await;
     begin(&store, "x").await;
     store.write_rows().await.unwrap();
@@ -231,8 +231,8 @@ async fn work(store: Arc<SqliteStore>, worker: u64) -> Vec<StoredRun> {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_at_once_leave_what_they_were_told() {
-    let home = Home::new();
+async fn concurrent_workers_get_consistent_runs() {
+    let home = StoreHome::new();
     let store = Arc::new(home.open().await);
     let workers = (0..4).map(|worker| tokio::spawn(work(Arc::clone(&store), worker)));
     let workers: Vec<_> = workers.collect();

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use windlass_core::events::Event;
 use windlass_store::{MemoryJournal, MemoryQueries, MemoryRunLog, SqliteStore};
 
-use super::super::support::{Home, findings};
+use super::super::support::{StoreHome, findings};
 use super::play::play;
 use super::shown::{append, assert_same, everything};
 
@@ -22,9 +22,9 @@ async fn in_memory(streams: &[(&str, &[Arc<Event>])]) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn all_forms_answer_the_same() {
+async fn all_stores_answer_the_same() {
     for seed in SEEDS {
-        let home = Home::new();
+        let home = StoreHome::new();
         let (s, t) = (play(seed, 30 + seed as usize * 30), play(seed + 100, 30));
         let (first, second) = s.split_at(s.len() * 2 / 3);
         let group = 1 + seed as usize * 3 % 25;
@@ -99,7 +99,7 @@ async fn all_forms_answer_the_same() {
         assert_eq!(findings(&store).await, [""; 0], "anew {seed}");
 
         let (lines, _) = store.export(Vec::new()).await.unwrap();
-        let other = Home::new();
+        let other = StoreHome::new();
         let copy = other.open().await;
         let taken = copy.import(Cursor::new(lines)).await.unwrap();
         assert_eq!(taken.streams, 2);
@@ -113,9 +113,9 @@ async fn all_forms_answer_the_same() {
 }
 
 #[tokio::test]
-async fn more_streams_than_folds_are_remembered_go_on_from_their_rows() {
+async fn evicted_folds_continue_from_their_rows() {
     const STREAMS: usize = 1100;
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     let events = play(5, 60);
     let (begin, rest) = events.split_at(4);

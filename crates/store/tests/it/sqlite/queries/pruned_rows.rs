@@ -7,7 +7,7 @@ use windlass_store::queries::{Order, TurnQuery, UsageBy, UsageQuery};
 use windlass_store::sqlite::SqliteRetention;
 use windlass_store::{Queries, RunFilter, SqliteStore, TurnRow};
 
-use super::super::support::{Home, findings, key, read};
+use super::super::support::{StoreHome, findings, key, read};
 use super::play::{plain_turns, play};
 use super::shown::append;
 
@@ -43,14 +43,14 @@ async fn used(store: &SqliteStore) -> u64 {
 }
 
 #[tokio::test]
-async fn retention_takes_records_and_leaves_what_is_listed() {
+async fn rows_outlive_pruned_records() {
     let retention = SqliteRetention {
         text_chunks: Some(Duration::from_secs(60)),
         max_age: Some(Duration::from_secs(60)),
         max_bytes: None,
     };
     for seed in 0..4 {
-        let home = Home::new();
+        let home = StoreHome::new();
         let options = home.options().with_retention(retention);
         let store = SqliteStore::open(options).await.unwrap();
         let events = play(seed, 150);
@@ -91,12 +91,12 @@ async fn retention_takes_records_and_leaves_what_is_listed() {
 }
 
 #[tokio::test]
-async fn thousands_of_old_records_go_in_steps() {
+async fn old_records_are_pruned_in_steps() {
     let retention = SqliteRetention {
         max_age: Some(Duration::from_secs(60)),
         ..SqliteRetention::default()
     };
-    let home = Home::new();
+    let home = StoreHome::new();
     let options = home.options().with_retention(retention);
     let store = SqliteStore::open(options).await.unwrap();
     append(&store.journal(), "s", &plain_turns(1, 400), 500).await;

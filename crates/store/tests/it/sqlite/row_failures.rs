@@ -11,14 +11,14 @@ use windlass_core::typed_id::{ExecId, TurnId};
 use windlass_store::sqlite::OpenCheck;
 use windlass_store::{Journal, Queries, RunLog, SqliteStore, ThreadQuery};
 
-use super::support::{Home, completed, custom, events, fill, key, read, started};
+use super::support::{StoreHome, completed, custom, events, fill, key, read, started};
 
 /// How many threads have rows in memory before they go to the table.
 const ROWS: usize = 512;
 
 #[tokio::test]
-async fn rows_that_cannot_be_written_take_no_appends_with_them() {
-    let home = Home::new();
+async fn appends_survive_failing_row_writes() {
+    let home = StoreHome::new();
     let store = home.open().await;
     fill(&store, "first", vec![custom("x")]).await;
     let trouble =
@@ -44,7 +44,7 @@ async fn rows_that_cannot_be_written_take_no_appends_with_them() {
 }
 
 /// Writes over the first page of a table.
-fn damage(home: &Home, table: &str) {
+fn damage(home: &StoreHome, table: &str) {
     let database = home.database();
     let page = "SELECT rootpage FROM sqlite_schema WHERE name = ?1";
     let page: i64 = database.query_row(page, [table], |row| row.get(0)).unwrap();
@@ -58,7 +58,7 @@ fn damage(home: &Home, table: &str) {
     file.write_all_at(&[0xff; 64], place).unwrap();
 }
 
-async fn open_unchecked(home: &Home) -> SqliteStore {
+async fn open_unchecked(home: &StoreHome) -> SqliteStore {
     let options = home.options().with_check(OpenCheck::Nothing);
     SqliteStore::open(options).await.unwrap()
 }
@@ -87,9 +87,9 @@ async fn waits(store: &SqliteStore) -> bool {
 }
 
 #[tokio::test]
-async fn damage_in_rows_that_can_be_made_anew_does_not_end_the_writing() {
+async fn damaged_rows_do_not_stop_writes() {
     for table in ["threads", "turns", "waits", "runs", "open_streams"] {
-        let home = Home::new();
+        let home = StoreHome::new();
         let store = home.open().await;
         fill(&store, "s", vec![custom("x")]).await;
         store.close().await;
@@ -127,9 +127,9 @@ async fn damage_in_rows_that_can_be_made_anew_does_not_end_the_writing() {
 
 /// The commits of row writes must not cause further row writes while appends continue.
 #[tokio::test]
-async fn rows_bring_few_commits_of_their_own() {
+async fn row_writes_cause_few_commits() {
     const APPENDS: u64 = 2000;
-    let home = Home::new();
+    let home = StoreHome::new();
     let store = home.open().await;
     let journal = store.journal();
     let claim = journal.claim(&key("s")).await.unwrap();
@@ -143,8 +143,8 @@ async fn rows_bring_few_commits_of_their_own() {
 }
 
 #[tokio::test]
-async fn thread_record_of_an_unknown_version_hides_its_thread_alone_and_stays() {
-    let home = Home::new();
+async fn thread_record_of_an_unknown_version_hides_only_its_thread() {
+    let home = StoreHome::new();
     let store = home.open().await;
     let made = || SessionStartedData {
         title: None,
