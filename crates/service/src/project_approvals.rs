@@ -44,12 +44,12 @@ pub struct RememberedCall {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Contents {
+struct StoredApprovals {
     version: u32,
     calls: Vec<RememberedCall>,
 }
 
-impl Default for Contents {
+impl Default for StoredApprovals {
     fn default() -> Self {
         Self {
             version: Self::VERSION,
@@ -58,7 +58,7 @@ impl Default for Contents {
     }
 }
 
-impl JsonContents for Contents {
+impl JsonContents for StoredApprovals {
     const VERSION: u32 = 1;
     const WHAT: &'static str = "remembered approvals";
 
@@ -70,7 +70,7 @@ impl JsonContents for Contents {
 /// The approved calls of a data directory.
 #[derive(Debug, Clone)]
 pub struct ProjectApprovals {
-    file: Arc<JsonFile<Contents>>,
+    file: Arc<JsonFile<StoredApprovals>>,
 }
 
 impl ProjectApprovals {
@@ -107,7 +107,7 @@ impl ProjectApprovals {
             allowed_at: Utc::now(),
             digest: call_digest(call).to_string(),
         };
-        self.file.update(|Contents { calls, .. }| {
+        self.file.update(|StoredApprovals { calls, .. }| {
             let is_same = |it: &RememberedCall| {
                 it.digest == remembered.digest && it.root == root && it.cwd == cwd
             };
@@ -125,7 +125,7 @@ impl ProjectApprovals {
     /// # Errors
     /// If the file cannot be read or written.
     pub fn forget(&self, id: &str) -> Result<bool, JsonFileError> {
-        self.file.update(|Contents { calls, .. }| {
+        self.file.update(|StoredApprovals { calls, .. }| {
             let before = calls.len();
             calls.retain(|call| call.id != id);
             calls.len() < before

@@ -51,7 +51,7 @@ pub(crate) struct Fanout {
 }
 
 /// The next step of a reader.
-pub(crate) enum Step {
+pub(crate) enum CursorStep {
     Record(Arc<WireRecord>),
     /// Retention has removed these records.
     Pruned {
@@ -116,7 +116,7 @@ impl Cursor {
     }
 
     /// Waits for the next step; `None` if the thread is removed or damaged.
-    pub(crate) async fn step(&mut self) -> Option<Step> {
+    pub(crate) async fn step(&mut self) -> Option<CursorStep> {
         loop {
             let head = *self.head.borrow_and_update();
             if self.after >= head {
@@ -124,13 +124,13 @@ impl Cursor {
                 continue;
             }
             match self.fanout.after(self.after, self.include).await {
-                Ok(Some(Step::Record(record))) => {
+                Ok(Some(CursorStep::Record(record))) => {
                     self.after = record.seq;
-                    return Some(Step::Record(record));
+                    return Some(CursorStep::Record(record));
                 }
-                Ok(Some(Step::Pruned { first, last })) => {
+                Ok(Some(CursorStep::Pruned { first, last })) => {
                     self.after = last;
-                    return Some(Step::Pruned { first, last });
+                    return Some(CursorStep::Pruned { first, last });
                 }
                 // The head was published before the record was readable.
                 Ok(None) => self.head.changed().await.ok()?,
@@ -154,7 +154,7 @@ impl Fanout {
     /// Returns the record with a sequence number; `None` if it is no longer stored.
     pub(crate) async fn record(&self, seq: u64, include: Include) -> Option<Arc<WireRecord>> {
         match self.after(seq.saturating_sub(1), include).await {
-            Ok(Some(Step::Record(record))) => Some(record).filter(|record| record.seq == seq),
+            Ok(Some(CursorStep::Record(record))) => Some(record).filter(|record| record.seq == seq),
             Ok(_) => None,
             Err(error) => {
                 tracing::warn!(session = %self.session_id, seq, %error, "an event cannot be read again");
@@ -164,14 +164,18 @@ impl Fanout {
     }
 
     /// Returns the step after a record.
-    async fn after(&self, after: u64, include: Include) -> Result<Option<Step>, JournalError> {
+    async fn after(
+        &self,
+        after: u64,
+        include: Include,
+    ) -> Result<Option<CursorStep>, JournalError> {
         let cached = || self.cache.get((self.id, after + 1, include));
         if let Some(record) = cached() {
-            return Ok(Some(Step::Record(record)));
+            return Ok(Some(CursorStep::Record(record)));
         }
         let _alone = self.reading.lock().await;
         if let Some(record) = cached() {
-            return Ok(Some(Step::Record(record)));
+            return Ok(Some(CursorStep::Record(record)));
         }
         let page = self.journal.read_within(&self.key, after, PAGE, PAGE_BYTES);
         let page = page.await?;
@@ -184,11 +188,11 @@ impl Fanout {
         let gap = page.pruned.first();
         let gap = gap.filter(|gap| first.as_ref().is_none_or(|next| *gap.start() < next.seq));
         Ok(match gap {
-            Some(gap) => Some(Step::Pruned {
+            Some(gap) => Some(CursorStep::Pruned {
                 first: *gap.start(),
                 last: *gap.end(),
             }),
-            None => first.map(Step::Record),
+            None => first.map(CursorStep::Record),
         })
     }
 }

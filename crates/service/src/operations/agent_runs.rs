@@ -39,12 +39,8 @@ pub(super) fn not_found(id: &str) -> ApiError {
 }
 
 impl Handle<op::GetAgentRun> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::GetAgentRun>,
-    ) -> Result<AgentRun> {
-        self.agent_run(context, &call.path.run_id).await
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::GetAgentRun>) -> Result<AgentRun> {
+        self.agent_run(ctx, &call.path.run_id).await
     }
 }
 
@@ -52,7 +48,7 @@ impl Handle<op::GetAgentRun> for Service {
 impl Handle<op::ListAgentRuns> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::ListAgentRuns>,
     ) -> Result<AgentRunList> {
         let parent = call.query.parent.as_deref();
@@ -69,7 +65,7 @@ impl Handle<op::ListAgentRuns> for Service {
             let ids = self.runtime.child_ids(parent, page * PAGE, PAGE).await?;
             for id in &ids {
                 let found = self.look_up(*id).await?;
-                let Some(found) = found.filter(|found| self.may_see_thread(context, found)) else {
+                let Some(found) = found.filter(|found| self.can_access_thread(ctx, found)) else {
                     continue;
                 };
                 runs.extend(self.shown_run(&found).await?);
@@ -86,12 +82,12 @@ impl Handle<op::ListAgentRuns> for Service {
 }
 
 impl Service {
-    pub(super) async fn agent_run(&self, context: &RequestContext, id: &str) -> Result<AgentRun> {
+    pub(super) async fn agent_run(&self, ctx: &RequestContext, id: &str) -> Result<AgentRun> {
         let found = match ids::parse_thread(id) {
             Some(id) => self.look_up(id).await?,
             None => None,
         };
-        let run = match found.filter(|found| self.may_see_thread(context, found)) {
+        let run = match found.filter(|found| self.can_access_thread(ctx, found)) {
             Some(found) => self.shown_run(&found).await?,
             None => None,
         };
@@ -99,8 +95,8 @@ impl Service {
     }
 
     /// For an agent, threads of other owners do not exist.
-    pub(super) fn may_see_thread(&self, context: &RequestContext, found: &FoundThread) -> bool {
-        let agent = context.caller.agent();
+    pub(super) fn can_access_thread(&self, ctx: &RequestContext, found: &FoundThread) -> bool {
+        let agent = ctx.caller.agent();
         agent.is_none() || agent == found.thread.agent.as_deref()
     }
 
@@ -197,11 +193,14 @@ impl Service {
                 kind: "thread".to_owned(),
                 supported: true,
                 agent_id: thread.id.clone(),
-                instructions: format!("Its thread is {}: steer, stop or go on in it.", thread.id),
+                instructions: format!(
+                    "Its thread is {}: steer, stop or continue it there.",
+                    thread.id
+                ),
             },
             verification: AgentRunVerification {
                 status: "self_report_only".to_owned(),
-                summary: "nobody has checked what it did".to_owned(),
+                summary: "the result was not verified".to_owned(),
             },
             artifacts: Vec::new(),
             events: Vec::new(),
@@ -228,6 +227,6 @@ fn usage(found: &FoundThread) -> AgentRunUsage {
         input_tokens: input,
         output_tokens: output,
         total_tokens: input.zip(output).map(|(input, output)| input + output),
-        note: "what the ended turns of its thread used".to_owned(),
+        note: "usage of the ended turns of its thread".to_owned(),
     }
 }

@@ -23,7 +23,7 @@ use crate::service::Service;
 impl Handle<op::DecideApproval> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::DecideApproval>,
     ) -> Result<ApprovalAnswered> {
         let approval_id = call.path.approval_id;
@@ -55,7 +55,7 @@ impl Handle<op::DecideApproval> for Service {
             ApprovalDecision::Allow => Approval::Turn,
         };
         if matches!(approval, Approval::Turn | Approval::Project) {
-            context.caller.check_approves_all()?;
+            ctx.caller.check_approves_all()?;
         }
         let to_keep = if approval == Approval::Project {
             Some(self.call_in_project(session_id, &wait).await?)
@@ -88,7 +88,11 @@ impl Handle<op::DecideApproval> for Service {
 
 impl Service {
     /// Returns the record to store for a call that waits.
-    async fn call_in_project(&self, session_id: SessionId, wait: &WaitRow) -> Result<ToKeep> {
+    async fn call_in_project(
+        &self,
+        session_id: SessionId,
+        wait: &WaitRow,
+    ) -> Result<CallToRemember> {
         let refused = |why: &str| Err(ApiError::field("/remember_for", why));
         let Some(book) = self.settings.remembered.clone() else {
             return refused("nothing is remembered for projects here");
@@ -108,13 +112,13 @@ impl Service {
             }
             _ => return refused("what was asked is no longer kept"),
         };
-        let turn = self.turn_named(&found, &wait.turn_id.to_string()).await?;
+        let turn = self.find_turn(&found, &wait.turn_id.to_string()).await?;
         let Some(environment) = self.environment_of(&found, &turn).await? else {
             return refused("the turn works in no environment");
         };
         let at = self.settings.environments.resolve(Some(&environment));
         let at = at.map_err(ApiError::internal)?;
-        Ok(ToKeep {
+        Ok(CallToRemember {
             book,
             root: at.root_path().to_owned(),
             cwd: at.cwd(),
@@ -142,14 +146,14 @@ fn check_reason(decision: ApprovalDecision, reason: Option<&str>) -> Result<()> 
 }
 
 /// A call whose approval is to be stored, and its project.
-struct ToKeep {
+struct CallToRemember {
     book: ProjectApprovals,
     root: PathBuf,
     cwd: PathBuf,
     call: ToolCall,
 }
 
-impl ToKeep {
+impl CallToRemember {
     fn keep(&self) -> std::result::Result<(), JsonFileError> {
         self.book.add(&self.root, &self.cwd, &self.call)
     }

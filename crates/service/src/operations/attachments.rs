@@ -76,7 +76,7 @@ impl Service {
 }
 
 /// The source of a part's bytes.
-enum Source {
+enum PartSource {
     Inline(Vec<u8>),
     Path(String),
 }
@@ -143,11 +143,11 @@ impl PartReader<'_> {
         }
     }
 
-    fn bytes(&self, pointer: &str, source: Source, limit: usize) -> Result<Vec<u8>> {
+    fn bytes(&self, pointer: &str, source: PartSource, limit: usize) -> Result<Vec<u8>> {
         let bytes = match source {
-            Source::Inline(bytes) if bytes.len() > limit => None,
-            Source::Inline(bytes) => Some(bytes),
-            Source::Path(path) => {
+            PartSource::Inline(bytes) if bytes.len() > limit => None,
+            PartSource::Inline(bytes) => Some(bytes),
+            PartSource::Path(path) => {
                 let at = format!("{pointer}/path");
                 let no_workspace =
                     || ApiError::field(&at, "the turn's environment cannot be opened");
@@ -164,10 +164,10 @@ fn one_of(
     pointer: &str,
     (name, inline): (&str, Option<Vec<u8>>),
     path: Option<String>,
-) -> Result<Source> {
+) -> Result<PartSource> {
     match (inline, path) {
-        (Some(bytes), None) => Ok(Source::Inline(bytes)),
-        (None, Some(path)) => Ok(Source::Path(path)),
+        (Some(bytes), None) => Ok(PartSource::Inline(bytes)),
+        (None, Some(path)) => Ok(PartSource::Path(path)),
         _ => Err(ApiError::field(
             pointer,
             format!("it has either `{name}` or `path`"),

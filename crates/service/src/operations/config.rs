@@ -41,12 +41,12 @@ const MAX_EFFORT_BYTES: usize = 32;
 const AUTO: &str = "auto";
 
 /// A validated change that is not applied yet.
-struct Change {
+struct ConfigChange {
     value: String,
     make: Box<dyn FnOnce(&mut Overrides) + Send>,
 }
 
-impl Change {
+impl ConfigChange {
     fn new(value: impl Into<String>, make: impl FnOnce(&mut Overrides) + Send + 'static) -> Self {
         Self {
             value: value.into(),
@@ -57,11 +57,14 @@ impl Change {
 
 impl Handle<op::GetConfig> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::GetConfig>) -> Result<RuntimeConfig> {
-        let (chosen, host) = (self.chosen(), &self.settings.config);
-        let policy = &chosen.overrides.policy;
-        let model = chosen.models.usual().to_owned();
-        let provider = chosen.provider().to_owned();
-        let entry = chosen.providers.iter().find(|entry| entry.id == provider);
+        let (effective, host) = (self.effective(), &self.settings.config);
+        let policy = &effective.overrides.policy;
+        let model = effective.models.default_name().to_owned();
+        let provider = effective.provider().to_owned();
+        let entry = effective
+            .providers
+            .iter()
+            .find(|entry| entry.id == provider);
         let word = |word: &str| word.to_owned();
         Ok(RuntimeConfig {
             default_model: model.clone(),
@@ -102,9 +105,9 @@ impl Handle<op::SetConfig> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::SetConfig>) -> Result<ConfigSet> {
         let request = call.request;
         let key = request.key.trim().to_ascii_lowercase();
-        let Change { value, make } = self.config_change(&key, request.value.trim())?;
+        let ConfigChange { value, make } = self.config_change(&key, request.value.trim())?;
         if request.persist {
-            self.choose(make).await?;
+            self.change_overrides(make).await?;
         }
         let message = if request.persist {
             "set: it counts for new threads from now on, also after a restart"
@@ -129,12 +132,11 @@ impl Handle<op::SwitchProvider> for Service {
         call: Call<op::SwitchProvider>,
     ) -> Result<SwitchedProvider> {
         let id = &call.path.id;
-        let request = call.request;
-        let model = self.model_of(&self.chosen(), id, request.model.as_deref())?;
-        let chosen = self
-            .choose(|overrides| overrides.policy.model = Some(model))
+        let model = self.model_of(&self.effective(), id, call.request.model.as_deref())?;
+        let effective = self
+            .change_overrides(|overrides| overrides.policy.model = Some(model))
             .await?;
-        let model = chosen.models.usual().to_owned();
+        let model = effective.models.default_name().to_owned();
         Ok(SwitchedProvider {
             message: format!("new threads ask {id} for {model}, also after a restart"),
             provider: id.to_owned(),
@@ -155,7 +157,7 @@ impl Handle<op::ReloadConfig> for Service {
             return Err(ApiError::not_implemented("reading the configuration again"));
         };
         // Reloads run one after the other, so that the last one read is the last one applied.
-        let _alone = self.changing.lock("reading the configuration").await;
+        let _alone = self.write_locks.lock("reading the configuration").await;
         let reloaded = reload.reload().await.map_err(|why| {
             let text =
                 format!("the configuration cannot be used, and everything stays as it was: {why}");
@@ -190,12 +192,12 @@ impl Handle<op::ReloadConfig> for Service {
 }
 
 impl Service {
-    fn config_change(&self, key: &str, value: &str) -> Result<Change> {
+    fn config_change(&self, key: &str, value: &str) -> Result<ConfigChange> {
         match key {
             "model" | "default_model" => self.model_change(value),
             "provider" => {
-                let model = self.model_of(&self.chosen(), value, None)?;
-                Ok(Change::new(value, |overrides| {
+                let model = self.model_of(&self.effective(), value, None)?;
+                Ok(ConfigChange::new(value, |overrides| {
                     overrides.policy.model = Some(model)
                 }))
             }
@@ -207,20 +209,22 @@ impl Service {
     }
 
     /// A model name without a provider belongs to the current provider.
-    fn model_change(&self, value: &str) -> Result<Change> {
+    fn model_change(&self, value: &str) -> Result<ConfigChange> {
         if value.is_empty() || value == AUTO {
-            return Ok(Change::new(AUTO, |overrides| overrides.policy.model = None));
+            return Ok(ConfigChange::new(AUTO, |overrides| {
+                overrides.policy.model = None
+            }));
         }
-        let chosen = self.chosen();
-        let models = &chosen.models;
-        let is_own = models.provider.as_deref() == Some(chosen.provider());
+        let effective = self.effective();
+        let models = &effective.models;
+        let is_own = models.provider.as_deref() == Some(effective.provider());
         let name = if is_own || models.names_provider(value) {
             value.to_owned()
         } else {
-            format!("{}/{value}", chosen.provider())
+            format!("{}/{value}", effective.provider())
         };
-        let name = checked_model(&chosen, &name)?;
-        Ok(Change::new(name.clone(), |overrides| {
+        let name = checked_model(&effective, &name)?;
+        Ok(ConfigChange::new(name.clone(), |overrides| {
             overrides.policy.model = Some(name)
         }))
     }
@@ -228,11 +232,11 @@ impl Service {
     /// Returns the name of a provider's model: the requested one, else the provider's default.
     fn model_of(
         &self,
-        chosen: &EffectiveSettings,
+        effective: &EffectiveSettings,
         id: &str,
-        wished: Option<&str>,
+        requested: Option<&str>,
     ) -> Result<String> {
-        let provider = self.provider(chosen, id)?;
+        let provider = self.provider(effective, id)?;
         if !provider.usable {
             let text = format!(
                 "the provider `{id}` has no key; set one of {} for the daemon, or its address in the configuration, and restart it",
@@ -240,27 +244,27 @@ impl Service {
             );
             return Err(ApiError::new(ErrorCode::ProviderUnusable, text));
         }
-        let wished = wished
+        let requested = requested
             .map(str::trim)
             .filter(|model| !model.is_empty() && *model != AUTO);
-        let models = &chosen.models;
+        let models = &effective.models;
         if models.provider.as_deref() == Some(id) {
-            checked_model(chosen, wished.unwrap_or(&models.default))
+            checked_model(effective, requested.unwrap_or(&models.default))
         } else {
-            let model = wished.unwrap_or(&provider.default_model);
-            checked_model(chosen, &format!("{id}/{model}"))
+            let model = requested.unwrap_or(&provider.default_model);
+            checked_model(effective, &format!("{id}/{model}"))
         }
     }
 }
 
-fn checked_model(chosen: &EffectiveSettings, name: &str) -> Result<String> {
-    let name = chosen.models.name(Some(name));
+fn checked_model(effective: &EffectiveSettings, name: &str) -> Result<String> {
+    let name = effective.models.resolve(Some(name));
     name.map_err(|error| error.at("/value"))
 }
 
-fn effort_change(value: &str) -> Result<Change> {
+fn effort_change(value: &str) -> Result<ConfigChange> {
     if value.is_empty() || value == AUTO {
-        return Ok(Change::new(AUTO, |overrides| {
+        return Ok(ConfigChange::new(AUTO, |overrides| {
             overrides.policy.reasoning_effort = None
         }));
     }
@@ -270,14 +274,14 @@ fn effort_change(value: &str) -> Result<Change> {
         return Err(ApiError::field("/value", text));
     }
     let effort = value.to_owned();
-    Ok(Change::new(value, |overrides| {
+    Ok(ConfigChange::new(value, |overrides| {
         overrides.policy.reasoning_effort = Some(effort)
     }))
 }
 
-fn mode_change(value: &str) -> Result<Change> {
+fn mode_change(value: &str) -> Result<ConfigChange> {
     if value.is_empty() {
-        return Ok(Change::new(Mode::default().as_str(), |overrides| {
+        return Ok(ConfigChange::new(Mode::default().as_str(), |overrides| {
             overrides.policy.mode = None
         }));
     }
@@ -289,12 +293,12 @@ fn mode_change(value: &str) -> Result<Change> {
         let text = "no thread begins without approvals unless its client says so; name the mode when you make the thread";
         return Err(ApiError::field("/value", text));
     }
-    Ok(Change::new(mode.as_str(), move |overrides| {
+    Ok(ConfigChange::new(mode.as_str(), move |overrides| {
         overrides.policy.mode = Some(mode.to_string())
     }))
 }
 
-fn shell_change(value: &str) -> Result<Change> {
+fn shell_change(value: &str) -> Result<ConfigChange> {
     let allowed = match value {
         "" => None,
         "true" => Some(true),
@@ -302,7 +306,7 @@ fn shell_change(value: &str) -> Result<Change> {
         _ => return Err(ApiError::field("/value", "write true or false")),
     };
     let shown = allowed.unwrap_or(true).to_string();
-    Ok(Change::new(shown, move |overrides| {
+    Ok(ConfigChange::new(shown, move |overrides| {
         overrides.policy.allow_shell = allowed
     }))
 }

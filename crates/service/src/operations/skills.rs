@@ -20,7 +20,7 @@ impl Handle<op::ListSkills> for Service {
         let found = self.found_skills().await?;
         let root = &self.fixed.local.root;
         let shown = |path: &std::path::Path| root.join(path).display().to_string();
-        let off = &self.chosen().overrides.skills_off;
+        let off = &self.effective().overrides.skills_off;
         let directories: Vec<String> = found.places.iter().map(|place| shown(place)).collect();
         let mut warnings = found.unusable;
         if !self.settings.config.reads_repository {
@@ -54,7 +54,7 @@ impl Handle<op::SwitchSkill> for Service {
     ) -> Result<SwitchedSkill> {
         let name = &call.path.name;
         let request = call.request;
-        let off = &self.chosen().overrides.skills_off;
+        let off = &self.effective().overrides.skills_off;
         let is_known = off.contains(name) || {
             let found = self.found_skills().await?;
             found.skills.iter().any(|skill| skill.name == *name)
@@ -67,7 +67,7 @@ impl Handle<op::SwitchSkill> for Service {
             return Err(ApiError::limit("skills that are off", MAX_OFF));
         }
         let switched = name.to_owned();
-        self.choose(|overrides| {
+        self.change_overrides(|overrides| {
             if request.enabled {
                 overrides.skills_off.remove(&switched)
             } else {

@@ -40,7 +40,7 @@ impl Handle<op::RestoreSnapshot> for Service {
             let text = format!(
                 "Snapshot not found: {id}; its thread was removed, or retention removed the records of its turn"
             );
-            not_found().saying(text)
+            not_found().with_message(text)
         })?;
         Ok(RestoredSnapshot {
             files: self.restore_files(&found, &row, false).await?,

@@ -24,7 +24,7 @@ const UNTITLED: &str = "New Thread";
 impl Handle<op::SummarizeThreads> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::SummarizeThreads>,
     ) -> Result<Page<ThreadSummary>> {
         let query = call.query;
@@ -36,17 +36,17 @@ impl Handle<op::SummarizeThreads> for Service {
             search: query.search.as_deref().map(ids::session_text),
             ..ThreadQuery::first(limit(query.limit, DEFAULT_LINES, MAX_LINES))
         };
-        let Listed { entries, next } = self.listed(context, query).await?;
+        let Listed { entries, next } = self.listed(ctx, query).await?;
         if with_git {
             let workspaces = entries.iter().map(|found| found.thread.workspace.as_str());
             let mut workspaces: Vec<&str> = workspaces.collect();
             workspaces.sort_unstable();
             workspaces.dedup();
-            self.git.meet(&workspaces).await;
+            self.git.warm_up(&workspaces).await;
         }
         let entries = entries.into_iter().map(|found| {
             let git = if with_git {
-                self.git.glance(&found.thread.workspace)
+                self.git.cached_status(&found.thread.workspace)
             } else {
                 WorkspaceStatus {
                     git_unknown: Some("nobody asked".to_owned()),

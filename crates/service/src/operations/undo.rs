@@ -13,8 +13,8 @@ use windlass_store::queries::TurnRow;
 use windlass_tools::{CheckpointError, CutOffCalls, Restored, UndoneTurn};
 
 use super::RequestContext;
-use super::fork::Cut;
-use super::retry::said_in;
+use super::fork::ForkPoint;
+use super::retry::input_text;
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
@@ -28,24 +28,24 @@ const MAX_SHOWN: usize = 20;
 impl Handle<op::UndoThread> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::UndoThread>,
     ) -> Result<UndoneThread> {
-        self.undo_turns(context, &call.path.id, call.request).await
+        self.undo_turns(ctx, &call.path.id, call.request).await
     }
 }
 
 impl Handle<op::PatchUndoThread> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::PatchUndoThread>,
     ) -> Result<PatchUndone> {
         let request = UndoThread {
             files: true,
             ..call.request
         };
-        let undone = self.undo_turns(context, &call.path.id, request).await?;
+        let undone = self.undo_turns(ctx, &call.path.id, request).await?;
         Ok(PatchUndone {
             patch_result: patch_result(undone.files.as_ref()),
             undone,
@@ -78,7 +78,7 @@ impl Service {
     /// Creates a thread without the last turns of another one.
     async fn undo_turns(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         id: &str,
         UndoThread {
             depth,
@@ -87,20 +87,20 @@ impl Service {
         }: UndoThread,
     ) -> Result<UndoneThread> {
         let parent = self.find(id).await?;
-        let made = self.made_before(context).await?;
+        let made = self.already_created(ctx).await?;
         let turn = self.turn_to_drop(&parent, depth, made.as_ref()).await?;
-        let original_user_text = said_in(self.first_input(&parent, &turn).await?.as_deref());
+        let original_user_text = input_text(self.first_input(&parent, &turn).await?.as_deref());
         let mut restored = None;
         let fork = match made {
             // Its files were restored before the fork was created.
             Some(made) => made,
             None => {
-                self.take_room(context).await?;
+                self.reserve_thread(ctx.caller.agent()).await?;
                 if files {
                     restored = Some(self.restore_files(&parent, &turn, cut_off).await?);
                 }
-                let cut = Cut::before(&parent, &turn, depth);
-                self.make_fork(context, &parent, cut).await?
+                let cut = ForkPoint::before(&parent, &turn, depth);
+                self.create_fork(ctx, &parent, cut).await?
             }
         };
         Ok(UndoneThread {
@@ -127,9 +127,9 @@ impl Service {
             dropped.push(turn.clone());
             turn.view.id == first.view.id
         };
-        self.turn_back(parent, is_first).await?;
+        self.newest_turn_where(parent, is_first).await?;
         if let Some(open) = dropped.iter().find(|turn| !turn.view.is_ended()) {
-            return Err(ApiError::turn_active(parent.name_of(open)));
+            return Err(ApiError::turn_active(parent.visible_turn_id(open)));
         }
         let turns: Vec<_> = dropped.iter().rev().map(undone).collect();
         let environments = self.settings.environments.clone();

@@ -15,7 +15,7 @@ use windlass_protocol::{
 use windlass_runs::ClientId;
 use windlass_runs::rpc::{Answer, Peer, RpcError};
 
-use super::methods::{Call, heard_by};
+use super::methods::{RpcCall, next_unless_gone};
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::ids;
@@ -91,7 +91,7 @@ struct DueCalls {
 impl DueCalls {
     async fn find(
         service: &Service,
-        context: &RequestContext,
+        ctx: &RequestContext,
         found: &FoundThread,
         names: Vec<String>,
     ) -> Result<Self> {
@@ -109,7 +109,7 @@ impl DueCalls {
             ..FollowOptions::default()
         };
         Ok(Self {
-            events: service.follow(context, &thread, wanted).await?,
+            events: service.follow(ctx, &thread, wanted).await?,
             thread,
             names,
             pending,
@@ -122,8 +122,8 @@ impl DueCalls {
     }
 
     async fn deliver(mut self, app: &Service, peer: &Peer, running: &RunningCalls) {
-        while let Some(heard) = heard_by(peer, self.events.hear()).await {
-            if let FollowItem::Event(event) = heard
+        while let Some(item) = next_unless_gone(peer, self.events.next_item()).await {
+            if let FollowItem::Event(event) = item
                 && let Some(shown) = &event.record.shown
                 && shown.name == EventName::ToolCallRequested.as_str()
                 && let Some(event) = shown.envelope()
@@ -143,7 +143,7 @@ impl DueCalls {
     }
 }
 
-pub(super) async fn register(mut call: Call) -> Answer {
+pub(super) async fn register(mut call: RpcCall) -> Answer {
     let Some(Value::Array(tools)) = call.params.remove("tools") else {
         return Err(RpcError::invalid_params(format!(
             "{} requires {{ thread_id, tools: [{{ name, description, input_schema }}] }}",
@@ -159,8 +159,8 @@ pub(super) async fn register(mut call: Call) -> Answer {
     let names = tools.map(|tool| tool.name.clone()).collect();
     let path = IdPath { id: thread };
     let patch = windlass_protocol::api::Call::<op::PatchThread>::new(path, change);
-    service.handle(&call.context, patch).await?;
-    let calls = DueCalls::find(&service, &call.context, &found, names).await?;
+    service.handle(&call.ctx, patch).await?;
+    let calls = DueCalls::find(&service, &call.ctx, &found, names).await?;
     call.executors.replace(peer, service, calls);
     Ok(answer)
 }
@@ -188,7 +188,7 @@ async fn execute(app: Service, peer: Peer, thread: String, call: DynamicToolCall
         let (app, id) = (Service::clone(&app), id.clone());
         async move { app.submit_result(&thread, &turn, &id, result).await }
     };
-    if let Err(error) = app.carry(submitting).await.flatten() {
+    if let Err(error) = app.run_detached(submitting).await.flatten() {
         tracing::debug!(call = id, %error, "the result of a socket's tool was not taken");
     }
 }

@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = 128 * 1024;
 pub(crate) fn turn_of(id: SessionId, row: &TurnRow) -> Turn {
     let mut turn = view::turn(&row.view);
     if row.is_shared {
-        view::rename(&mut turn, &mut [], id);
+        view::use_fork_ids(&mut turn, &mut [], id);
     }
     turn
 }
@@ -204,7 +204,7 @@ impl ItemReader {
         };
         let mut item = log.item(span.id).map(|item| view::item(&item));
         if let Some(item) = item.as_mut().filter(|_| turn.row.is_shared) {
-            view::rename_item(item, &turn.turn_id, self.session_id);
+            view::use_fork_item_ids(item, &turn.turn_id, self.session_id);
         }
         Ok(item)
     }

@@ -31,12 +31,12 @@ pub struct TokenRecord {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Contents {
+struct StoredTokens {
     version: u32,
     tokens: Vec<TokenRecord>,
 }
 
-impl Default for Contents {
+impl Default for StoredTokens {
     fn default() -> Self {
         Self {
             version: Self::VERSION,
@@ -45,7 +45,7 @@ impl Default for Contents {
     }
 }
 
-impl JsonContents for Contents {
+impl JsonContents for StoredTokens {
     const VERSION: u32 = 1;
     const WHAT: &'static str = "tokens";
 
@@ -57,7 +57,7 @@ impl JsonContents for Contents {
 /// The tokens of a data directory.
 #[derive(Debug)]
 pub struct TokenFile {
-    file: JsonFile<Contents>,
+    file: JsonFile<StoredTokens>,
 }
 
 impl TokenFile {
@@ -96,7 +96,7 @@ impl TokenFile {
 
     /// Revokes a token; returns whether it existed.
     pub fn revoke(&self, id: &str) -> Result<bool, JsonFileError> {
-        self.file.update(|Contents { tokens, .. }| {
+        self.file.update(|StoredTokens { tokens, .. }| {
             let before = tokens.len();
             tokens.retain(|token| token.id != id);
             tokens.len() < before

@@ -22,12 +22,12 @@ pub enum TokenScope {
 #[error(
     "`{0}` is no scope; write admin, client or agent:<id>, with 1 to 64 letters, digits, `_` or `-` in the id"
 )]
-pub struct BadScope(String);
+pub struct InvalidScope(String);
 
 impl FromStr for TokenScope {
-    type Err = BadScope;
+    type Err = InvalidScope;
 
-    fn from_str(text: &str) -> Result<Self, BadScope> {
+    fn from_str(text: &str) -> Result<Self, InvalidScope> {
         let is_id = |id: &str| {
             let legal = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
             (1..=64).contains(&id.len()) && id.bytes().all(legal)
@@ -36,7 +36,7 @@ impl FromStr for TokenScope {
             ("admin", _) => Ok(Self::Admin),
             ("client", _) => Ok(Self::Client),
             (_, Some(id)) if is_id(id) => Ok(Self::Agent(id.to_owned())),
-            _ => Err(BadScope(text.to_owned())),
+            _ => Err(InvalidScope(text.to_owned())),
         }
     }
 }
@@ -52,9 +52,9 @@ impl fmt::Display for TokenScope {
 }
 
 impl TryFrom<String> for TokenScope {
-    type Error = BadScope;
+    type Error = InvalidScope;
 
-    fn try_from(text: String) -> Result<Self, BadScope> {
+    fn try_from(text: String) -> Result<Self, InvalidScope> {
         text.parse()
     }
 }

@@ -53,10 +53,10 @@ impl Service {
     /// Returns the sessions that match a query.
     async fn select_sessions(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         query: &SessionsQuery,
     ) -> Result<Vec<SessionMetadata>> {
-        let mut sessions = self.sessions(context).await?;
+        let mut sessions = self.sessions(ctx).await?;
         sessions.retain(|session| is_selected(query, session));
         match query.sort.unwrap_or_default() {
             SessionOrder::Recent => sessions.sort_by_cached_key(|one| Reverse(age(one))),
@@ -75,10 +75,10 @@ impl Service {
 impl Handle<op::ListSessions> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::ListSessions>,
     ) -> Result<SessionList> {
-        let sessions = self.select_sessions(context, &call.query).await?;
+        let sessions = self.select_sessions(ctx, &call.query).await?;
         Ok(SessionList { sessions })
     }
 }
@@ -86,10 +86,10 @@ impl Handle<op::ListSessions> for Service {
 impl Handle<op::SummarizeSessions> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::SummarizeSessions>,
     ) -> Result<Page<SessionLine>> {
-        let sessions = self.select_sessions(context, &call.query).await?;
+        let sessions = self.select_sessions(ctx, &call.query).await?;
         let lines: Vec<_> = sessions.into_iter().map(line).collect();
         Ok(lines.into())
     }
