@@ -35,7 +35,7 @@ impl InProcess {
         Self::new(self.service.clone(), caller)
     }
 
-    /// Executes an operation. One that changes something finishes even if the returned future is dropped.
+    /// Executes an operation. An operation with side effects finishes even if the returned future is dropped.
     async fn execute<E>(self, call: Call<E>) -> Result<E::Response, CallError>
     where
         E: Endpoint<Response: Send>,
@@ -77,7 +77,7 @@ impl InProcess {
         Service: Handle<E>,
     {
         let service = self.service.clone();
-        let _alone = service.keyed_requests.lock(&keyed.key).await;
+        let _guard = service.keyed_requests.lock(&keyed.key).await;
         if let Some(stored) = service.store.answer(&keyed.key).await? {
             if stored.request != keyed.digest {
                 return Err(ApiError::new(

@@ -21,7 +21,7 @@ pub(crate) struct Readiness {
 impl Readiness {
     /// Checks that the store accepts writes.
     pub(crate) async fn check(&self, store: &dyn WireStore) -> Result<()> {
-        let _alone = self.checking.lock().await;
+        let _guard = self.checking.lock().await;
         if let Some(recent) = self.recent() {
             return recent.map_or(Ok(()), Err);
         }

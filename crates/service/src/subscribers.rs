@@ -1,4 +1,4 @@
-//! Followers of threads, limited in total and per token.
+//! Limits on followers of threads: in total, and per token.
 
 use tokio_util::sync::CancellationToken;
 

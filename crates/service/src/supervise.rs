@@ -18,7 +18,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long a restarted loop must run before it counts as working.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// Why a loop ended while the server runs. It is not restarted.
+/// Why a loop ended permanently while the server runs.
 pub(crate) struct LoopFailed(pub(crate) String);
 
 /// The status of the background loops.

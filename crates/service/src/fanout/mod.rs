@@ -27,7 +27,7 @@ use crate::view::Include;
 const PAGE: usize = 64;
 const PAGE_BYTES: usize = 128 * 1024;
 /// Delay before a failed journal read is retried.
-const READ_AGAIN: Duration = Duration::from_millis(250);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// The threads that have readers.
 #[derive(Default)]
@@ -72,7 +72,7 @@ impl Fanouts {
         }
         let key = StreamKey::from(session_id);
         let head = journal.watch(&key).await?;
-        let made = Arc::new(Fanout {
+        let fanout = Arc::new(Fanout {
             id: self.next.fetch_add(1, Ordering::Relaxed),
             session_id,
             key,
@@ -85,8 +85,8 @@ impl Fanouts {
         if open.len().is_power_of_two() {
             open.retain(|_, fanout| fanout.strong_count() > 0);
         }
-        open.insert(session_id, Arc::downgrade(&made));
-        Ok(made)
+        open.insert(session_id, Arc::downgrade(&fanout));
+        Ok(fanout)
     }
 
     fn find(&self, session_id: SessionId) -> Option<Arc<Fanout>> {
@@ -136,8 +136,8 @@ impl Cursor {
                 Ok(None) => self.head.changed().await.ok()?,
                 Err(JournalError::Unavailable(cause)) => {
                     let session = self.fanout.session_id;
-                    tracing::warn!(%session, cause, "events cannot be read now; trying again");
-                    tokio::time::sleep(READ_AGAIN).await;
+                    tracing::warn!(%session, cause, "events cannot be read now and will be read again");
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
                 Err(JournalError::Removed(_)) => return None,
                 Err(error) => {
@@ -173,7 +173,7 @@ impl Fanout {
         if let Some(record) = cached() {
             return Ok(Some(CursorStep::Record(record)));
         }
-        let _alone = self.reading.lock().await;
+        let _guard = self.reading.lock().await;
         if let Some(record) = cached() {
             return Ok(Some(CursorStep::Record(record)));
         }
@@ -181,7 +181,7 @@ impl Fanout {
         let page = page.await?;
         let mut first = None;
         for event in &page.events {
-            let record = Arc::new(WireRecord::of(event, include));
+            let record = Arc::new(WireRecord::new(event, include));
             first.get_or_insert_with(|| Arc::clone(&record));
             self.cache.add((self.id, record.seq, include), record);
         }

@@ -126,17 +126,12 @@ impl Service {
         owner: &FoundThread,
         agent_id: &str,
     ) -> Result<FoundThread> {
-        let found = match ids::parse_thread(agent_id) {
-            Some(id) => self.look_up(id).await?,
-            None => None,
-        };
-        let found = found.filter(|found| self.can_access_thread(ctx, found));
-        let found = found.ok_or_else(|| not_found(agent_id))?;
-        let mut above = parent_of(&found);
+        let found = self.find_accessible(ctx, agent_id).await?;
+        let mut parent = parent_of(&found);
         for _ in 0..LEVELS {
-            match above {
+            match parent {
                 Some(id) if id == owner.id => return Ok(found),
-                Some(id) => above = self.look_up(id).await?.as_ref().and_then(parent_of),
+                Some(id) => parent = self.look_up(id).await?.as_ref().and_then(parent_of),
                 None => break,
             }
         }

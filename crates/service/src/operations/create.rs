@@ -21,7 +21,7 @@ use crate::service::Service;
 use crate::threads::FoundThread;
 use crate::{external, ids};
 
-/// Treats a blank text as absent.
+/// Returns a text unless it is blank.
 pub(super) fn non_blank(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.trim().is_empty())
 }
@@ -34,26 +34,20 @@ const SHORT_BYTES: usize = 256;
 pub(super) fn check_title(title: Option<&str>) -> Result<()> {
     let count = title.map_or(0, |title| title.chars().count());
     if count > TITLE_CHARS {
-        Err(ApiError::field(
-            "/title",
-            format!("a title has at most {TITLE_CHARS} characters, not {count}"),
-        ))
-    } else {
-        Ok(())
+        let text = format!("a title has at most {TITLE_CHARS} characters, not {count}");
+        return Err(ApiError::field("/title", text));
     }
+    Ok(())
 }
 
 /// Rejects a short text that is too long.
 pub(super) fn check_short(name: &str, text: Option<&str>) -> Result<()> {
     let count = text.map_or(0, str::len);
     if count > SHORT_BYTES {
-        Err(ApiError::field(
-            &format!("/{name}"),
-            format!("`{name}` has at most {SHORT_BYTES} bytes, not {count}"),
-        ))
-    } else {
-        Ok(())
+        let text = format!("`{name}` has at most {SHORT_BYTES} bytes, not {count}");
+        return Err(ApiError::field(&format!("/{name}"), text));
     }
+    Ok(())
 }
 
 fn check_texts(request: &CreateThread) -> Result<()> {
@@ -179,11 +173,8 @@ impl Service {
         if let Some(external_agent) = self.external_agent(Some(&name))?
             && !agents.contains(external_agent)
         {
-            let known: Vec<_> = agents
-                .iter()
-                .chain(apis.keys())
-                .map(String::as_str)
-                .collect();
+            let known = agents.iter().chain(apis.keys()).map(String::as_str);
+            let known: Vec<_> = known.collect();
             let text = format!(
                 "there is no backend `{name}`; there are: {}",
                 known.join(", ")

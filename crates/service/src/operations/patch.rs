@@ -42,7 +42,7 @@ impl Service {
         id: SessionId,
         request: PatchThread,
     ) -> Result<Thread> {
-        let _alone = self.write_locks.lock(&id.to_string()).await;
+        let _guard = self.write_locks.lock(&id.to_string()).await;
         let FoundThread {
             row,
             record: before,
@@ -62,7 +62,7 @@ impl Service {
 
     /// Disables approvals in the thread after an "always" decision.
     pub(super) async fn remember_approval(&self, id: SessionId) -> Result<()> {
-        let _alone = self.write_locks.lock(&id.to_string()).await;
+        let _guard = self.write_locks.lock(&id.to_string()).await;
         let before = self.thread(id).await?.record;
         let mut after = before.clone();
         after.policy.approvals_remembered |= !before.policy.auto_approve;

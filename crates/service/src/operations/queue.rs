@@ -8,9 +8,9 @@ use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, InputQueue, Mode, QueuedInput, Turn};
 use windlass_runtime::{OnBusy, QueueEdit, Queued};
 
-use super::RequestContext;
 use super::start::require_prompt;
 use super::steer::with_request_digest;
+use super::{RequestContext, saturated};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
@@ -46,7 +46,7 @@ impl Handle<op::ListQueue> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::ListQueue>) -> Result<InputQueue> {
         let found = self.find(&call.path.id).await?;
         let queue = self.runtime.queued_inputs(found.id).await?;
-        Ok(shown(&queue))
+        Ok(wire_queue(&queue))
     }
 }
 
@@ -59,10 +59,8 @@ impl Handle<op::EditQueuedInput> for Service {
     ) -> Result<QueuedInput> {
         let (turn_id, request) = (&call.path.turn_id, call.request);
         if request.prompt.is_none() && request.position.is_none() {
-            return Err(ApiError::new(
-                ErrorCode::NoChanges,
-                "the request has neither `prompt` nor `position`",
-            ));
+            let text = "the request has neither `prompt` nor `position`";
+            return Err(ApiError::new(ErrorCode::NoChanges, text));
         }
         if let Some(prompt) = &request.prompt {
             require_prompt(prompt)?;
@@ -74,14 +72,12 @@ impl Handle<op::EditQueuedInput> for Service {
             content: request
                 .prompt
                 .map(|text| with_prompt(&queued.message.content, text)),
-            position: request
-                .position
-                .map(|at| usize::try_from(at).unwrap_or(usize::MAX)),
+            position: request.position.map(saturated),
         };
         let turn = queued.turn_id;
         let edited = self.runtime.edit_queued_input(found.id, turn, edit).await;
         let queue = self.or_not_queued(&found, turn, edited).await?;
-        let mut inputs = shown(&queue).queue.into_iter();
+        let mut inputs = wire_queue(&queue).queue.into_iter();
         let edited = inputs.find(|input| input.turn_id == *turn_id);
         edited.ok_or_else(ApiError::turn_not_found)
     }
@@ -213,7 +209,7 @@ fn with_prompt(content: &[ContentPart], prompt: String) -> Vec<ContentPart> {
     content
 }
 
-fn shown(queue: &[Queued]) -> InputQueue {
+fn wire_queue(queue: &[Queued]) -> InputQueue {
     let inputs = (0..).zip(queue);
     let queue = inputs.map(|(position, queued)| view::queued_input(position, queued));
     InputQueue {

@@ -19,7 +19,7 @@ impl Handle<op::DeleteThread> for Service {
         let id = &call.path.id;
         let not_found = || ApiError::thread_not_found(id);
         let session_id = ids::parse_thread(id).ok_or_else(not_found)?;
-        let _alone = self.write_locks.lock(&session_id.to_string()).await;
+        let _guard = self.write_locks.lock(&session_id.to_string()).await;
         match self.look_up(session_id).await? {
             Some(found) => self.remove_found(ctx, found).await,
             None if self.is_half_removed(ctx, session_id).await? => {
@@ -53,7 +53,7 @@ impl Service {
         self.forget_files(id).await;
         // A session that remains is never found, because its thread is gone. Deleting the thread again removes it.
         if let Err(error) = self.forget_sessions(ctx, &ids::thread(id)).await {
-            tracing::warn!(%error, "saved sessions of a removed thread are still kept");
+            tracing::warn!(%error, "the saved sessions of a deleted thread could not be deleted");
         }
     }
 
@@ -63,11 +63,11 @@ impl Service {
         if ctx.caller.scope != TokenScope::Admin {
             return Ok(false);
         }
-        let is_ours = match self.runtime.session(id).await {
+        let is_served = match self.runtime.session(id).await {
             Err(AgentLoopError::SessionNotFound(_)) => false,
             session => session?.harness_id == self.settings.harness_id,
         };
-        Ok(is_ours && self.runtime.events_since(id, 0, 1).await?.is_empty())
+        Ok(is_served && self.runtime.events_since(id, 0, 1).await?.is_empty())
     }
 
     /// Deletes the checkpoints of the files that its turns changed.
@@ -77,7 +77,7 @@ impl Service {
         };
         let forgetting = tokio::task::spawn_blocking(move || checkpoints.forget(id));
         if let Ok(Err(error)) = forgetting.await {
-            tracing::warn!(%error, "files of a removed thread are still kept");
+            tracing::warn!(%error, "the checkpoints of a deleted thread could not be deleted");
         }
     }
 }

@@ -48,18 +48,16 @@ struct RecordedOptions {
 impl RecordedOptions {
     /// Reads the options from the record of the turn's input; `None` if the turn was not started through this API, so that it had no restrictions
     /// either.
-    fn of(input: Option<&Event>) -> Result<Option<Self>> {
+    fn read(input: Option<&Event>) -> Result<Option<Self>> {
         let Some(EventData::InputMessage(data)) = input.map(|event| &event.data) else {
-            return Err(unreadable(
-                "its input is no longer kept: retention removed it",
-            ));
+            return Err(not_retryable("retention removed its input"));
         };
         let mut controls = data.message.controls.clone().unwrap_or_default();
         let Some(request) = controls.turn.take() else {
             return Ok(None);
         };
         let Some(environment) = request.environment.clone() else {
-            return Err(unreadable("only a part of what it was allowed is recorded"));
+            return Err(not_retryable("only a part of its permissions is recorded"));
         };
         Ok(Some(Self {
             controls,
@@ -69,8 +67,8 @@ impl RecordedOptions {
     }
 }
 
-fn unreadable(why: &str) -> ApiError {
-    let text = format!("the turn cannot be tried again: {why}; use undo and start a turn instead");
+fn not_retryable(why: &str) -> ApiError {
+    let text = format!("the turn cannot be retried: {why}; use undo and start a turn instead");
     ApiError::new(ErrorCode::NotForkable, text)
 }
 
@@ -83,22 +81,21 @@ impl Handle<op::RetryThread> for Service {
     ) -> Result<ThreadAndTurn> {
         let request = call.request;
         let parent = self.find(&call.path.id).await?;
-        let made = self.already_created(ctx).await?;
-        if let Some(fork) = &made
+        let existing = self.already_created(ctx).await?;
+        if let Some(fork) = &existing
             && let Some(answer) = self.already_started(ctx, fork).await?
         {
             return Ok(answer);
         }
         let depth = request.depth;
-        let turn = self.turn_to_drop(&parent, depth, made.as_ref()).await?;
+        let turn = self.turn_to_drop(&parent, depth, existing.as_ref());
+        let turn = turn.await?;
+        let purpose = TurnPurpose::Answer(OnBusy::Refuse);
         // All checks come before the fork, so that a rejected request leaves no fork behind.
         self.check_serving()?;
         let input = self.retry_input(ctx, &parent, &turn, &request).await?;
-        if let Some(fork) = made {
-            return Ok(self
-                .begin(ctx, fork, input, TurnPurpose::Answer(OnBusy::Refuse))
-                .await?
-                .1);
+        if let Some(fork) = existing {
+            return Ok(self.begin(ctx, fork, input, purpose).await?.1);
         }
         self.reserve_thread(ctx.caller.agent()).await?;
         let mut restored = None;
@@ -109,16 +106,14 @@ impl Handle<op::RetryThread> for Service {
         let cut = ForkPoint::before(&parent, &turn, depth);
         let fork = self.create_fork(ctx, &parent, cut).await?;
         let fork_id = fork.id;
-        let begun = self
-            .begin(ctx, fork, input, TurnPurpose::Answer(OnBusy::Refuse))
-            .await;
+        let started = self.begin(ctx, fork, input, purpose).await;
         // This fork is new and therefore unused, unlike one that an earlier attempt created.
-        if begun.is_err() {
+        if started.is_err() {
             let _ = self.runtime.remove_session(fork_id).await;
         }
         Ok(ThreadAndTurn {
             files: restored,
-            ..begun?.1
+            ..started?.1
         })
     }
 }
@@ -146,7 +141,7 @@ impl Service {
         turn: &TurnRow,
     ) -> Result<Option<TurnEnvironment>> {
         let input = self.first_input(found, turn).await?;
-        Ok(RecordedOptions::of(input.as_deref())?.map(|recorded| recorded.environment))
+        Ok(RecordedOptions::read(input.as_deref())?.map(|recorded| recorded.environment))
     }
 
     /// Builds the input of a retried turn. Its permissions come from its own record; the agent's other instructions are those of the thread as it is
@@ -163,7 +158,7 @@ impl Service {
         let prompt = request.prompt.clone();
         let prompt = prompt.unwrap_or_else(|| input_text(first.as_deref()));
         require_prompt(&prompt)?;
-        let Some(recorded) = RecordedOptions::of(first.as_deref())? else {
+        let Some(recorded) = RecordedOptions::read(first.as_deref())? else {
             let request = StartTurn {
                 model: request.model.clone(),
                 ..StartTurn::default()
@@ -171,18 +166,18 @@ impl Service {
             return self.input(ctx, thread, &prompt, request);
         };
         let (model_id, model) = self.retry_model(&thread.policy, &recorded, request)?;
-        let named = request.model.as_deref();
-        let named = named.and_then(|name| self.effective().models.qualified(name));
-        let narrowed = self.retry_environment(recorded.environment)?;
+        let requested = request.model.as_deref();
+        let qualified = requested.and_then(|name| self.effective().models.qualified(name));
+        let tools = self.retry_environment(recorded.environment)?;
         // A summary of a different prompt would be wrong.
         let summary = recorded.request.input_summary.clone();
         let input_summary = summary.filter(|_| request.prompt.is_none());
         let turn = TurnRequest {
             model,
-            environment: Some(narrowed.environment),
+            environment: Some(tools.environment),
             input_summary,
-            labels: self.labels(&thread.policy, named),
-            ..self.retry_permissions(ctx, thread, recorded.request, narrowed.idle_tools)?
+            labels: self.labels(&thread.policy, qualified),
+            ..self.retry_permissions(ctx, thread, recorded.request, tools.idle_tools)?
         };
         let controls = Controls {
             model_id,
@@ -204,18 +199,17 @@ impl Service {
     ) -> Result<(Option<ModelId>, Option<String>)> {
         let effective = self.effective();
         let models = &effective.models;
-        let named = |name: &str| (models.id(name), models.provider_model_name(name));
+        let id_and_name = |name: &str| (models.id(name), models.provider_model_name(name));
         if self.is_external(thread.backend.as_deref()) {
             let recorded = recorded.request.model.as_deref();
             let requested = request.model.as_deref().or(recorded);
-            return Ok(named(
-                &models.resolve_for_agent(requested.or(Some(&thread.model)))?,
-            ));
+            let model = models.resolve_for_agent(requested.or(Some(&thread.model)))?;
+            return Ok(id_and_name(&model));
         }
         let other = recorded.request.model.as_deref();
         match (&request.model, recorded.controls.model_id, other) {
-            (Some(name), ..) => Ok(named(&models.for_turn(thread, Some(name))?)),
-            (None, None, other) => Ok(named(&models.for_turn(thread, other)?)),
+            (Some(name), ..) => Ok(id_and_name(&models.for_turn(thread, Some(name))?)),
+            (None, None, other) => Ok(id_and_name(&models.for_turn(thread, other)?)),
             (None, Some(id), other) if models.reaches(id) => {
                 Ok((Some(id), other.map(str::to_owned)))
             }
@@ -234,8 +228,8 @@ impl Service {
         let id = &recorded.environment_id;
         let environment = self.environment(id).map_err(|error| {
             let text = format!(
-                "the turn worked in the environment `{id}`, which is not there any more; register it again, or use undo \
-                 and start a turn elsewhere"
+                "the environment `{id}` of the turn no longer exists; register it again, or use undo and start a turn \
+                 in another one"
             );
             error.with_message(text)
         })?;

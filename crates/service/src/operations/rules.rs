@@ -35,8 +35,8 @@ fn closed_to_agents(what: &str) -> &'static str {
         ),
         ("/apps/", "does not read which MCP servers there are"),
     ];
-    let said = words.iter().find(|(part, _)| what.contains(part));
-    said.map_or(
+    let matching = words.iter().find(|(part, _)| what.contains(part));
+    matching.map_or(
         "may not do this: it is for its own threads, tasks and runs",
         |(_, text)| text,
     )

@@ -25,7 +25,7 @@ impl Handle<op::ListSkills> for Service {
         let mut warnings = found.unusable;
         if !self.settings.config.reads_repository {
             let text =
-                "models are told of no skills: repository.instructions is off in windlass.toml";
+                "models have no skills, because repository.instructions is off in windlass.toml";
             warnings.push(text.to_owned());
         }
         let skills = found.skills.into_iter().map(|skill| SkillEntry {
@@ -64,7 +64,7 @@ impl Handle<op::SwitchSkill> for Service {
             return Err(ApiError::new(ErrorCode::SkillNotFound, text));
         }
         if !request.enabled && off.len() >= MAX_OFF {
-            return Err(ApiError::limit("skills that are off", MAX_OFF));
+            return Err(ApiError::limit("disabled skills", MAX_OFF));
         }
         let switched = name.to_owned();
         self.change_overrides(|overrides| {

@@ -60,9 +60,13 @@ fn output_schema(
 
 /// Rejects a blank prompt.
 pub(super) fn require_prompt(prompt: &str) -> Result<&str> {
-    let blank = || ApiError::new(ErrorCode::PromptRequired, "prompt is required");
-    let is_said = !prompt.trim().is_empty();
-    is_said.then_some(prompt).ok_or_else(blank)
+    if prompt.trim().is_empty() {
+        return Err(ApiError::new(
+            ErrorCode::PromptRequired,
+            "prompt is required",
+        ));
+    }
+    Ok(prompt)
 }
 
 /// Starts a turn; returns when its input is durable.
@@ -138,9 +142,9 @@ impl Service {
         let of_thread: Vec<_> = thread.client_tools.iter().map(wire_tool).collect();
         let tools = external::joined(&of_thread, &own)?;
         let environment = self.turn_environment(thread, request.environment_id.as_deref())?;
-        let narrowed = self.turn_tools(&environment, &policy)?;
+        let turn_tools = self.turn_tools(&environment, &policy)?;
         let mut disallowed_tools = request.disallowed_tools.unwrap_or_default();
-        disallowed_tools.extend(narrowed.idle_tools);
+        disallowed_tools.extend(turn_tools.idle_tools);
         let turn = TurnRequest {
             model: models.provider_model_name(&model),
             system_prompt: thread.system_prompt.clone(),
@@ -150,7 +154,7 @@ impl Service {
             needs_output: true,
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
             approve_all: policy.approves_all(),
-            environment: Some(narrowed.environment),
+            environment: Some(turn_tools.environment),
             input_summary: request.input_summary.filter(|text| !text.trim().is_empty()),
             labels: self.labels(&policy, models.qualified(&model)),
             backend: external_agent.map(str::to_owned),
@@ -233,10 +237,8 @@ impl Service {
     /// Rejects turns once the daemon is shutting down.
     pub(crate) fn check_serving(&self) -> Result<()> {
         if self.stopping.is_cancelled() {
-            return Err(ApiError::new(
-                ErrorCode::ShuttingDown,
-                "the daemon is stopping and starts no more turns",
-            ));
+            let text = "the daemon is shutting down and starts no more turns";
+            return Err(ApiError::new(ErrorCode::ShuttingDown, text));
         }
         Ok(())
     }
@@ -247,10 +249,10 @@ impl Service {
         ctx: &RequestContext,
         FoundThread { id, mut thread, .. }: FoundThread,
         input: InputMessage,
-        work: TurnPurpose,
+        purpose: TurnPurpose,
     ) -> Result<(TurnId, ThreadAndTurn)> {
         self.check_serving()?;
-        let on_busy = match work {
+        let on_busy = match purpose {
             TurnPurpose::Answer(on_busy) => on_busy,
             TurnPurpose::Compact => OnBusy::Refuse,
         };
@@ -259,7 +261,7 @@ impl Service {
             turn_id: ctx.repeatable.as_deref().map(ids::derived_turn),
             ..TurnOptions::default()
         };
-        let handle = match work {
+        let handle = match purpose {
             TurnPurpose::Answer(_) => self.runtime.submit_with(id, input, options).await?,
             TurnPurpose::Compact => self.runtime.compact_with(id, input, options).await?,
         };
@@ -272,15 +274,15 @@ impl Service {
                 turn
             }
             None => queued().ok_or_else(|| {
-                ApiError::internal("an input was accepted and neither starts a turn nor waits")
+                ApiError::internal("an accepted input has neither started a turn nor been queued")
             })?,
         };
-        let begun = ThreadAndTurn {
+        let started = ThreadAndTurn {
             thread,
             turn,
             files: None,
         };
-        Ok((handle.turn_id(), begun))
+        Ok((handle.turn_id(), started))
     }
 
     /// Returns a turn in the state of its first record, whatever its state is now; in its current state if retention removed that record.

@@ -100,7 +100,7 @@ impl Service {
             Some(turn) => self.first_input(found, turn).await?,
             None => None,
         };
-        let asks = match first.as_deref().map(|event| &event.data) {
+        let needs_approvals = match first.as_deref().map(|event| &event.data) {
             Some(EventData::InputMessage(data)) => {
                 let request = data.message.turn_request();
                 request.is_none_or(|request| !request.approve_all)
@@ -108,11 +108,10 @@ impl Service {
             // Denied if it cannot be determined.
             _ => false,
         };
-        if asks {
-            Ok(())
-        } else {
-            ctx.caller.check_approves_all()
+        if needs_approvals {
+            return Ok(());
         }
+        ctx.caller.check_approves_all()
     }
 
     /// Returns whether an earlier attempt of the request added its message and only its response was lost.
@@ -129,8 +128,8 @@ impl Service {
         let Some(latest) = latest.filter(|latest| latest.id.to_string() == turn_id) else {
             return Ok(false);
         };
-        let begun = latest.first_seq;
-        let events = self.runtime.events_since(found.id, begun, usize::MAX);
+        let first = latest.first_seq;
+        let events = self.runtime.events_since(found.id, first, usize::MAX);
         Ok(events.await?.iter().any(|event| {
             let EventData::InputMessage(data) = &event.data else {
                 return false;

@@ -49,7 +49,7 @@ impl Handle<op::SummarizeThreads> for Service {
                 self.git.cached_status(&found.thread.workspace)
             } else {
                 WorkspaceStatus {
-                    git_unknown: Some("nobody asked".to_owned()),
+                    git_unknown: Some("the request excluded it".to_owned()),
                     ..WorkspaceStatus::default()
                 }
             };
@@ -62,10 +62,10 @@ impl Handle<op::SummarizeThreads> for Service {
 
 fn line(FoundThread { row, thread, .. }: FoundThread, git: WorkspaceStatus) -> ThreadSummary {
     let latest = row.latest.as_ref();
-    let said = latest.map(|latest| latest.input_summary.chars().take(TITLE_CHARS).collect());
+    let input = latest.map(|latest| latest.input_summary.chars().take(TITLE_CHARS).collect());
     let title = thread
         .title
-        .or(said)
+        .or(input)
         .filter(|title: &String| !title.is_empty());
     ThreadSummary {
         id: thread.id,

@@ -22,7 +22,7 @@ impl Gate for ServerGate {
     }
 }
 
-/// Returns the role of a caller on a socket.
+/// Returns the identity of a caller on a socket.
 pub fn socket_identity(ApiCaller { token_id, scope }: ApiCaller) -> Known {
     let standing = match scope {
         TokenScope::Admin => TokenRole::Host,

@@ -110,7 +110,7 @@ fn caller(app: &Service, peer: &Peer) -> ApiCaller {
     }
 }
 
-/// A call that a connection makes.
+/// A method call of a connection.
 pub(super) struct RpcCall {
     pub(super) peer: Peer,
     pub(super) service: Service,
@@ -126,11 +126,11 @@ pub(super) struct RpcCall {
 impl RpcCall {
     /// Takes an id out of the parameters.
     fn take_id(&mut self, name: &str) -> Result<String, RpcError> {
-        let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"_-".contains(&letter);
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
         match self.params.remove(name) {
             Some(Value::String(id)) if !id.is_empty() && id.bytes().all(is_plain) => Ok(id),
             _ => Err(RpcError::invalid_params(format!(
-                "{} requires `{name}`, the id of one that is there",
+                "{} requires `{name}`, an existing id",
                 self.method
             ))),
         }
@@ -188,16 +188,16 @@ async fn subscribe(mut call: RpcCall) -> Answer {
     let since = match call.params.remove("since_seq") {
         None | Some(Value::Null) => 0,
         Some(since) => since.as_u64().ok_or_else(|| {
-            let text = format!("since_seq must be the number of an event, and is {since}");
+            let text = format!("since_seq must be the number of an event, not {since}");
             RpcError::invalid_params(text)
         })?,
     };
     let (peer, thread) = (call.peer, call.thread);
-    let wanted = FollowOptions {
+    let options = FollowOptions {
         since,
         ..FollowOptions::default()
     };
-    let mut events = call.service.follow(&call.ctx, &thread, wanted).await?;
+    let mut events = call.service.follow(&call.ctx, &thread, options).await?;
     let answer = json!({"thread_id": thread, "since_seq": since, "subscribed": true});
     tokio::spawn(async move {
         while let Some(item) = next_unless_gone(&peer, events.next_item()).await {

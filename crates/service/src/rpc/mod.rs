@@ -42,7 +42,7 @@ impl Rpc {
             Access::Token(_) | Access::Tokens { .. } => Reads::HostOnly,
         };
         if let Some(agent) = &settings.default_agent {
-            tracing::info!(agent, "runs that nobody owns belong to this agent");
+            tracing::info!(agent, "runs without an owner belong to this agent");
         }
         let run_settings = RunSettings {
             grace: settings.grace,

@@ -56,8 +56,8 @@ impl Service {
     pub(crate) async fn find_turn(&self, found: &FoundThread, name: &str) -> Result<TurnRow> {
         for id in found.candidate_turn_ids(name) {
             let turn = self.queries.turn(&found.row.stream, id).await?;
-            let is_it = |turn: &TurnRow| found.visible_turn_id(turn).to_string() == name;
-            if let Some(turn) = turn.filter(is_it) {
+            let has_name = |turn: &TurnRow| found.visible_turn_id(turn).to_string() == name;
+            if let Some(turn) = turn.filter(has_name) {
                 return Ok(turn);
             }
         }

@@ -74,7 +74,7 @@ pub struct ApiCaller {
 }
 
 impl ApiCaller {
-    /// A client without a token, for operations that need none. It owns no thread.
+    /// A client without a token, for operations that require none. It owns no thread.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
@@ -83,7 +83,7 @@ impl ApiCaller {
         }
     }
 
-    /// The operator.
+    /// The operator, who has all rights.
     #[must_use]
     pub fn operator() -> Self {
         Self {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TokenScope {
-    /// Full access.
+    /// Full access to the API.
     Admin,
     /// All threads, but not settings that widen access to the machine.
     Client,
@@ -20,7 +20,7 @@ pub enum TokenScope {
 /// The text is not a scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no scope; write admin, client or agent:<id>, with 1 to 64 letters, digits, `_` or `-` in the id"
+    "`{0}` is not a scope; write admin, client or agent:<id>, with 1 to 64 letters, digits, `_` or `-` in the id"
 )]
 pub struct InvalidScope(String);
 
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_reads_as_it_is_written() {
+    fn scope_survives_a_round_trip() {
         for text in ["admin", "client", "agent:writer-2"] {
             assert_eq!(text.parse::<TokenScope>().unwrap().to_string(), text);
         }

@@ -32,11 +32,11 @@ pub(crate) use wait::{pending_approval, pending_call, pending_input};
 pub struct Include {
     /// Output of running tools.
     pub tool_output: bool,
-    /// Queued inputs.
+    /// Events about queued inputs.
     pub queue: bool,
 }
 
-/// One wire event, without the fields that every event has.
+/// The fields of a wire event that depend on its kind.
 struct EventParts {
     turn_id: Option<TurnId>,
     item_id: Option<ItemId>,

@@ -27,7 +27,7 @@ impl Handle<op::PatchSession> for Service {
             return Err(ApiError::new(ErrorCode::NoChanges, text));
         }
         let title = request.title.as_deref().map(checked_title).transpose()?;
-        let _alone = self.writing_sessions().await;
+        let _guard = self.writing_sessions().await;
         let mut session = self.session(ctx, id).await?;
         let mut changes = Map::new();
         if let Some(title) = title.filter(|title| *title != session.title) {
@@ -50,7 +50,7 @@ impl Handle<op::PatchSession> for Service {
 impl Handle<op::DeleteSession> for Service {
     async fn handle(&self, ctx: &RequestContext, call: Call<op::DeleteSession>) -> Result<()> {
         let id = &call.path.id;
-        let _alone = self.writing_sessions().await;
+        let _guard = self.writing_sessions().await;
         let session = self.session(ctx, id).await?;
         if self.store.records().remove(KIND, &session.id).await? {
             Ok(())

@@ -24,19 +24,19 @@ pub(super) fn age(session: &SessionMetadata) -> (Option<DateTime<FixedOffset>>, 
 }
 
 fn is_selected(query: &SessionsQuery, session: &SessionMetadata) -> bool {
-    let is_wanted = match (query.archived_only, query.include_archived) {
+    let is_included = match (query.archived_only, query.include_archived) {
         (Some(true), _) => session.archived,
         (_, Some(true)) => true,
         _ => !session.archived,
     };
     let path = |text: &str| text.trim_end_matches('/').to_owned();
     let workspace = query.workspace.as_deref().map(path);
-    let is_there = workspace.is_none_or(|wanted| wanted == path(&session.workspace));
+    let is_in_workspace = workspace.is_none_or(|wanted| wanted == path(&session.workspace));
     let search = query.search.as_deref();
-    is_wanted && is_there && search.is_none_or(|words| has(session, words))
+    is_included && is_in_workspace && search.is_none_or(|words| matches(session, words))
 }
 
-fn has(session: &SessionMetadata, words: &str) -> bool {
+fn matches(session: &SessionMetadata, words: &str) -> bool {
     let words = words.to_lowercase();
     let shown = [
         &session.title,
@@ -59,7 +59,7 @@ impl Service {
         let mut sessions = self.sessions(ctx).await?;
         sessions.retain(|session| is_selected(query, session));
         match query.sort.unwrap_or_default() {
-            SessionOrder::Recent => sessions.sort_by_cached_key(|one| Reverse(age(one))),
+            SessionOrder::Recent => sessions.sort_by_cached_key(|it| Reverse(age(it))),
             SessionOrder::Name => {
                 sessions.sort_by_cached_key(|one| (one.title.to_lowercase(), one.id.clone()));
             }

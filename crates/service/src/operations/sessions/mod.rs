@@ -30,10 +30,8 @@ const WRITING: &str = "saved sessions";
 const TITLE_CHARS: usize = 200;
 
 fn not_found(id: &str) -> ApiError {
-    ApiError::new(
-        ErrorCode::SessionNotFound,
-        format!("Session not found: {id}"),
-    )
+    let text = format!("Session not found: {id}");
+    ApiError::new(ErrorCode::SessionNotFound, text)
 }
 
 /// Validates a title from a client.
@@ -76,11 +74,10 @@ impl Service {
     }
 
     async fn session(&self, ctx: &RequestContext, id: &str) -> Result<SessionMetadata> {
-        let found = if ids::is_session(id) {
-            self.session_if_any(ctx, id).await?
-        } else {
-            None
-        };
+        if !ids::is_session(id) {
+            return Err(not_found(id));
+        }
+        let found = self.session_if_any(ctx, id).await?;
         found.ok_or_else(|| not_found(id))
     }
 
@@ -133,7 +130,7 @@ impl Service {
         ctx: &RequestContext,
         thread_id: &str,
     ) -> Result<()> {
-        let _alone = self.writing_sessions().await;
+        let _guard = self.writing_sessions().await;
         for session in self.sessions(ctx).await? {
             if session.thread_id == thread_id {
                 self.store.records().remove(KIND, &session.id).await?;

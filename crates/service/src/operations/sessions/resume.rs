@@ -28,15 +28,15 @@ impl Handle<op::ResumeSession> for Service {
             turn_id: Some(session.turn_id.clone()),
             model: non_blank(request.model),
         };
-        let is_kept = match self.find_turn(&parent, &session.turn_id).await {
+        let is_stored = match self.find_turn(&parent, &session.turn_id).await {
             Ok(turn) => !turn.is_pruned,
             Err(error) if error.code() == ErrorCode::TurnNotFound => false,
             Err(error) => return Err(error),
         };
         // An earlier attempt of the request may have created the thread while the turn still existed.
-        if !is_kept && self.already_created(ctx).await?.is_none() {
+        if !is_stored && self.already_created(ctx).await?.is_none() {
             return Err(ApiError::turn_not_found().with_message(format!(
-                "Session {id} cannot be resumed: retention removed the records of its turn {}; what is left is thread {}",
+                "Session {id} cannot be resumed: retention removed the records of its turn {}; its thread {} still exists",
                 session.turn_id, session.thread_id
             )));
         }
