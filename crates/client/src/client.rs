@@ -10,13 +10,13 @@ use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST};
 use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use serde::de::DeserializeOwned;
-use windlass_protocol::api::{Call, CallError, CallFuture, Page, RuntimeApi, Stream};
+use windlass_protocol::api::{Call, CallError, CallFuture, Page, ResponseStream, RuntimeApi};
 use windlass_protocol::operations::{self, Endpoint, RequestBody, ResponseForm};
 use windlass_protocol::{ErrorBody, for_each_operation};
 
 use crate::backoff::Backoff;
 use crate::connect::Connect;
-use crate::events::{Continue, Events};
+use crate::events::{Events, ResumableStream};
 use crate::raw::RawParts;
 
 /// The characters of an unreadable error body that are reported.
@@ -140,12 +140,15 @@ impl Client {
         Ok(())
     }
 
-    async fn raw<E: Endpoint>(&self, call: Call<E>) -> Result<Stream<Vec<u8>>, CallError> {
+    async fn raw<E: Endpoint>(&self, call: Call<E>) -> Result<ResponseStream<Vec<u8>>, CallError> {
         let response = self.send(&call).await?;
         Ok(Box::new(RawParts(response.into_body())))
     }
 
-    async fn events<E: Continue>(&self, call: Call<E>) -> Result<Stream<E::Event>, CallError> {
+    async fn events<E: ResumableStream>(
+        &self,
+        call: Call<E>,
+    ) -> Result<ResponseStream<E::Event>, CallError> {
         let response = self.send(&call).await?;
         let body = response.into_body();
         Ok(Box::new(Events::new(self.clone(), call, body)))

@@ -21,9 +21,9 @@ pub trait Connect: Send + Sync {
 
 /// The port that a daemon listens on.
 #[derive(Debug, Clone)]
-pub struct ToPort(String);
+pub struct TcpConnector(String);
 
-impl ToPort {
+impl TcpConnector {
     /// Takes an address as `host:port`.
     pub fn new(address: impl Into<String>) -> Self {
         Self(address.into())
@@ -31,7 +31,7 @@ impl ToPort {
 }
 
 #[async_trait]
-impl Connect for ToPort {
+impl Connect for TcpConnector {
     async fn connect(&self) -> io::Result<Box<dyn Connection>> {
         let stream = TcpStream::connect(&self.0).await?;
         stream.set_nodelay(true)?;
@@ -41,9 +41,9 @@ impl Connect for ToPort {
 
 /// The Unix socket of a daemon of the same user or of root. A socket of any other user is refused, because its owner would get the token.
 #[derive(Debug, Clone)]
-pub struct ToSocket(PathBuf);
+pub struct UnixConnector(PathBuf);
 
-impl ToSocket {
+impl UnixConnector {
     /// Takes the path of the socket.
     pub fn new(path: impl Into<PathBuf>) -> Self {
         Self(path.into())
@@ -51,7 +51,7 @@ impl ToSocket {
 }
 
 #[async_trait]
-impl Connect for ToSocket {
+impl Connect for UnixConnector {
     async fn connect(&self) -> io::Result<Box<dyn Connection>> {
         let stream = UnixStream::connect(&self.0).await?;
         check_peer(

@@ -10,14 +10,14 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, Sleep};
-use windlass_protocol::api::{Call, CallError, CallFuture, Parts, Stream};
+use windlass_protocol::api::{Call, CallError, CallFuture, Parts, ResponseStream};
 use windlass_protocol::fleet::FleetRunEvent;
 use windlass_protocol::operations::{Endpoint, StreamEvents, StreamFleetEvents};
 use windlass_protocol::{ErrorCode, EventPayload, RuntimeEventEnvelope};
 
 use crate::backoff::Backoff;
 use crate::client::{Client, broken};
-use crate::sse::{Line, Lines};
+use crate::sse::{SseLine, SseLines};
 
 /// The server sends a comment after 15 seconds without events, so a connection that is silent for longer than this is dead.
 const MAX_SILENCE: Duration = Duration::from_secs(60);
@@ -25,8 +25,8 @@ const MAX_SILENCE: Duration = Duration::from_secs(60);
 const MAX_UNKNOWN: usize = 64;
 
 /// An event stream that another request can continue.
-pub(crate) trait Continue:
-    Endpoint<Path: Clone, Query: Clone, Request = (), Response = Stream<Self::Event>> + Clone
+pub(crate) trait ResumableStream:
+    Endpoint<Path: Clone, Query: Clone, Request = (), Response = ResponseStream<Self::Event>> + Clone
 {
     type Event: DeserializeOwned + Send + 'static;
     /// The code of a refusal after the streamed thread or run was removed.
@@ -44,7 +44,7 @@ pub(crate) trait Continue:
     fn caught_up(call: &mut Call<Self>, seq: u64);
 }
 
-impl Continue for StreamEvents {
+impl ResumableStream for StreamEvents {
     type Event = RuntimeEventEnvelope;
     const REMOVED: ErrorCode = ErrorCode::ThreadNotFound;
     const HAS_LAST_EVENT: bool = false;
@@ -70,7 +70,7 @@ impl Continue for StreamEvents {
     }
 }
 
-impl Continue for StreamFleetEvents {
+impl ResumableStream for StreamFleetEvents {
     type Event = FleetRunEvent;
     const REMOVED: ErrorCode = ErrorCode::FleetRunNotFound;
     const HAS_LAST_EVENT: bool = true;
@@ -87,36 +87,36 @@ impl Continue for StreamFleetEvents {
 /// The events of a thread or a fleet run, over as many connections as it takes.
 ///
 /// Dropping the future of `next` loses nothing: all progress, also that of a reconnect, is in this value.
-pub(crate) struct Events<E: Continue> {
+pub(crate) struct Events<E: ResumableStream> {
     client: Client,
     /// The request that continues after the last event.
     call: Call<E>,
-    state: State,
+    state: StreamState,
     /// The connections since one delivered something.
     attempts: u32,
 }
 
-enum State {
-    Open(Box<Open>),
+enum StreamState {
+    Open(Box<OpenStream>),
     Reopening(Pin<Box<dyn Future<Output = Result<Incoming, CallError>> + Send>>),
     Ended,
 }
 
 /// A connection that delivers events.
-struct Open {
+struct OpenStream {
     body: Incoming,
-    lines: Lines,
+    lines: SseLines,
     silence: Pin<Box<Sleep>>,
     has_event: bool,
     /// Whether the daemon announced that it shuts down.
     is_shutdown: bool,
 }
 
-impl Open {
+impl OpenStream {
     fn new(body: Incoming) -> Self {
         Self {
             body,
-            lines: Lines::default(),
+            lines: SseLines::default(),
             silence: Box::pin(tokio::time::sleep(MAX_SILENCE)),
             has_event: false,
             is_shutdown: false,
@@ -145,18 +145,18 @@ impl Open {
     }
 }
 
-impl<E: Continue> Parts<E::Event> for Events<E> {
+impl<E: ResumableStream> Parts<E::Event> for Events<E> {
     fn next(&mut self) -> CallFuture<'_, Option<E::Event>> {
         Box::pin(self.advance())
     }
 }
 
-impl<E: Continue> Events<E> {
+impl<E: ResumableStream> Events<E> {
     pub(crate) fn new(client: Client, call: Call<E>, body: Incoming) -> Self {
         Self {
             client,
             call,
-            state: State::Open(Box::new(Open::new(body))),
+            state: StreamState::Open(Box::new(OpenStream::new(body))),
             attempts: 0,
         }
     }
@@ -164,17 +164,17 @@ impl<E: Continue> Events<E> {
     async fn advance(&mut self) -> Result<Option<E::Event>, CallError> {
         loop {
             match &mut self.state {
-                State::Ended => return Ok(None),
-                State::Reopening(reopening) => {
+                StreamState::Ended => return Ok(None),
+                StreamState::Reopening(reopening) => {
                     let reopened = reopening.await;
-                    self.state = State::Ended;
+                    self.state = StreamState::Ended;
                     match reopened {
-                        Ok(body) => self.state = State::Open(Box::new(Open::new(body))),
+                        Ok(body) => self.state = StreamState::Open(Box::new(OpenStream::new(body))),
                         Err(error) if error.code() == Some(E::REMOVED) => {}
                         Err(error) => return Err(error),
                     }
                 }
-                State::Open(open) => {
+                StreamState::Open(open) => {
                     let Some(line) = open.lines.next() else {
                         match open.read().await {
                             Ok(true) => {}
@@ -185,11 +185,11 @@ impl<E: Continue> Events<E> {
                     };
                     self.attempts = 0;
                     match line {
-                        Line::Data(json) => {
+                        SseLine::Data(json) => {
                             open.has_event = true;
                             return self.event(json).map(Some);
                         }
-                        Line::Comment(text) => {
+                        SseLine::Comment(text) => {
                             open.is_shutdown |= text == b"shutdown";
                             if let Some(seq) = caught_up(&text) {
                                 E::caught_up(&mut self.call, seq);
@@ -210,7 +210,7 @@ impl<E: Continue> Events<E> {
 
     /// Ends the connection, and begins to reconnect unless the stream is over.
     fn close(&mut self, closed: Result<(), CallError>) -> Result<(), CallError> {
-        let State::Open(open) = std::mem::replace(&mut self.state, State::Ended) else {
+        let StreamState::Open(open) = std::mem::replace(&mut self.state, StreamState::Ended) else {
             return closed;
         };
         let Some(backoff) = self.client.reconnect else {
@@ -222,7 +222,7 @@ impl<E: Continue> Events<E> {
         if !is_over {
             let (client, call) = (self.client.clone(), self.call.clone());
             let reopening = reopen(client, call, backoff, self.attempts);
-            self.state = State::Reopening(Box::pin(reopening));
+            self.state = StreamState::Reopening(Box::pin(reopening));
             self.attempts = self.attempts.saturating_add(1);
         }
         Ok(())
@@ -230,7 +230,7 @@ impl<E: Continue> Events<E> {
 }
 
 /// Sends a request until the daemon accepts or refuses it.
-async fn reopen<E: Continue>(
+async fn reopen<E: ResumableStream>(
     client: Client,
     call: Call<E>,
     backoff: Backoff,

@@ -7,12 +7,12 @@
 //! daemon restarts. They end when the thread is removed, when the daemon refuses the request, or when they are dropped.
 //!
 //! ```no_run
-//! use windlass_client::{Client, ToPort};
+//! use windlass_client::{Client, TcpConnector};
 //! use windlass_protocol::operations::IdPath;
 //! use windlass_protocol::{Call, CallError, CreateThread, RuntimeApi, StartTurn};
 //!
 //! # async fn example() -> Result<(), CallError> {
-//! let client = Client::new(ToPort::new("127.0.0.1:7878"), Some("the-token".to_owned()));
+//! let client = Client::new(TcpConnector::new("127.0.0.1:7878"), Some("the-token".to_owned()));
 //! let thread = client.create_thread(Call::new((), CreateThread::default())).await?;
 //! let path = IdPath { id: thread.id };
 //! let prompt = StartTurn {
@@ -40,4 +40,4 @@ mod sse;
 mod tests;
 
 pub use client::Client;
-pub use connect::{Connect, Connection, ToPort, ToSocket};
+pub use connect::{Connect, Connection, TcpConnector, UnixConnector};

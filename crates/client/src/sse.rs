@@ -2,7 +2,7 @@
 
 /// A line that has a meaning here.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub(crate) enum SseLine {
     /// The data of an event. Windlass writes it as one line.
     Data(Vec<u8>),
     /// The text of a comment.
@@ -11,7 +11,7 @@ pub(crate) enum Line {
 
 /// Splits a body into lines, wherever its parts end.
 #[derive(Debug, Default)]
-pub(crate) struct Lines {
+pub(crate) struct SseLines {
     bytes: Vec<u8>,
     /// The offset of the next line.
     start: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Lines {
     searched: usize,
 }
 
-impl Lines {
+impl SseLines {
     pub(crate) fn push(&mut self, part: &[u8]) {
         self.bytes.drain(..self.start);
         self.searched -= self.start;
@@ -28,7 +28,7 @@ impl Lines {
     }
 
     /// Returns the next line; `None` until more of the body is there.
-    pub(crate) fn next(&mut self) -> Option<Line> {
+    pub(crate) fn next(&mut self) -> Option<SseLine> {
         loop {
             let rest = &self.bytes[self.searched..];
             let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
@@ -41,8 +41,8 @@ impl Lines {
                 let value = line.strip_prefix(prefix)?;
                 Some(value.trim_ascii_start().to_vec())
             };
-            let line = value(b"data:").map(Line::Data);
-            let line = line.or_else(|| value(b":").map(Line::Comment));
+            let line = value(b"data:").map(SseLine::Data);
+            let line = line.or_else(|| value(b":").map(SseLine::Comment));
             (self.start, self.searched) = (end + 1, end + 1);
             if line.is_some() {
                 return line;
@@ -59,7 +59,7 @@ mod tests {
     fn lines_are_the_same_wherever_the_body_is_cut() {
         let text = b": caught-up 7\n\nid: 1\nevent: x\ndata: {\"a\":1}\n\nid: 2\r\ndata:{}\r\n\r\n";
         for size in 1..text.len() {
-            let mut lines = Lines::default();
+            let mut lines = SseLines::default();
             let mut found = Vec::new();
             for part in text.chunks(size) {
                 lines.push(part);
@@ -68,9 +68,9 @@ mod tests {
                 }
             }
             let expected = [
-                Line::Comment(b"caught-up 7".to_vec()),
-                Line::Data(b"{\"a\":1}".to_vec()),
-                Line::Data(b"{}".to_vec()),
+                SseLine::Comment(b"caught-up 7".to_vec()),
+                SseLine::Data(b"{\"a\":1}".to_vec()),
+                SseLine::Data(b"{}".to_vec()),
             ];
             assert_eq!(found, expected, "{size}");
         }

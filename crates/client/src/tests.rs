@@ -18,10 +18,10 @@ use windlass_protocol::{
 };
 
 use crate::backoff::Backoff;
-use crate::{Client, Connect, Connection, ToPort};
+use crate::{Client, Connect, Connection, TcpConnector};
 
 /// The answer to one request.
-enum Reply {
+enum ScriptedReply {
     /// A whole response.
     Response(String),
     /// A chunked body that ends properly.
@@ -31,18 +31,18 @@ enum Reply {
 }
 
 /// Answers one request per connection in the order of its replies, then stops listening.
-struct Server {
+struct ScriptedServer {
     address: String,
     requests: Arc<Mutex<Vec<String>>>,
 }
 
-impl Server {
-    async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
+impl ScriptedServer {
+    async fn start(replies: impl IntoIterator<Item = ScriptedReply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         Self::on(listener, replies.into_iter().collect())
     }
 
-    fn on(listener: TcpListener, mut replies: VecDeque<Reply>) -> Self {
+    fn on(listener: TcpListener, mut replies: VecDeque<ScriptedReply>) -> Self {
         let address = listener.local_addr().unwrap().to_string();
         let requests = Arc::<Mutex<Vec<String>>>::default();
         let seen = Arc::clone(&requests);
@@ -59,7 +59,7 @@ impl Server {
     }
 
     fn client(&self) -> Client {
-        quick(Client::new(ToPort::new(&self.address), None))
+        quick(Client::new(TcpConnector::new(&self.address), None))
     }
 
     fn request(&self, index: usize) -> String {
@@ -106,11 +106,11 @@ async fn read_request(stream: &mut TcpStream) -> String {
     }
 }
 
-async fn answer(stream: &mut TcpStream, reply: Reply) -> io::Result<()> {
+async fn answer(stream: &mut TcpStream, reply: ScriptedReply) -> io::Result<()> {
     let (body, is_whole) = match reply {
-        Reply::Response(response) => return stream.write_all(response.as_bytes()).await,
-        Reply::Body(body) => (body.into_bytes(), true),
-        Reply::Cut(body) => (body, false),
+        ScriptedReply::Response(response) => return stream.write_all(response.as_bytes()).await,
+        ScriptedReply::Body(body) => (body.into_bytes(), true),
+        ScriptedReply::Cut(body) => (body, false),
     };
     let mut response = b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n".to_vec();
     if !body.is_empty() {
@@ -124,14 +124,14 @@ async fn answer(stream: &mut TcpStream, reply: Reply) -> io::Result<()> {
     stream.write_all(&response).await
 }
 
-fn response(status: u16, headers: &str, body: &str) -> Reply {
+fn response(status: u16, headers: &str, body: &str) -> ScriptedReply {
     let length = body.len();
-    Reply::Response(format!(
+    ScriptedReply::Response(format!(
         "HTTP/1.1 {status} X\r\n{headers}content-length: {length}\r\n\r\n{body}"
     ))
 }
 
-fn refusal(code: ErrorCode) -> Reply {
+fn refusal(code: ErrorCode) -> ScriptedReply {
     let body = ErrorBody::new(code, "no", None);
     response(code.status(), "", &serde_json::to_string(&body).unwrap())
 }
@@ -183,9 +183,9 @@ async fn stream_continues_after_a_cut_at_any_byte() {
             .split_inclusive('\n')
             .filter(|line| line.ends_with('\n'));
         let last = whole.filter(|line| line.starts_with("data:")).count() as u64;
-        let server = Server::start([
-            Reply::Cut(delivered),
-            Reply::Cut(frames(last + 1..=4).into()),
+        let server = ScriptedServer::start([
+            ScriptedReply::Cut(delivered),
+            ScriptedReply::Cut(frames(last + 1..=4).into()),
         ]);
         let server = server.await;
         assert_eq!(follow(&server.client(), 4).await, [1, 2, 3, 4], "{cut}");
@@ -200,20 +200,24 @@ async fn stream_continues_after_a_cut_at_any_byte() {
 #[tokio::test]
 async fn stream_continues_after_the_daemon_closed_it() {
     let closed = frames(1..=2) + ": shutdown\n\n";
-    let server = Server::start([Reply::Body(closed), Reply::Body(frames(3..=3))]).await;
+    let server = ScriptedServer::start([
+        ScriptedReply::Body(closed),
+        ScriptedReply::Body(frames(3..=3)),
+    ])
+    .await;
     assert_eq!(follow(&server.client(), 3).await, [1, 2, 3]);
 }
 
 #[tokio::test]
 async fn temporary_refusals_are_retried() {
-    let server = Server::start([
-        Reply::Cut(frames(1..=1).into()),
+    let server = ScriptedServer::start([
+        ScriptedReply::Cut(frames(1..=1).into()),
         refusal(ErrorCode::ShuttingDown),
         refusal(ErrorCode::StoreUnavailable),
         refusal(ErrorCode::LimitReached),
         response(502, "", "<html>bad gateway</html>"),
-        Reply::Cut(Vec::new()),
-        Reply::Cut(frames(2..=2).into()),
+        ScriptedReply::Cut(Vec::new()),
+        ScriptedReply::Cut(frames(2..=2).into()),
     ])
     .await;
     assert_eq!(follow(&server.client(), 2).await, [1, 2]);
@@ -222,7 +226,7 @@ async fn temporary_refusals_are_retried() {
 #[tokio::test]
 async fn stream_of_a_removed_thread_ends() {
     let removed = refusal(ErrorCode::ThreadNotFound);
-    let server = Server::start([Reply::Body(frames(1..=1)), removed]).await;
+    let server = ScriptedServer::start([ScriptedReply::Body(frames(1..=1)), removed]).await;
     let client = server.client();
     let mut events = client.stream_events(Call::new(thread(), ())).await.unwrap();
     assert_eq!(events.next().await.unwrap().unwrap().seq, 1);
@@ -233,7 +237,8 @@ async fn stream_of_a_removed_thread_ends() {
 #[tokio::test]
 async fn refused_reconnect_is_an_error_and_the_end() {
     for code in [ErrorCode::Unauthorized, ErrorCode::Internal] {
-        let server = Server::start([Reply::Body(frames(1..=1)), refusal(code)]).await;
+        let server =
+            ScriptedServer::start([ScriptedReply::Body(frames(1..=1)), refusal(code)]).await;
         let client = server.client();
         let mut events = client.stream_events(Call::new(thread(), ())).await.unwrap();
         assert_eq!(events.next().await.unwrap().unwrap().seq, 1);
@@ -244,7 +249,7 @@ async fn refused_reconnect_is_an_error_and_the_end() {
 
 #[tokio::test]
 async fn first_request_is_not_retried() {
-    let server = Server::start([refusal(ErrorCode::StoreUnavailable)]).await;
+    let server = ScriptedServer::start([refusal(ErrorCode::StoreUnavailable)]).await;
     let client = server.client();
     let refused = client.stream_events(Call::new(thread(), ())).await;
     let code = refused.err().and_then(|error| error.code());
@@ -252,10 +257,10 @@ async fn first_request_is_not_retried() {
 }
 
 /// Reports how often the port refused a connection.
-struct Counted(ToPort, watch::Sender<usize>);
+struct CountingConnector(TcpConnector, watch::Sender<usize>);
 
 #[async_trait]
-impl Connect for Counted {
+impl Connect for CountingConnector {
     async fn connect(&self) -> io::Result<Box<dyn Connection>> {
         let connected = self.0.connect().await;
         if connected.is_err() {
@@ -267,15 +272,15 @@ impl Connect for Counted {
 
 #[tokio::test]
 async fn stream_continues_with_the_next_daemon_on_the_port() {
-    let first = Server::start([Reply::Cut(frames(1..=2).into())]).await;
+    let first = ScriptedServer::start([ScriptedReply::Cut(frames(1..=2).into())]).await;
     let (count, mut refused) = watch::channel(0);
-    let connect = Counted(ToPort::new(&first.address), count);
+    let connect = CountingConnector(TcpConnector::new(&first.address), count);
     let client = quick(Client::new(connect, None));
     let address = first.address.clone();
     let second = tokio::spawn(async move {
         refused.wait_for(|count| *count >= 3).await.unwrap();
         let listener = TcpListener::bind(&address).await.unwrap();
-        Server::on(listener, [Reply::Cut(frames(3..=3).into())].into())
+        ScriptedServer::on(listener, [ScriptedReply::Cut(frames(3..=3).into())].into())
     });
     assert_eq!(follow(&client, 3).await, [1, 2, 3]);
     let lines = second.await.unwrap().request_lines();
@@ -284,9 +289,9 @@ async fn stream_continues_with_the_next_daemon_on_the_port() {
 
 #[tokio::test]
 async fn reconnect_sends_the_query_without_the_replay_limit() {
-    let server = Server::start([
-        Reply::Cut(b": caught-up 41\n\n".to_vec()),
-        Reply::Cut(frames(42..=42).into()),
+    let server = ScriptedServer::start([
+        ScriptedReply::Cut(b": caught-up 41\n\n".to_vec()),
+        ScriptedReply::Cut(frames(42..=42).into()),
     ])
     .await;
     let client = server.client();
@@ -309,10 +314,10 @@ async fn reconnect_sends_the_query_without_the_replay_limit() {
 
 #[tokio::test]
 async fn dropped_wait_does_not_stop_a_reconnect() {
-    let server = Server::start([
-        Reply::Cut(frames(1..=1).into()),
+    let server = ScriptedServer::start([
+        ScriptedReply::Cut(frames(1..=1).into()),
         refusal(ErrorCode::ShuttingDown),
-        Reply::Cut(frames(2..=2).into()),
+        ScriptedReply::Cut(frames(2..=2).into()),
     ])
     .await;
     let mut client = server.client();
@@ -337,7 +342,10 @@ async fn dropped_wait_does_not_stop_a_reconnect() {
 
 #[tokio::test]
 async fn stream_without_reconnect_ends_with_its_connection() {
-    let server = Server::start([Reply::Body(frames(1..=1)), Reply::Cut(frames(1..=1).into())]);
+    let server = ScriptedServer::start([
+        ScriptedReply::Body(frames(1..=1)),
+        ScriptedReply::Cut(frames(1..=1).into()),
+    ]);
     let server = server.await;
     let client = server.client().without_reconnect();
     let mut events = client.stream_events(Call::new(thread(), ())).await.unwrap();
@@ -354,7 +362,7 @@ async fn event_of_a_newer_server_is_passed_on() {
     let known = json!({ "approval_id": "apr_1", "timeout_secs": 1, "reason": "holidays" });
     let body = frame_of(1, "thread.renamed", &json!({ "title": "x" }))
         + &frame_of(2, "approval.timeout", &known);
-    let server = Server::start([Reply::Cut(body.into())]).await;
+    let server = ScriptedServer::start([ScriptedReply::Cut(body.into())]).await;
     let client = server.client();
     let mut events = client.stream_events(Call::new(thread(), ())).await.unwrap();
     let unknown = events.next().await.unwrap().unwrap();
@@ -392,13 +400,13 @@ async fn follow_fleet(client: &Client) -> Vec<String> {
 
 #[tokio::test]
 async fn fleet_stream_continues_and_ends_with_its_run() {
-    let server = Server::start([
-        Reply::Cut(fleet_frame("a").into()),
+    let server = ScriptedServer::start([
+        ScriptedReply::Cut(fleet_frame("a").into()),
         // The daemon shuts down before and after an event.
-        Reply::Body(": shutdown\n\n".to_owned()),
-        Reply::Body(fleet_frame("b")),
-        Reply::Body(fleet_frame("c")),
-        Reply::Body(String::new()),
+        ScriptedReply::Body(": shutdown\n\n".to_owned()),
+        ScriptedReply::Body(fleet_frame("b")),
+        ScriptedReply::Body(fleet_frame("c")),
+        ScriptedReply::Body(String::new()),
     ])
     .await;
     assert_eq!(follow_fleet(&server.client()).await, ["a", "b", "c"]);
@@ -417,8 +425,11 @@ async fn fleet_stream_continues_and_ends_with_its_run() {
 
 #[tokio::test]
 async fn request_has_its_body_token_and_key() {
-    let server = Server::start([refusal(ErrorCode::TurnActive)]).await;
-    let client = Client::new(ToPort::new(&server.address), Some("secret".to_owned()));
+    let server = ScriptedServer::start([refusal(ErrorCode::TurnActive)]).await;
+    let client = Client::new(
+        TcpConnector::new(&server.address),
+        Some("secret".to_owned()),
+    );
     let prompt = StartTurn {
         prompt: "hi".to_owned(),
         ..StartTurn::default()
@@ -444,7 +455,7 @@ async fn request_has_its_body_token_and_key() {
 
 #[tokio::test]
 async fn request_without_a_body_has_no_type() {
-    let server = Server::start([response(204, "", "")]).await;
+    let server = ScriptedServer::start([response(204, "", "")]).await;
     let deleted = server.client().delete_thread(Call::new(thread(), ())).await;
     deleted.unwrap();
     let request = server.request(0);
@@ -458,7 +469,7 @@ async fn request_without_a_body_has_no_type() {
 #[tokio::test]
 async fn responses_are_read_by_their_form() {
     let next = "x-windlass-next-cursor: abc\r\n";
-    let server = Server::start([
+    let server = ScriptedServer::start([
         response(200, next, "[]"),
         response(200, "", "[]"),
         response(200, "", "windlass_up 1\n"),
@@ -467,7 +478,7 @@ async fn responses_are_read_by_their_form() {
             "",
             r#"{"status":"ok","service":"windlass","mode":"x"}"#,
         ),
-        Reply::Cut(b"{\"thread\":{}}\n{".to_vec()),
+        ScriptedReply::Cut(b"{\"thread\":{}}\n{".to_vec()),
     ])
     .await;
     let client = server.client();
@@ -494,7 +505,7 @@ async fn responses_are_read_by_their_form() {
 
 #[tokio::test]
 async fn failures_are_told_apart() {
-    let server = Server::start([
+    let server = ScriptedServer::start([
         response(500, "", &"x".repeat(1000)),
         response(200, "", "{}"),
         response(200, "", "no json"),

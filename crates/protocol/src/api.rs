@@ -97,7 +97,7 @@ pub trait Parts<T>: Send {
 }
 
 /// A response in parts of a type.
-pub type Stream<T> = Box<dyn Parts<T>>;
+pub type ResponseStream<T> = Box<dyn Parts<T>>;
 
 /// Why a call has no response.
 #[derive(Debug)]

@@ -56,7 +56,7 @@ impl Default for EnvironmentPolicy {
 /// A named root directory with a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Environment {
+pub struct EnvironmentInfo {
     /// Name that threads and requests use.
     pub id: String,
     /// `local`: a directory of the daemon's machine.
@@ -77,7 +77,7 @@ pub struct Environment {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct EnvironmentList {
     /// `local` first, then by id.
-    pub environments: Vec<Environment>,
+    pub environments: Vec<EnvironmentInfo>,
 }
 
 /// The body of `POST /v1/environments`.

@@ -40,7 +40,7 @@ pub use answers::{
     ApprovalAnswered, ApprovalDecision, DecideApproval, PendingApproval, PendingUserInput,
     RememberFor, UserAnswer, UserInputAnswered, UserInputAnswers,
 };
-pub use api::{Call, CallError, CallFuture, Page, Parts, RuntimeApi, Stream};
+pub use api::{Call, CallError, CallFuture, Page, Parts, ResponseStream, RuntimeApi};
 pub use attachments::InputPart;
 pub use automations::{
     AutomationRecord, AutomationRunRecord, AutomationStatus, CreateAutomation, MissedRuns,
@@ -49,7 +49,7 @@ pub use automations::{
 pub use budgets::Budget;
 pub use context::ContextUsage;
 pub use environments::{
-    CreateEnvironment, Environment, EnvironmentList, EnvironmentPolicy, NetworkPolicy,
+    CreateEnvironment, EnvironmentInfo, EnvironmentList, EnvironmentPolicy, NetworkPolicy,
     TurnEnvironmentParams,
 };
 pub use errors::{ErrorBody, ErrorCode, ErrorDetail};

@@ -28,4 +28,4 @@ impl App {
     }
 }
 
-pub(crate) type Shared = Arc<App>;
+pub(crate) type SharedApp = Arc<App>;

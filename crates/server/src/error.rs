@@ -10,15 +10,15 @@ pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
 /// A refusal as a response.
 #[derive(Debug, Clone)]
-pub(crate) struct Refusal(pub(crate) ApiError);
+pub(crate) struct HttpRefusal(pub(crate) ApiError);
 
-impl From<ApiError> for Refusal {
+impl From<ApiError> for HttpRefusal {
     fn from(error: ApiError) -> Self {
         Self(error)
     }
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for HttpRefusal {
     fn into_response(self) -> Response<Body> {
         let Self(error) = self;
         let (code, retry_after) = (error.code(), error.retry_after());
@@ -52,7 +52,7 @@ mod tests {
     fn r3_the_status_follows_from_the_type_of_an_error() {
         for code in ErrorCode::ALL {
             let error = ApiError::new(*code, "404 not found, turn active, 500");
-            let response = Refusal(error).into_response();
+            let response = HttpRefusal(error).into_response();
             assert_eq!(response.status().as_u16(), code.status());
         }
     }

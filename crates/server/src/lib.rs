@@ -14,14 +14,14 @@ mod serve;
 mod sse;
 mod unix_socket;
 
-pub use serve::{InProcessHandle, Server, StartError, listen};
+pub use serve::{ApiServer, InProcessHandle, StartError, listen};
 pub use unix_socket::check_unix_socket;
 pub use windlass_service::rpc::socket_methods;
 pub use windlass_service::view;
 pub use windlass_service::{
-    Access, ApiError, BadScope, Caller, FileState, HostConfig, HostWireStore, InProcess,
-    JobSettings, JsonContents, JsonFile, JsonFileError, Limits, ModelProvider, Models, OpenError,
-    ProjectApprovals, Reload, Reloaded, RememberedCall, RememberedInProjects, RpcSettings,
-    Settings, StoredAnswer, Token, TokenFile, TokenLookup, TokenRecord, TokenScope, Tokens,
-    UnknownModels, Upkeep, WireStore, check_environments, open_environments,
+    Access, ApiCaller, ApiError, ClientLimits, FileState, HostConfig, HostWireStore, InProcess,
+    InvalidScope, JobSettings, JsonContents, JsonFile, JsonFileError, ModelProvider, Models,
+    OpenError, ProjectApprovals, Reload, Reloaded, RememberedCall, RememberedInProjects,
+    RpcSettings, Settings, StoredAnswer, Token, TokenFile, TokenLookup, TokenRecord, TokenScope,
+    Tokens, UnknownModels, Upkeep, WireStore, check_environments, open_environments,
 };

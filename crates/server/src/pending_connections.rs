@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_service::{ApiError, LimitPermit, Quota, Share};
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::error::Result;
 
 /// Unauthenticated connections, oldest first.
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    fn pending_connections(self, app: &Shared) -> &PendingConnections {
+    fn pending_connections(self, app: &SharedApp) -> &PendingConnections {
         match self {
             Self::Http => &app.pending_connections,
             Self::Socket => &app.pending_sockets,
@@ -61,7 +61,7 @@ impl Kind {
     }
 
     /// Takes a permit. At the limit, the oldest unauthenticated connection is closed.
-    fn permit(self, app: &Shared) -> Result<LimitPermit> {
+    fn permit(self, app: &SharedApp) -> Result<LimitPermit> {
         let permit = match self {
             Self::Http => LimitPermit::of(&app.service, |counters| &counters.connections),
             Self::Socket => LimitPermit::of(&app.service, |counters| &counters.sockets),
@@ -79,7 +79,7 @@ impl Kind {
 
 /// A connection, unauthenticated until it presents a token.
 pub(crate) struct PendingConnection {
-    app: Shared,
+    app: SharedApp,
     kind: Kind,
     number: u64,
     deadline: Instant,
@@ -92,11 +92,11 @@ pub(crate) struct PendingConnection {
 
 impl PendingConnection {
     /// Registers a connection within the limit.
-    pub(crate) fn enter(app: &Shared, kind: Kind) -> Result<Arc<Self>> {
+    pub(crate) fn enter(app: &SharedApp, kind: Kind) -> Result<Arc<Self>> {
         let permit = kind.permit(app)?;
         let (number, dismissed) = kind.pending_connections(app).enter();
         Ok(Arc::new(Self {
-            app: Shared::clone(app),
+            app: SharedApp::clone(app),
             kind,
             number,
             deadline: Instant::now() + app.service.settings.limits.token_time,

@@ -21,11 +21,11 @@ use tower::ServiceExt;
 use windlass_runtime::InProcessRuntime;
 use windlass_service::rpc::Rpc;
 use windlass_service::{
-    Access, ApiError, Caller, InProcess, OpenError, Service, Settings, WireStore,
+    Access, ApiCaller, ApiError, InProcess, OpenError, Service, Settings, WireStore,
 };
 
-use crate::app::{App, Shared};
-use crate::error::Refusal;
+use crate::app::{App, SharedApp};
+use crate::error::HttpRefusal;
 use crate::http::host;
 use crate::http::outflow::Outflow;
 use crate::http::stall::Stalling;
@@ -105,8 +105,8 @@ fn bind(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// A server that is bound and ready to run.
-pub struct Server {
-    app: Shared,
+pub struct ApiServer {
+    app: SharedApp,
     rpc: Rpc,
     listener: Option<TcpListener>,
     sockets: Vec<UnixSocket>,
@@ -117,7 +117,7 @@ pub struct Server {
 /// Access for the process that the server runs in, without a port or a socket file.
 #[derive(Clone)]
 pub struct InProcessHandle {
-    app: Shared,
+    app: SharedApp,
     router: Router,
     connections: TaskTracker,
     /// Connections of other processes over Unix sockets.
@@ -134,7 +134,7 @@ impl InProcessHandle {
     /// Returns the API for this process, with the operator's rights.
     #[must_use]
     pub fn api(&self) -> InProcess {
-        InProcess::new(self.app.service.clone(), Caller::operator())
+        InProcess::new(self.app.service.clone(), ApiCaller::operator())
     }
 
     /// Returns whether a turn is running that another process may have requested over a Unix socket.
@@ -166,7 +166,7 @@ impl InProcessHandle {
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let (app, router) = (Shared::clone(&self.app), self.router.clone());
+        let (app, router) = (SharedApp::clone(&self.app), self.router.clone());
         let serving = connection(app, router, stream, transport);
         match transport {
             Transport::UnixSocket => self.connections.spawn(self.guests.track_future(serving)),
@@ -175,15 +175,15 @@ impl InProcessHandle {
     }
 }
 
-impl std::fmt::Debug for Server {
+impl std::fmt::Debug for ApiServer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Server")
+        f.debug_struct("ApiServer")
             .field("address", &self.address())
             .finish_non_exhaustive()
     }
 }
 
-impl Server {
+impl ApiServer {
     /// Binds the port. Recorded threads are available without being loaded, and their open turns resume.
     pub async fn bind(
         runtime: InProcessRuntime,
@@ -242,7 +242,7 @@ impl Server {
         // Last, because a start that fails after it would count as a crash of every resumed turn.
         let resumed_turns = app.service.resume_open_turns().await?;
         let inside = InProcessHandle {
-            app: Shared::clone(&app),
+            app: SharedApp::clone(&app),
             router,
             connections: TaskTracker::new(),
             guests: TaskTracker::new(),
@@ -265,8 +265,8 @@ impl Server {
 
     /// Returns the model of threads whose clients name none, as `provider/model`.
     #[must_use]
-    pub fn usual_model(&self) -> String {
-        self.app.service.usual_model()
+    pub fn default_model(&self) -> String {
+        self.app.service.default_model()
     }
 
     /// Returns how many turns of a previous process resume, without those that were ended at startup.
@@ -285,7 +285,7 @@ impl Server {
     /// step by step and resume at the next start.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         let connections = &self.inside.connections;
-        self.rpc.watch_over();
+        self.rpc.supervise_runs();
         for socket in self.sockets {
             connections.spawn(serve_unix(self.inside.clone(), socket));
         }
@@ -308,10 +308,15 @@ impl Server {
         drop(self.listener);
         self.app.service.stopping.cancel();
         connections.close();
-        self.app.service.working.close();
+        self.app.service.detached_tasks.close();
         let grace = self.app.service.settings.grace;
-        let ended =
-            async { tokio::join!(connections.wait(), self.app.service.working.wait(), jobs) };
+        let ended = async {
+            tokio::join!(
+                connections.wait(),
+                self.app.service.detached_tasks.wait(),
+                jobs
+            )
+        };
         // Running tools finish and are recorded; no new step starts. Turns resume at the next start. Their release is recorded after the last tool,
         // so it gets additional time; otherwise this stop would count as a crash of them.
         let released = self.app.service.release_turns(grace);
@@ -376,7 +381,7 @@ enum Transport {
     UnixSocket,
 }
 
-async fn connection<S>(app: Shared, router: Router, stream: S, transport: Transport)
+async fn connection<S>(app: SharedApp, router: Router, stream: S, transport: Transport)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -442,7 +447,7 @@ async fn answer(
     request: Request<Incoming>,
 ) -> Response<Body> {
     if let Some(refusal) = refusal {
-        let mut response = Refusal(refusal).into_response();
+        let mut response = HttpRefusal(refusal).into_response();
         let close = axum::http::HeaderValue::from_static("close");
         response.headers_mut().insert("connection", close);
         return response;

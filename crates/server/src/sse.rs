@@ -137,10 +137,10 @@ pub(crate) async fn feed(mut follower: Follower, sender: FrameSender, stopping: 
         loop {
             // Before the next event is read, so that a waiting reader holds none.
             sender.outflow.room().await;
-            let Some(heard) = follower.hear().await else {
+            let Some(item) = follower.next_item().await else {
                 return Ok(());
             };
-            let notice = match heard {
+            let notice = match item {
                 FollowItem::Event(event) => {
                     sender.send_event(event, std::mem::take(&mut retry)).await?;
                     continue;

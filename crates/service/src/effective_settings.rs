@@ -20,8 +20,8 @@ use crate::store::WireStore;
 /// The kind of the record that stores them.
 const KIND: &str = "chosen_settings";
 const NAME: &str = "daemon";
-/// The name of the lock under which it is written.
-const WRITING: &str = "chosen settings";
+/// The name of the lock for writing the record.
+const LOCK: &str = "chosen settings";
 
 /// Settings made over the API; an absent one has its configured value.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -51,13 +51,13 @@ pub(crate) struct EffectiveSettings {
 }
 
 fn unreadable(error: &dyn std::error::Error) -> ApiError {
-    let text = format!("what was chosen over the API cannot be read: {error}");
+    let text = format!("the settings made over the API cannot be read: {error}");
     ApiError::new(ErrorCode::Internal, text)
 }
 
 impl EffectiveSettings {
     /// Reads the stored overrides.
-    pub(crate) async fn kept(settings: &Settings, store: &dyn WireStore) -> Result<Self> {
+    pub(crate) async fn load(settings: &Settings, store: &dyn WireStore) -> Result<Self> {
         let record = store.records().get(KIND, NAME).await?;
         let overrides = match record {
             None => Overrides::default(),
@@ -66,16 +66,16 @@ impl EffectiveSettings {
             }
         };
         params(&overrides.policy).map_err(|error| unreadable(&error))?;
-        let mut chosen = Self {
+        let mut effective = Self {
             models: settings.models.clone(),
             providers: settings.config.providers.clone(),
-            configured: settings.models.chosen.clone(),
+            configured: settings.models.selected.clone(),
             overrides: Overrides::default(),
             ignores_model: settings.config.is_model_given,
         };
-        chosen.add_own_provider();
-        chosen.choose(overrides);
-        Ok(chosen)
+        effective.add_own_provider();
+        effective.set_overrides(overrides);
+        Ok(effective)
     }
 
     /// Adds the runtime's provider if the configuration does not list it, such as a simulator.
@@ -93,63 +93,62 @@ impl EffectiveSettings {
         }
     }
 
-    fn choose(&mut self, overrides: Overrides) {
+    fn set_overrides(&mut self, overrides: Overrides) {
         // A model that the operator no longer offers is ignored: an old override must not stop new threads.
-        let model = overrides
-            .policy
-            .model
-            .clone()
-            .filter(|_| !self.ignores_model);
+        let model = overrides.policy.model.clone();
         let model = model.filter(|model| {
-            let named = self.models.name(Some(model));
-            if let Err(error) = &named {
-                tracing::warn!(model, %error, "the model that was chosen over the API is left out");
+            if self.ignores_model {
+                return false;
             }
-            named.is_ok()
+            let resolved = self.models.resolve(Some(model));
+            if let Err(error) = &resolved {
+                tracing::warn!(model, %error, "the model that was selected over the API is no longer available and is ignored");
+            }
+            resolved.is_ok()
         });
         let model = model.or_else(|| self.configured.clone());
-        self.models.chosen = model.filter(|model| *model != self.models.default);
+        self.models.selected = model.filter(|model| *model != self.models.default);
         self.overrides = overrides;
     }
 
-    /// Applies a new configuration; overrides stay.
+    /// Applies a new configuration; overrides are retained.
     fn configure(&mut self, models: Models, providers: Vec<ProviderEntry>) {
-        self.configured.clone_from(&models.chosen);
+        self.configured.clone_from(&models.selected);
         (self.models, self.providers) = (models, providers);
         self.add_own_provider();
-        self.choose(self.overrides.clone());
+        self.set_overrides(self.overrides.clone());
     }
 
     /// Returns the provider of threads whose clients name no model.
     pub(crate) fn provider(&self) -> &str {
-        let provider = self.models.provider_of(self.models.usual());
+        let provider = self.models.provider_of(self.models.default_name());
         provider.unwrap_or_default()
     }
 }
 
 impl Service {
     /// Returns the settings in effect.
-    pub(crate) fn chosen(&self) -> Arc<EffectiveSettings> {
-        Arc::clone(&self.chosen.read())
+    pub(crate) fn effective(&self) -> Arc<EffectiveSettings> {
+        Arc::clone(&self.effective.read())
     }
 
-    fn apply(&self, chosen: EffectiveSettings) {
-        let skills_off = chosen.overrides.skills_off.clone();
+    fn apply(&self, effective: EffectiveSettings) {
+        let skills_off = effective.overrides.skills_off.clone();
         self.settings.environments.switch_skills_off(skills_off);
-        *self.chosen.write() = Arc::new(chosen);
+        *self.effective.write() = Arc::new(effective);
     }
 
     /// Stores changed overrides, then applies them.
-    pub(crate) async fn choose(
+    pub(crate) async fn change_overrides(
         &self,
         change: impl FnOnce(&mut Overrides),
     ) -> Result<Arc<EffectiveSettings>> {
-        let _held = self.changing.lock(WRITING).await;
-        let mut chosen = (*self.chosen()).clone();
-        let mut overrides = chosen.overrides.clone();
+        let _guard = self.write_locks.lock(LOCK).await;
+        let mut effective = (*self.effective()).clone();
+        let mut overrides = effective.overrides.clone();
         change(&mut overrides);
         // A model set now overrides the command line.
-        chosen.ignores_model &= overrides.policy.model == chosen.overrides.policy.model;
+        effective.ignores_model &= overrides.policy.model == effective.overrides.policy.model;
         let record = HostRecord {
             name: NAME.to_owned(),
             body: serde_json::to_vec(&overrides)
@@ -157,16 +156,16 @@ impl Service {
                 .into(),
         };
         self.store.records().put(KIND, record, Utc::now()).await?;
-        chosen.choose(overrides);
-        self.apply(chosen);
-        Ok(self.chosen())
+        effective.set_overrides(overrides);
+        self.apply(effective);
+        Ok(self.effective())
     }
 
-    /// Applies a configuration that was read again.
+    /// Applies a reloaded configuration.
     pub(crate) async fn configure(&self, models: Models, providers: Vec<ProviderEntry>) {
-        let _held = self.changing.lock(WRITING).await;
-        let mut chosen = (*self.chosen()).clone();
-        chosen.configure(models, providers);
-        self.apply(chosen);
+        let _guard = self.write_locks.lock(LOCK).await;
+        let mut effective = (*self.effective()).clone();
+        effective.configure(models, providers);
+        self.apply(effective);
     }
 }

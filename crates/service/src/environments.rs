@@ -9,7 +9,7 @@ use windlass_core::thread_record::{ThreadEnvironment, ThreadRecord};
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::turn_policy::{TurnMode, TurnPolicy};
 use windlass_protocol::{
-    CreateEnvironment, Environment, EnvironmentPolicy, ErrorCode, NetworkPolicy,
+    CreateEnvironment, EnvironmentInfo, EnvironmentPolicy, ErrorCode, NetworkPolicy,
     TurnEnvironmentParams,
 };
 use windlass_tools::{Environments, Network, Policy, Unconfined};
@@ -30,13 +30,13 @@ pub(crate) fn not_found() -> ApiError {
 /// Environments that clients cannot remove.
 pub(crate) struct FixedEnvironments {
     /// The environment `local`.
-    pub(crate) local: Environment,
+    pub(crate) local: EnvironmentInfo,
     /// Environments from the operator's configuration.
-    configured: Vec<Environment>,
+    configured: Vec<EnvironmentInfo>,
 }
 
 impl FixedEnvironments {
-    fn iter(&self) -> impl Iterator<Item = &Environment> {
+    fn iter(&self) -> impl Iterator<Item = &EnvironmentInfo> {
         std::iter::once(&self.local).chain(&self.configured)
     }
 
@@ -46,17 +46,17 @@ impl FixedEnvironments {
 }
 
 /// Creates a configured environment, which clients cannot remove.
-fn fixed(configured: &CreateEnvironment) -> Result<Environment> {
-    let checked = checked(configured.clone())?;
-    Ok(Environment {
+fn configured_environment(configured: &CreateEnvironment) -> Result<EnvironmentInfo> {
+    let environment = validated(configured.clone())?;
+    Ok(EnvironmentInfo {
         protected: true,
-        ..checked
+        ..environment
     })
 }
 
 /// Creates the environment that always exists.
-fn local(workspace: &Path) -> std::io::Result<Environment> {
-    Ok(Environment {
+fn local(workspace: &Path) -> std::io::Result<EnvironmentInfo> {
+    Ok(EnvironmentInfo {
         id: LOCAL.to_owned(),
         kind: LOCAL.to_owned(),
         root: workspace.canonicalize()?,
@@ -67,7 +67,7 @@ fn local(workspace: &Path) -> std::io::Result<Environment> {
 }
 
 /// Validates an environment that a client registers.
-pub(crate) fn checked(request: CreateEnvironment) -> Result<Environment> {
+pub(crate) fn validated(request: CreateEnvironment) -> Result<EnvironmentInfo> {
     let CreateEnvironment {
         id,
         kind,
@@ -99,7 +99,7 @@ pub(crate) fn checked(request: CreateEnvironment) -> Result<Environment> {
             "the root must be an absolute path",
         ));
     }
-    Ok(Environment {
+    Ok(EnvironmentInfo {
         id,
         kind: LOCAL.to_owned(),
         root: directory(&root)?,
@@ -120,8 +120,8 @@ fn directory(path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Resolves a directory inside of an environment.
-pub(crate) fn inside(environment: &Environment, cwd: &Path) -> Result<PathBuf> {
+/// Resolves a directory inside an environment.
+pub(crate) fn resolve_inside(environment: &EnvironmentInfo, cwd: &Path) -> Result<PathBuf> {
     // Relative and absolute paths are both accepted: `join` replaces the root with an absolute path.
     let resolved = directory(&environment.root.join(cwd))?;
     if resolved.starts_with(&environment.root) {
@@ -140,7 +140,7 @@ pub(crate) fn inside(environment: &Environment, cwd: &Path) -> Result<PathBuf> {
 }
 
 /// Returns the sandbox policy of tools in an environment.
-fn policy(environment: &Environment) -> Policy {
+fn policy(environment: &EnvironmentInfo) -> Policy {
     let EnvironmentPolicy {
         write,
         shell,
@@ -159,7 +159,7 @@ fn policy(environment: &Environment) -> Policy {
 }
 
 /// Converts an environment to the type of the tools crate.
-pub(crate) fn for_tools(environment: &Environment) -> windlass_tools::Environment {
+pub(crate) fn tool_environment(environment: &EnvironmentInfo) -> windlass_tools::Environment {
     windlass_tools::Environment::stored(&environment.id, &environment.root, policy(environment))
 }
 
@@ -178,8 +178,9 @@ pub async fn open_environments(
     configured: &[CreateEnvironment],
     store: &dyn WireStore,
 ) -> Result<(), OpenError> {
-    let opened = opened(environments, workspace, configured, store);
-    opened.await.map(drop)
+    open(environments, workspace, configured, store)
+        .await
+        .map(drop)
 }
 
 /// Refuses a workspace and environments that [`open_environments`] cannot open. A host calls it before it creates other resources.
@@ -187,26 +188,26 @@ pub fn check_environments(
     workspace: &Path,
     configured: &[CreateEnvironment],
 ) -> Result<(), OpenError> {
-    always(workspace, configured).map(drop)
+    fixed(workspace, configured).map(drop)
 }
 
 /// Opens the environments; returns the fixed ones and all of them.
-pub(crate) async fn opened(
+pub(crate) async fn open(
     environments: &Environments,
     workspace: &Path,
     configured: &[CreateEnvironment],
     store: &dyn WireStore,
-) -> Result<(FixedEnvironments, Vec<Environment>), OpenError> {
-    let always = always(workspace, configured)?;
-    let all = all(&always, store).await.map_err(OpenError::Store)?;
+) -> Result<(FixedEnvironments, Vec<EnvironmentInfo>), OpenError> {
+    let fixed = fixed(workspace, configured)?;
+    let all = all(&fixed, store).await.map_err(OpenError::Store)?;
     for environment in &all {
-        environments.put(for_tools(environment));
+        environments.put(tool_environment(environment));
     }
-    Ok((always, all))
+    Ok((fixed, all))
 }
 
 /// Creates the fixed environments.
-fn always(
+fn fixed(
     workspace: &Path,
     configured: &[CreateEnvironment],
 ) -> Result<FixedEnvironments, OpenError> {
@@ -216,42 +217,41 @@ fn always(
     })?;
     // For the workspace, only the policy is configurable.
     let workspace = local.root.clone();
-    let is_local = |wanted: &&CreateEnvironment| {
-        let root = wanted.root.canonicalize();
-        wanted.id == LOCAL && root.is_ok_and(|root| root == workspace)
+    let is_local = |entry: &&CreateEnvironment| {
+        let root = entry.root.canonicalize();
+        entry.id == LOCAL && root.is_ok_and(|root| root == workspace)
     };
-    let mut said = configured.iter().filter(is_local);
-    if let Some(said) = said.next() {
-        local.policy = said.policy;
-    }
-    if said.next().is_some() {
-        return Err(OpenError::Environment {
-            id: LOCAL.to_owned(),
-            why: "what may be done in the workspace is said twice: leave out the entry, or shell.network, and say the network in the entry".to_owned(),
-        });
-    }
-    let others = configured.iter().filter(|wanted| !is_local(wanted));
-    let made = others.map(|wanted| {
-        let refused = |why| OpenError::Environment {
-            id: wanted.id.clone(),
-            why,
-        };
-        match wanted.id.as_str() {
-            LOCAL => Err(refused("its root is the daemon's workspace".to_owned())),
-            _ => fixed(wanted).map_err(|error| refused(error.to_string())),
+    let refused = |id: &str, why: String| OpenError::Environment {
+        id: id.to_owned(),
+        why,
+    };
+    let (of_workspace, others): (Vec<_>, Vec<_>) = configured.iter().partition(is_local);
+    match of_workspace[..] {
+        [] => {}
+        [entry] => local.policy = entry.policy,
+        _ => {
+            let text = "the policy of the workspace is configured twice: omit the entry, or omit shell.network and configure the network in the entry";
+            return Err(refused(LOCAL, text.to_owned()));
         }
+    }
+    let others = others.into_iter().map(|entry| match entry.id.as_str() {
+        LOCAL => {
+            let text = "its root is the daemon's workspace";
+            Err(refused(LOCAL, text.to_owned()))
+        }
+        id => configured_environment(entry).map_err(|error| refused(id, error.to_string())),
     });
     Ok(FixedEnvironments {
-        configured: made.collect::<Result<_, _>>()?,
+        configured: others.collect::<Result<_, _>>()?,
         local,
     })
 }
 
 /// Returns all environments, fixed ones first. The configuration takes precedence over earlier client registrations.
-async fn all(always: &FixedEnvironments, store: &dyn WireStore) -> Result<Vec<Environment>> {
-    let mut all: Vec<_> = always.iter().cloned().collect();
+async fn all(fixed: &FixedEnvironments, store: &dyn WireStore) -> Result<Vec<EnvironmentInfo>> {
+    let mut all: Vec<_> = fixed.iter().cloned().collect();
     let registered = store.environments().await?.into_iter();
-    all.extend(registered.filter(|environment| !always.has(&environment.id)));
+    all.extend(registered.filter(|environment| !fixed.has(&environment.id)));
     Ok(all)
 }
 
@@ -262,8 +262,8 @@ impl Service {
             Ok(false) => Ok(()),
             Ok(true) => Err(ApiError::new(
                 ErrorCode::CwdOutsideRoot,
-                "the directory lies where the daemon keeps its own data or keys, which are out of the reach of tools; choose \
-                 another directory, or start the daemon with another `--data`",
+                "the directory contains the data or keys of the daemon, which tools cannot access; choose another \
+                 directory, or start the daemon with another `--data`",
             )),
             Err(_) => Err(ApiError::new(
                 ErrorCode::CwdNotFound,
@@ -273,7 +273,7 @@ impl Service {
     }
 
     /// Narrows a turn's policy in an environment: plan mode is read-only, and commands need the thread's permission.
-    pub(crate) fn narrowed(
+    pub(crate) fn turn_tools(
         &self,
         at: &ThreadEnvironment,
         policy: &TurnPolicy,
@@ -295,7 +295,7 @@ impl Service {
     }
 
     /// Returns all environments, `local` first. Every turn reads them, so they are cached.
-    pub(crate) fn environments(&self) -> Arc<Vec<Environment>> {
+    pub(crate) fn environments(&self) -> Arc<Vec<EnvironmentInfo>> {
         Arc::clone(&self.environments.read())
     }
 
@@ -306,43 +306,41 @@ impl Service {
         Ok(())
     }
 
-    pub(crate) fn environment(&self, id: &str) -> Result<Environment> {
+    pub(crate) fn environment(&self, id: &str) -> Result<EnvironmentInfo> {
         let all = self.environments();
-        let mut all = all.iter();
-        let found = all.find(|environment| environment.id == id);
+        let found = all.iter().find(|environment| environment.id == id);
         found.cloned().ok_or_else(not_found)
     }
 
     /// Validates and resolves the environments of a thread.
     pub(crate) fn resolve_environments(
         &self,
-        wished: &[TurnEnvironmentParams],
+        requested: &[TurnEnvironmentParams],
     ) -> Result<Vec<ThreadEnvironment>> {
-        let mut resolved = Vec::with_capacity(wished.len());
-        for entry in wished {
+        let resolve = |entry: &TurnEnvironmentParams| -> Result<ThreadEnvironment> {
             let environment = self.environment(&entry.environment_id)?;
-            let cwd = inside(&environment, &entry.cwd)?;
+            let cwd = resolve_inside(&environment, &entry.cwd)?;
             self.refuse_hidden(&cwd)?;
-            resolved.push(ThreadEnvironment {
+            Ok(ThreadEnvironment {
                 cwd,
                 environment_id: environment.id,
-            });
-        }
-        Ok(resolved)
+            })
+        };
+        requested.iter().map(resolve).collect()
     }
 
     /// Chooses the environment of a turn: the one it names, else the thread's first, else `local` at the thread's workspace.
     pub(crate) fn turn_environment(
         &self,
         thread: &ThreadRecord,
-        wished: Option<&str>,
+        requested: Option<&str>,
     ) -> Result<ThreadEnvironment> {
         let entries = &thread.environments;
         let default = ThreadEnvironment {
             environment_id: LOCAL.to_owned(),
             cwd: thread.workspace.clone().into(),
         };
-        let chosen = match wished {
+        let selected = match requested {
             None => entries.first().unwrap_or(&default).clone(),
             Some(id) => {
                 let environment = self.environment(id)?;
@@ -355,8 +353,8 @@ impl Service {
                 })
             }
         };
-        let environment = self.environment(&chosen.environment_id)?;
-        let cwd = inside(&environment, &chosen.cwd)?;
-        Ok(ThreadEnvironment { cwd, ..chosen })
+        let environment = self.environment(&selected.environment_id)?;
+        let cwd = resolve_inside(&environment, &selected.cwd)?;
+        Ok(ThreadEnvironment { cwd, ..selected })
     }
 }

@@ -1,4 +1,4 @@
-//! Refusals of requests. The status follows from the code, never from the text.
+//! Errors of requests. The HTTP status follows from the code, never from the message.
 
 use serde_json::{Value, json};
 use windlass_core::error::AgentLoopError;
@@ -10,7 +10,7 @@ use windlass_store::queries::QueryError;
 
 pub(crate) type Result<T, E = ApiError> = std::result::Result<T, E>;
 
-/// A refusal with its stable code.
+/// An error with its stable code.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{code}: {message}")]
 pub struct ApiError {
@@ -21,7 +21,7 @@ pub struct ApiError {
 }
 
 impl ApiError {
-    /// Creates a refusal.
+    /// Creates an error without details.
     pub fn new(code: ErrorCode, message: impl Into<String>) -> Self {
         Self {
             code,
@@ -49,7 +49,7 @@ impl ApiError {
         self.retry_after
     }
 
-    /// Adds named values for programs.
+    /// Sets the details: named values for programs.
     #[must_use]
     pub fn with(mut self, details: Value) -> Self {
         self.details = Some(details);
@@ -86,11 +86,8 @@ impl ApiError {
 
     /// Changes the field that caused it.
     pub(crate) fn at(mut self, pointer: &str) -> Self {
-        if let Some(field) = self
-            .details
-            .as_mut()
-            .and_then(|details| details.get_mut("field"))
-        {
+        let details = self.details.as_mut();
+        if let Some(field) = details.and_then(|details| details.get_mut("field")) {
             *field = pointer.into();
         }
         self
@@ -98,7 +95,7 @@ impl ApiError {
 
     /// Replaces the message.
     #[must_use]
-    pub fn saying(mut self, message: impl Into<String>) -> Self {
+    pub fn with_message(mut self, message: impl Into<String>) -> Self {
         self.message = message.into();
         self
     }
@@ -119,10 +116,10 @@ impl ApiError {
 
     /// Logs the error; the client learns only that an internal error occurred.
     pub fn internal(error: impl std::fmt::Display) -> Self {
-        tracing::error!(%error, "a request failed inside");
+        tracing::error!(%error, "internal error");
         Self::new(
             ErrorCode::Internal,
-            "something went wrong inside; the log has more under the request id",
+            "internal error; the log has details under the request id",
         )
     }
 
@@ -159,7 +156,7 @@ impl From<AgentLoopError> for ApiError {
             | AgentLoopError::TurnWaiting { turn_id, .. } => Self::turn_active(turn_id),
             AgentLoopError::ShuttingDown => Self::new(
                 ErrorCode::ShuttingDown,
-                "the daemon is stopping and takes no more input",
+                "the daemon is shutting down and accepts no more input",
             ),
             AgentLoopError::EnvironmentNotFound(_) => {
                 Self::new(ErrorCode::EnvironmentNotFound, "Environment not found")
@@ -167,7 +164,7 @@ impl From<AgentLoopError> for ApiError {
             AgentLoopError::NoActiveTurn(_) => {
                 Self::new(ErrorCode::NoActiveTurn, "No active turn on the thread")
             }
-            AgentLoopError::InvalidAnswer(misfit) => misfit.clone().into(),
+            AgentLoopError::InvalidAnswer(mismatch) => mismatch.clone().into(),
             AgentLoopError::QuotaExceeded(quota) => {
                 let limit = usize::try_from(quota.limit).unwrap_or(usize::MAX);
                 Self::limit(quota.what, limit)
@@ -179,7 +176,7 @@ impl From<AgentLoopError> for ApiError {
                 tracing::error!(%error, "the store is unavailable");
                 Self::new(
                     ErrorCode::StoreUnavailable,
-                    "the records cannot be read or written now; what was acknowledged is safe, and the log says more",
+                    "the records cannot be read or written now; acknowledged input is safe, and the log has details",
                 )
             }
             AgentLoopError::Configuration(_)
@@ -187,7 +184,7 @@ impl From<AgentLoopError> for ApiError {
             | AgentLoopError::DriverNotRegistered(_)
             | AgentLoopError::HarnessNotFound(_)
             | AgentLoopError::AgentNotFound(_) => {
-                tracing::warn!(%error, "something is not configured");
+                tracing::warn!(%error, "a part of the configuration is missing");
                 Self::new(ErrorCode::NotConfigured, error.to_string())
             }
             _ => Self::internal(error),
@@ -222,11 +219,11 @@ impl From<ApiError> for CallError {
     }
 }
 
-/// Maps HTTP refusals to JSON-RPC codes.
+/// Maps HTTP statuses to JSON-RPC codes.
 impl From<ApiError> for RpcError {
-    fn from(refusal: ApiError) -> Self {
-        let text = refusal.message();
-        match refusal.code().status() {
+    fn from(error: ApiError) -> Self {
+        let text = error.message();
+        match error.code().status() {
             404 => Self::not_found(text),
             401 | 403 => Self::not_authorized(text),
             409 => Self::conflict(text),

@@ -17,8 +17,8 @@ const MAX_SCHEMA_BYTES: usize = 64 * 1024;
 const WAITS: std::ops::RangeInclusive<u64> = 1_000..=24 * 60 * 60 * 1_000;
 /// Maximum name length that all providers accept.
 const MAX_NAME: usize = 64;
-/// Bytes preserved of a name that is too long.
-const KEPT_NAME: usize = 55;
+/// Characters of an overlong name before its digest.
+const NAME_PREFIX: usize = 55;
 
 /// Splits a canonical name into the namespace and name that the tool was registered with.
 ///
@@ -47,7 +47,7 @@ pub(crate) fn check(tools: &[DynamicToolSpec], builtin: &HashSet<String>) -> Res
             .with(json!({"index": index, "name": tool.name})));
         }
         if !seen.insert(tool.canonical_name()) {
-            return Err(refused(index, "the tool is in the list twice"));
+            return Err(refused(index, "the list contains the tool twice"));
         }
     }
     Ok(())
@@ -64,9 +64,10 @@ fn check_one(tool: &DynamicToolSpec) -> Result<(), String> {
                 .bytes()
                 .all(|c| c.is_ascii_alphanumeric() || c == b'_' || c == b'-')
     };
-    let names = std::iter::once(("name", Some(tool.name.as_str())))
-        .chain([("namespace", tool.namespace.as_deref())]);
-    for (field, name) in names {
+    for (field, name) in [
+        ("name", Some(tool.name.as_str())),
+        ("namespace", tool.namespace.as_deref()),
+    ] {
         if name.is_some_and(|name| !is_name(name)) {
             return Err(format!(
                 "{field} must be 1 to {MAX_NAME} letters, digits, `_` or `-`"
@@ -101,7 +102,7 @@ pub(crate) fn joined(
         tools.insert(tool.canonical_name(), tool.clone());
     }
     if tools.len() > MAX_TOOLS {
-        let text = format!("a turn may have at most {MAX_TOOLS} tools from outside");
+        let text = format!("a turn has at most {MAX_TOOLS} client tools");
         return Err(refused(MAX_TOOLS, &text));
     }
     Ok(tools.into_values().collect())
@@ -117,19 +118,15 @@ pub(crate) fn definitions(
     for name in plain.iter().chain(builtin) {
         *counts.entry(name).or_default() += 1;
     }
-    let offered = |tool: &DynamicToolSpec, plain: &String| {
-        let is_taken = counts.get(plain.as_str()).is_some_and(|count| *count > 1);
-        if is_taken || plain.len() > MAX_NAME {
-            digested_name(plain, &tool.canonical_name())
+    let tools = tools.iter().zip(&plain);
+    let definitions = tools.map(|(tool, plain)| {
+        if counts[plain.as_str()] > 1 || plain.len() > MAX_NAME {
+            definition(tool, digested_name(plain, &tool.canonical_name()))
         } else {
-            plain.clone()
+            definition(tool, plain.clone())
         }
-    };
-    tools
-        .iter()
-        .zip(&plain)
-        .map(|(tool, plain)| definition(tool, offered(tool, plain)))
-        .collect()
+    });
+    definitions.collect()
 }
 
 fn plain_name(tool: &DynamicToolSpec) -> String {
@@ -141,8 +138,8 @@ fn plain_name(tool: &DynamicToolSpec) -> String {
 
 fn digested_name(plain: &str, canonical: &str) -> String {
     let digest = blake3::hash(canonical.as_bytes()).to_hex();
-    let kept: String = plain.chars().take(KEPT_NAME).collect();
-    format!("{kept}_{}", &digest[..8])
+    let prefix: String = plain.chars().take(NAME_PREFIX).collect();
+    format!("{prefix}_{}", &digest[..8])
 }
 
 fn definition(tool: &DynamicToolSpec, name: String) -> ClientSideTool {
@@ -187,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn r40_names_that_would_be_equal_are_told_apart() {
+    fn r40_equal_names_get_distinct_digests() {
         let clash = [
             tool(Some("a"), "b__c"),
             tool(Some("a__b"), "c"),
@@ -200,13 +197,13 @@ mod tests {
     }
 
     #[test]
-    fn a_long_name_is_cut_to_what_providers_take() {
+    fn overlong_name_is_cut_to_the_limit_of_providers() {
         let long = [tool(Some(&"n".repeat(64)), &"m".repeat(64))];
         assert_eq!(names(&long)[0].len(), 64);
     }
 
     #[test]
-    fn r42_what_is_no_schema_is_refused() {
+    fn r42_invalid_tool_is_refused() {
         for schema in [
             json!("nope"),
             json!({}),

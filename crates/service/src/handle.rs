@@ -16,7 +16,7 @@ pub trait Handle<E: Endpoint> {
     /// The refusal that the client receives.
     fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<E>,
     ) -> impl Future<Output = Result<E::Response>> + Send;
 }

@@ -11,7 +11,7 @@ pub(crate) fn thread(id: SessionId) -> String {
     format!("thr_{}", id.uuid().as_simple())
 }
 
-/// Returns the text to search for: clients write a thread's prefix, and a stream has another. Case is ignored.
+/// Removes the prefix of thread IDs from a search text, because recorded IDs have another one. Case is ignored.
 pub(crate) fn session_text(search: &str) -> String {
     let lower = search.to_lowercase();
     lower.strip_prefix("thr_").unwrap_or(&lower).to_owned()
@@ -28,11 +28,8 @@ pub(crate) fn approval(id: ExecId) -> String {
 /// Parses an ID with its prefix and exactly 32 lower-case hex digits.
 fn parse(text: &str, prefix: &str) -> Option<Uuid> {
     let digits = text.strip_prefix(prefix)?;
-    let is_lower_hex = |c: u8| c.is_ascii_digit() || (b'a'..=b'f').contains(&c);
-    if digits.len() != 32 || !digits.bytes().all(is_lower_hex) {
-        return None;
-    }
-    Uuid::try_parse(digits).ok()
+    let id = Uuid::try_parse(digits).ok()?;
+    (id.as_simple().to_string() == digits).then_some(id)
 }
 
 /// Parses an ID only in its canonical spelling.
@@ -72,17 +69,17 @@ pub(crate) fn time(at: DateTime<Utc>) -> String {
 }
 
 /// Derives the id of the thread that a request with an idempotency key creates.
-pub(crate) fn made_by(request: &str) -> SessionId {
+pub(crate) fn derived_thread(request: &str) -> SessionId {
     SessionId::from_uuid(derived(request))
 }
 
 /// Derives the id of the turn that a request with an idempotency key starts.
-pub(crate) fn turn_of(request: &str) -> TurnId {
+pub(crate) fn derived_turn(request: &str) -> TurnId {
     TurnId::from_uuid(derived(request))
 }
 
 /// Derives a UUID (version 8) from the digest of a request: owner, operation, key and body.
-fn derived(request: &str) -> Uuid {
+pub(crate) fn derived(request: &str) -> Uuid {
     let mut bytes = [0_u8; 16];
     bytes.copy_from_slice(&blake3::hash(request.as_bytes()).as_bytes()[..16]);
     uuid::Builder::from_custom_bytes(bytes).into_uuid()
@@ -128,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn only_whole_ids_are_read() {
+    fn malformed_ids_are_refused() {
         let id = SessionId::from_seed(7);
         assert_eq!(parse_thread(&thread(id)), Some(id));
         for text in [
@@ -144,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn renaming_is_stable_and_differs_between_forks() {
+    fn fork_ids_are_stable_and_differ_between_forks() {
         let (a, b) = (
             ForkIds(SessionId::from_seed(1)),
             ForkIds(SessionId::from_seed(2)),

@@ -13,29 +13,29 @@ use crate::keyed_request::KeyedRequest;
 use crate::operations::RequestContext;
 use crate::service::Service;
 use crate::store::StoredAnswer;
-use crate::tokens::Caller;
+use crate::tokens::ApiCaller;
 
 /// A client in this process. It has the rights of its caller, as over HTTP.
 #[derive(Clone)]
 pub struct InProcess {
     service: Service,
-    caller: Caller,
+    caller: ApiCaller,
 }
 
 impl InProcess {
     /// Creates a client with the rights of a caller.
     #[must_use]
-    pub fn new(service: Service, caller: Caller) -> Self {
+    pub fn new(service: Service, caller: ApiCaller) -> Self {
         Self { service, caller }
     }
 
     /// Returns a client of the same service with the rights of another caller.
     #[must_use]
-    pub fn with_caller(&self, caller: Caller) -> Self {
+    pub fn with_caller(&self, caller: ApiCaller) -> Self {
         Self::new(self.service.clone(), caller)
     }
 
-    /// Executes an operation. One that changes something finishes even if the returned future is dropped.
+    /// Executes an operation. An operation with side effects finishes even if the returned future is dropped.
     async fn execute<E>(self, call: Call<E>) -> Result<E::Response, CallError>
     where
         E: Endpoint<Response: Send>,
@@ -45,7 +45,7 @@ impl InProcess {
             return Ok(self.handle(call, None).await?);
         }
         let service = self.service.clone();
-        Ok(service.carry(self.handle(call, None)).await??)
+        Ok(service.run_detached(self.handle(call, None)).await??)
     }
 
     /// Executes an operation; a request with the idempotency key of an earlier one gets the earlier response.
@@ -62,7 +62,9 @@ impl InProcess {
         }
         let keyed = KeyedRequest::new(Some(&self.caller), key, &call.target()?, &call.body()?);
         let service = self.service.clone();
-        Ok(service.carry(self.handle_once(call, keyed)).await??)
+        Ok(service
+            .run_detached(self.handle_once(call, keyed))
+            .await??)
     }
 
     async fn handle_once<E>(
@@ -75,7 +77,7 @@ impl InProcess {
         Service: Handle<E>,
     {
         let service = self.service.clone();
-        let _alone = service.under_way.lock(&keyed.key).await;
+        let _guard = service.keyed_requests.lock(&keyed.key).await;
         if let Some(stored) = service.store.answer(&keyed.key).await? {
             if stored.request != keyed.digest {
                 return Err(ApiError::new(
@@ -93,7 +95,7 @@ impl InProcess {
             body: serde_json::to_vec(&response).map_err(ApiError::internal)?,
             at: Utc::now(),
         };
-        service.store.keep_answer(&keyed.key, answer).await?;
+        service.store.store_answer(&keyed.key, answer).await?;
         Ok(response)
     }
 
@@ -113,11 +115,11 @@ impl InProcess {
         service
             .check_scope(&caller, operation.scope, thread, operation.path)
             .await?;
-        let context = RequestContext {
+        let ctx = RequestContext {
             repeatable,
             ..RequestContext::new(caller)
         };
-        service.handle(&context, call).await
+        service.handle(&ctx, call).await
     }
 }
 

@@ -7,8 +7,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
+use parking_lot::RwLock;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use serde::Serialize;
@@ -22,7 +23,7 @@ const MAX_BYTES: u64 = 16 * 1024 * 1024;
 pub trait JsonContents: Serialize + DeserializeOwned + Default {
     /// The version that this program reads and writes.
     const VERSION: u32;
-    /// What the file contains, for messages.
+    /// The plural noun for the content in messages, such as `tokens`.
     const WHAT: &'static str;
     /// Permission bits that make the file unusable. By default other users must not be able to write it.
     const FORBIDDEN_MODE: u32 = 0o022;
@@ -41,7 +42,7 @@ pub enum JsonFileError {
         doing: &'static str,
         /// Path of the file.
         path: PathBuf,
-        /// The cause.
+        /// Error of the system call.
         source: io::Error,
     },
     /// Another user can have written it.
@@ -83,7 +84,7 @@ pub enum FileState<T> {
     Unknown(JsonFileError),
 }
 
-/// A file of a data directory. Readers see at once what another process has changed.
+/// A file of a data directory. Readers see changes of other processes immediately.
 #[derive(Debug)]
 pub struct JsonFile<T> {
     path: PathBuf,
@@ -96,7 +97,7 @@ struct Cached<T> {
     state: Arc<FileState<T>>,
 }
 
-/// Distinguishes one content of a file from the next.
+/// Identifies one version of a file; every replacement changes it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum FileVersion {
     Absent,
@@ -111,7 +112,7 @@ enum FileVersion {
 }
 
 impl FileVersion {
-    fn of(path: &Path) -> Option<Self> {
+    fn read(path: &Path) -> Option<Self> {
         match fs::symlink_metadata(path) {
             Ok(file) => Some(Self::File {
                 inode: file.ino(),
@@ -148,8 +149,8 @@ impl<T: JsonContents> JsonFile<T> {
     /// Returns the content, reading the file only if it has changed. An error is logged once.
     #[must_use]
     pub fn current(&self) -> Arc<FileState<T>> {
-        let version = FileVersion::of(&self.path);
-        let cache = self.cache.read().unwrap_or_else(PoisonError::into_inner);
+        let version = FileVersion::read(&self.path);
+        let cache = self.cache.read();
         if let Some(cached) = cache.as_ref()
             && Some(&cached.version) == version.as_ref()
         {
@@ -168,8 +169,7 @@ impl<T: JsonContents> JsonFile<T> {
         {
             tracing::error!(error, "{} are unknown and grant nothing", T::WHAT);
         }
-        let mut cache = self.cache.write().unwrap_or_else(PoisonError::into_inner);
-        *cache = Some(Cached {
+        *self.cache.write() = Some(Cached {
             version,
             state: Arc::clone(&state),
         });
@@ -182,8 +182,8 @@ impl<T: JsonContents> JsonFile<T> {
     /// If the file cannot be locked, read or replaced.
     pub fn update<R>(&self, change: impl FnOnce(&mut T) -> R) -> Result<R, JsonFileError> {
         let lock = self.path.with_extension("lock");
-        let held = open_private(&lock).map_err(|source| cannot("open", &lock, source))?;
-        held.lock()
+        let file = open_private(&lock).map_err(|source| cannot("open", &lock, source))?;
+        file.lock()
             .map_err(|source| cannot("lock", &lock, source))?;
         let mut contents = self.try_read()?.unwrap_or_default();
         let result = change(&mut contents);
@@ -212,18 +212,18 @@ impl<T: JsonContents> JsonFile<T> {
             what: T::WHAT,
             why,
         };
-        let found = file
+        let metadata = file
             .metadata()
             .map_err(|source| cannot("read", path, source))?;
-        let (owner, user) = (found.uid(), rustix::process::geteuid().as_raw());
-        if !found.is_file() {
+        let (owner, user) = (metadata.uid(), rustix::process::geteuid().as_raw());
+        if !metadata.is_file() {
             return Err(unreadable("it is not a regular file".to_owned()));
         }
-        if (owner != user && owner != 0) || found.mode() & T::FORBIDDEN_MODE != 0 {
+        if (owner != user && owner != 0) || metadata.mode() & T::FORBIDDEN_MODE != 0 {
             return Err(JsonFileError::Untrusted {
                 path: path.clone(),
                 owner,
-                mode: found.mode() & 0o777,
+                mode: metadata.mode() & 0o777,
                 user,
             });
         }
@@ -283,12 +283,12 @@ mod tests {
     use super::*;
 
     #[derive(Debug, Serialize, Deserialize)]
-    struct Names {
+    struct NameList {
         version: u32,
         names: Vec<String>,
     }
 
-    impl Default for Names {
+    impl Default for NameList {
         fn default() -> Self {
             Self {
                 version: Self::VERSION,
@@ -297,7 +297,7 @@ mod tests {
         }
     }
 
-    impl JsonContents for Names {
+    impl JsonContents for NameList {
         const VERSION: u32 = 1;
         const WHAT: &'static str = "names";
 
@@ -306,7 +306,7 @@ mod tests {
         }
     }
 
-    fn names(file: &JsonFile<Names>) -> Option<Vec<String>> {
+    fn names(file: &JsonFile<NameList>) -> Option<Vec<String>> {
         match &*file.current() {
             FileState::Present(names) => Some(names.names.clone()),
             FileState::Absent => Some(Vec::new()),
@@ -315,10 +315,10 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_cannot_be_used_is_unknown_until_it_is_repaired() {
+    fn unusable_file_is_unknown_until_it_is_repaired() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("names.json");
-        let file: JsonFile<Names> = JsonFile::new(path.clone());
+        let file: JsonFile<NameList> = JsonFile::new(path.clone());
         assert!(matches!(file.read(), FileState::Absent));
         file.update(|names| names.names.push("a".to_owned()))
             .unwrap();
@@ -352,10 +352,10 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_cannot_be_searched_is_unknown_and_not_absent() {
+    fn unsearchable_directory_is_unknown_and_not_absent() {
         let directory = tempfile::tempdir().unwrap();
         fs::write(directory.path().join("file"), "").unwrap();
-        let below: JsonFile<Names> = JsonFile::new(directory.path().join("file/names.json"));
+        let below: JsonFile<NameList> = JsonFile::new(directory.path().join("file/names.json"));
         assert!(matches!(below.read(), FileState::Unknown(_)));
         assert_eq!(names(&below), None);
     }

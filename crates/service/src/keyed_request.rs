@@ -1,6 +1,6 @@
-//! Requests with an idempotency key, the same for every transport: a client may repeat a request to another daemon over another one.
+//! Requests with an idempotency key. The format is the same for every transport, so a client may repeat a request over another transport.
 
-use crate::tokens::Caller;
+use crate::tokens::ApiCaller;
 
 /// An idempotency key and the digest of the request that has it.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub struct KeyedRequest {
 impl KeyedRequest {
     /// Creates it from the key that a client sent, the target of the request (path and query string) and its body.
     #[must_use]
-    pub fn new(caller: Option<&Caller>, key: &str, target: &str, body: &[u8]) -> Self {
+    pub fn new(caller: Option<&ApiCaller>, key: &str, target: &str, body: &[u8]) -> Self {
         let mut digest = blake3::Hasher::new();
         digest.update(target.as_bytes());
         digest.update(&[0]);
@@ -29,7 +29,7 @@ impl KeyedRequest {
     /// Identifies the request in records, however often it is repeated.
     #[must_use]
     pub fn repeatable(&self) -> String {
-        let named = format!("{}\n{}", self.key, self.digest);
-        blake3::hash(named.as_bytes()).to_hex().to_string()
+        let text = format!("{}\n{}", self.key, self.digest);
+        blake3::hash(text.as_bytes()).to_hex().to_string()
     }
 }

@@ -58,11 +58,11 @@ pub use operations::{
 pub use project_approvals::{ProjectApprovals, RememberedCall, RememberedInProjects};
 pub use quotas::{Quota, Share};
 pub use service::{Counters, LimitPermit, Service, State};
-pub use settings::{Access, JobSettings, Limits, RpcSettings, Settings, Upkeep};
+pub use settings::{Access, ClientLimits, JobSettings, RpcSettings, Settings, Upkeep};
 pub use sse_frame::{FRAME_END, frame, frame_head};
 pub use store::{HostWireStore, StoredAnswer, WireStore};
 pub use subscribers::Subscriber;
 pub use tokens::{
-    BadScope, Caller, Token, TokenFile, TokenLookup, TokenRecord, TokenScope, Tokens,
-    TokensUnknown, tokens_unavailable, who_shows,
+    ApiCaller, InvalidScope, Token, TokenFile, TokenLookup, TokenRecord, TokenScope, Tokens,
+    TokensUnreadable, authenticate, tokens_unavailable,
 };

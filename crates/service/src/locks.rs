@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_holds_a_lock_at_a_time_and_none_stays_behind() {
+    async fn lock_has_one_holder_and_is_removed_after_its_last_waiter() {
         let locks = Locks::default();
         let first = locks.lock("a").await;
         let other = locks.lock("b").await;
@@ -60,10 +60,9 @@ mod tests {
         assert!(futures_util::poll!(&mut second).is_pending());
         drop(first);
         drop(second.await);
-        let given_up = Box::pin(locks.lock("b"));
-        let mut given_up = given_up;
-        assert!(futures_util::poll!(&mut given_up).is_pending());
-        drop(given_up);
+        let mut cancelled = Box::pin(locks.lock("b"));
+        assert!(futures_util::poll!(&mut cancelled).is_pending());
+        drop(cancelled);
         drop(other);
         assert!(locks.0.lock().is_empty());
     }

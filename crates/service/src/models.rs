@@ -49,7 +49,7 @@ pub struct Models {
     /// Handling of other names.
     pub unknown: UnknownModels,
     /// Name that a client selected in place of the default since the start.
-    pub chosen: Option<String>,
+    pub selected: Option<String>,
 }
 
 impl Default for Models {
@@ -61,15 +61,15 @@ impl Default for Models {
             providers: BTreeMap::new(),
             is_demonstration: false,
             unknown: UnknownModels::default(),
-            chosen: None,
+            selected: None,
         }
     }
 }
 
 impl Models {
     /// Returns the name of the model for requests that name none.
-    pub(crate) fn usual(&self) -> &str {
-        self.chosen.as_deref().unwrap_or(&self.default)
+    pub(crate) fn default_name(&self) -> &str {
+        self.selected.as_deref().unwrap_or(&self.default)
     }
 
     /// Returns the provider of a model.
@@ -79,11 +79,11 @@ impl Models {
         }
         if let Some(id) = self.known.get(name) {
             let mut same = self.known.iter().filter(|(_, known)| *known == id);
-            let named = same.find_map(|(name, _)| Some(name.split_once('/')?.0));
-            return named.or(self.provider.as_deref());
+            let prefix = same.find_map(|(name, _)| Some(name.split_once('/')?.0));
+            return prefix.or(self.provider.as_deref());
         }
-        let named = self.of_provider(name).map(|(provider, _)| provider);
-        named.or(self.provider.as_deref())
+        let prefix = self.split_provider(name).map(|(provider, _)| provider);
+        prefix.or(self.provider.as_deref())
     }
 
     /// Returns a name with its provider prefix, as threads record it.
@@ -104,42 +104,37 @@ impl Models {
     }
 
     /// Returns the names that are configured for a provider, without its prefix.
-    pub(crate) fn of(&self, provider: &str) -> Vec<String> {
-        let own = (self.provider.as_deref() == Some(provider)).then(|| self.default.clone());
-        let known = self.known.keys().filter_map(|name| {
-            let (of, model) = name.split_once('/')?;
-            (of == provider).then(|| model.to_owned())
-        });
-        let mut names: Vec<String> = own.into_iter().chain(known).collect();
-        let mut seen = std::collections::BTreeSet::new();
-        names.retain(|name| seen.insert(name.clone()));
-        names
+    pub(crate) fn names_of_provider(&self, provider: &str) -> Vec<String> {
+        let own = (self.provider.as_deref() == Some(provider)).then_some(&*self.default);
+        let known = self.known.keys().filter_map(|name| name.split_once('/'));
+        let known = known.filter_map(|(of, model)| (of == provider).then_some(model));
+        // The keys of a map are unique, so only the default model can be in both.
+        let known = known.filter(|model| own != Some(*model));
+        own.into_iter().chain(known).map(str::to_owned).collect()
     }
 
-    /// Returns the display name for a client's input.
-    pub(crate) fn name(&self, wished: Option<&str>) -> Result<String> {
-        let name = self.name_for_agent(wished)?;
+    /// Validates a model name from a client; returns the configured default for `None` and `auto`.
+    pub(crate) fn resolve(&self, requested: Option<&str>) -> Result<String> {
+        let name = self.resolve_for_agent(requested)?;
         if !self.is_configured(&name) {
             self.check_provider(&name)?;
         }
         Ok(name)
     }
 
-    /// Returns the model name for an external agent, which reaches its provider directly.
-    pub(crate) fn name_for_agent(&self, wished: Option<&str>) -> Result<String> {
-        let name = match wished.map(str::trim) {
-            None | Some("" | AUTO) => return Ok(self.usual().to_owned()),
+    /// Validates a model name for an external agent, which reaches its provider directly.
+    pub(crate) fn resolve_for_agent(&self, requested: Option<&str>) -> Result<String> {
+        let name = match requested.map(str::trim) {
+            None | Some("" | AUTO) => return Ok(self.default_name().to_owned()),
             Some(name) => name,
         };
         // A name is sent to the provider, recorded and displayed. It can become a program argument, where a leading dash would make it an option.
         let is_option = name.starts_with('-');
         if is_option || name.len() > MAX_NAME_BYTES || name.chars().any(char::is_control) {
-            return Err(ApiError::field(
-                "/model",
-                format!(
-                    "a model's name has at most {MAX_NAME_BYTES} bytes, no control characters, and no dash at its beginning"
-                ),
-            ));
+            let text = format!(
+                "a model's name has at most {MAX_NAME_BYTES} bytes, no control characters and no leading dash"
+            );
+            return Err(ApiError::field("/model", text));
         }
         if self.is_configured(name) || self.unknown == UnknownModels::ToDefaultProvider {
             return Ok(name.to_owned());
@@ -156,26 +151,23 @@ impl Models {
     /// Refuses a provider without a model, and a model of an unreachable provider: another provider must not receive it.
     fn check_provider(&self, name: &str) -> Result<()> {
         let (provider, model) = name.split_once('/').unwrap_or((name, ""));
-        let Some(found) = self.providers.get(provider) else {
+        let Some(ModelProvider { id, key_variables }) = self.providers.get(provider) else {
             return Ok(());
         };
-        if found.id.is_none() {
-            let text = if found.key_variables.is_empty() {
-                format!("this daemon does not serve `{name}`; name another model")
-            } else {
-                format!(
+        if id.is_none() {
+            let text = match key_variables[..] {
+                [] => format!("this daemon does not serve `{name}`; name another model"),
+                _ => format!(
                     "there is no key for provider `{provider}`; set {}, or name another model",
-                    found.key_variables.join(" or ")
-                )
+                    key_variables.join(" or ")
+                ),
             };
             return Err(ApiError::new(ErrorCode::ProviderUnusable, text)
-                .with(json!({"model": name, "variables": found.key_variables})));
+                .with(json!({"model": name, "variables": key_variables})));
         }
         if model.is_empty() {
-            Err(ApiError::field(
-                "/model",
-                format!("`{provider}` is a provider; write {provider}/model"),
-            ))
+            let text = format!("`{provider}` is a provider; write {provider}/model");
+            Err(ApiError::field("/model", text))
         } else {
             Ok(())
         }
@@ -183,41 +175,34 @@ impl Models {
 
     /// Returns the model of a thread's turn. The thread's history is sent to another provider only if the request names one of that provider's
     /// models.
-    pub(crate) fn of_turn(&self, thread: &TurnPolicy, wished: Option<&str>) -> Result<String> {
-        let Some(own) = self.recorded(thread) else {
-            return match wished {
-                None => self.still(&thread.model),
-                wished => self.name(wished),
+    pub(crate) fn for_turn(&self, thread: &TurnPolicy, requested: Option<&str>) -> Result<String> {
+        let Some(own) = self.recorded_model(thread) else {
+            return match requested {
+                None => self.check_available(&thread.model),
+                requested => self.resolve(requested),
             };
         };
         let provider = own.split('/').next().unwrap_or_default();
         let is_own = self.provider.as_deref() == Some(provider);
-        let is_usable = is_own
-            || self
-                .providers
-                .get(provider)
-                .is_some_and(|it| it.id.is_some());
+        let known = self.providers.get(provider);
+        let is_usable = is_own || known.is_some_and(|it| it.id.is_some());
         if self.is_demonstration && !is_own {
             return Err(self.unusable(&own));
         }
-        match wished.map(str::trim) {
-            None => match self.provider_of(&thread.model) == Some(provider) {
-                true => self.still(&thread.model),
-                false if is_usable => self.still(&own),
-                false => Err(self.unusable(&own)),
-            },
-            Some("" | AUTO) => {
-                if self.provider_of(self.usual()) == Some(provider) {
-                    self.name(None)
-                } else {
-                    Err(self.unusable(&own))
-                }
+        match requested.map(str::trim) {
+            None if self.provider_of(&thread.model) == Some(provider) => {
+                self.check_available(&thread.model)
             }
-            Some(name) if name == thread.model => self.of_turn(thread, None),
-            Some(name) if self.names_provider(name) => self.name(Some(name)),
+            None if is_usable => self.check_available(&own),
+            Some("" | AUTO) if self.provider_of(self.default_name()) == Some(provider) => {
+                self.resolve(None)
+            }
+            None | Some("" | AUTO) => Err(self.unusable(&own)),
+            Some(name) if name == thread.model => self.for_turn(thread, None),
+            Some(name) if self.names_provider(name) => self.resolve(Some(name)),
             // Without a provider prefix, it is a model of the thread's provider.
-            Some(name) if is_own => self.name(Some(name)),
-            Some(name) if is_usable => self.name(Some(&format!("{provider}/{name}"))),
+            Some(name) if is_own => self.resolve(Some(name)),
+            Some(name) if is_usable => self.resolve(Some(&format!("{provider}/{name}"))),
             Some(_) => Err(self.unusable(&own)),
         }
     }
@@ -225,18 +210,13 @@ impl Models {
     /// Returns the model that a thread is recorded with, provider first; `None` if neither the thread nor this daemon names a provider.
     ///
     /// Threads of earlier versions have no `qualified_model`. Their `provider` is the daemon's, unless a client chose another name.
-    pub(crate) fn recorded(&self, thread: &TurnPolicy) -> Option<String> {
+    pub(crate) fn recorded_model(&self, thread: &TurnPolicy) -> Option<String> {
         if let Some(qualified) = &thread.qualified_model {
             return Some(qualified.clone());
         }
         let own = self.provider.as_deref()?;
-        let (provider, model) = match self.of_provider(&thread.model) {
-            Some((provider, model)) => (provider, model),
-            None => (
-                thread.provider.as_deref().unwrap_or(own),
-                thread.model.as_str(),
-            ),
-        };
+        let recorded = (thread.provider.as_deref().unwrap_or(own), &*thread.model);
+        let (provider, model) = self.split_provider(&thread.model).unwrap_or(recorded);
         Some(format!("{provider}/{model}"))
     }
 
@@ -247,7 +227,7 @@ impl Models {
         };
         let is_missing = |known: &ModelProvider| known.id.is_none();
         if self.providers.get(provider).is_some_and(is_missing) {
-            Err(self.unusable(&self.recorded(thread).unwrap_or_default()))
+            Err(self.unusable(&self.recorded_model(thread).unwrap_or_default()))
         } else {
             Ok(())
         }
@@ -256,17 +236,16 @@ impl Models {
     /// Refuses a turn of a thread whose provider this daemon cannot reach.
     fn unusable(&self, model: &str) -> ApiError {
         let provider = model.split('/').next().unwrap_or_default();
-        let variables = self.providers.get(provider);
-        let variables = variables.map_or(&[][..], |it| &it.key_variables);
+        let provider = self.providers.get(provider);
+        let variables = provider.map_or(&[][..], |it| &it.key_variables);
         let set = match variables {
             [] => String::new(),
             names => format!("set {}, or ", names.join(" or ")),
         };
-        let other = if self.is_demonstration {
-            "PROVIDER/MODEL".to_owned()
-        } else {
-            let usual = self.usual();
-            self.qualified(usual).unwrap_or_else(|| usual.to_owned())
+        let default = self.default_name();
+        let other = match self.qualified(default) {
+            _ if self.is_demonstration => "PROVIDER/MODEL".to_owned(),
+            qualified => qualified.unwrap_or_else(|| default.to_owned()),
         };
         let text = format!(
             "this thread uses {model}; {set}name another model with the turn (--model {other})"
@@ -276,8 +255,8 @@ impl Models {
     }
 
     /// Checks that a thread's model is still available: another model must not answer silently.
-    fn still(&self, name: &str) -> Result<String> {
-        self.name(Some(name)).map_err(|error| {
+    fn check_available(&self, name: &str) -> Result<String> {
+        self.resolve(Some(name)).map_err(|error| {
             if error.code() == ErrorCode::ProviderUnusable {
                 return error;
             }
@@ -285,7 +264,7 @@ impl Models {
                 "the thread's model `{name}` is no longer configured; name another with the turn, change the thread's \
                  with PATCH, or configure it again under `models` in windlass.toml"
             );
-            error.saying(text)
+            error.with_message(text)
         })
     }
 
@@ -298,26 +277,23 @@ impl Models {
         if let Some(id) = self.known.get(name) {
             return Some(*id);
         }
-        let (provider, model) = match self.of_provider(name) {
-            Some((provider, model)) => (Some(provider), model),
-            None => (self.provider.as_deref(), name),
-        };
-        let provider = provider?;
+        let split = self.split_provider(name);
+        let (provider, model) = split.or_else(|| Some((self.provider.as_deref()?, name)))?;
         let known = self.known.get(&format!("{provider}/{model}")).copied();
         known.or_else(|| self.providers.get(provider)?.id)
     }
 
-    /// Returns the name to request from the provider instead of the configured one. The provider is the name's prefix, else the default.
-    pub(crate) fn other_name(&self, name: &str) -> Option<String> {
+    /// Returns the model name to send to the provider if the name is not configured. The provider is the name's prefix, else the default one.
+    pub(crate) fn provider_model_name(&self, name: &str) -> Option<String> {
         if self.is_configured(name) {
             return None;
         }
-        let model = self.of_provider(name).map_or(name, |(_, model)| model);
+        let model = self.split_provider(name).map_or(name, |(_, model)| model);
         Some(model.to_owned())
     }
 
     /// Splits `provider/model` if the provider is known.
-    fn of_provider<'a>(&self, name: &'a str) -> Option<(&'a str, &'a str)> {
+    fn split_provider<'a>(&self, name: &'a str) -> Option<(&'a str, &'a str)> {
         let (provider, model) = name.split_once('/')?;
         let is_known =
             self.provider.as_deref() == Some(provider) || self.providers.contains_key(provider);
@@ -326,17 +302,13 @@ impl Models {
 
     /// Returns whether a model ID recorded with an earlier turn is still reachable.
     pub(crate) fn reaches(&self, id: ModelId) -> bool {
-        let providers = self.providers.values().filter_map(|it| it.id);
-        self.known
-            .values()
-            .copied()
-            .chain(providers)
-            .any(|it| it == id)
+        let providers = self.providers.values().filter_map(|it| it.id.as_ref());
+        self.known.values().chain(providers).any(|it| *it == id)
     }
 
     /// Returns whether a name determines its provider: it is configured, or has a provider prefix.
     pub(crate) fn names_provider(&self, name: &str) -> bool {
-        self.is_configured(name) || self.of_provider(name).is_some()
+        self.is_configured(name) || self.split_provider(name).is_some()
     }
 
     fn is_configured(&self, name: &str) -> bool {
@@ -368,7 +340,7 @@ mod tests {
 
     /// `None`: the request is refused with the name of the thread's provider.
     #[test]
-    fn a_thread_stays_with_its_provider_unless_a_model_of_another_is_named() {
+    fn provider_of_a_thread_changes_only_by_request() {
         let (openai, gemini) = (ModelId::from_seed(1), ModelId::from_seed(2));
         let models = Models {
             default: "gpt".to_owned(),
@@ -386,7 +358,7 @@ mod tests {
         let of_anthropic = policy("opus", None, Some("anthropic/opus"));
         let unqualified = policy("opus", Some("anthropic"), None);
         let of_client = policy("opus", Some("own"), Some("openai/opus"));
-        for (thread, wished, answering) in [
+        for (thread, requested, answering) in [
             (&of_openai, None, Some("gpt")),
             (&of_openai, Some("auto"), Some("gpt")),
             (&of_openai, Some("other"), Some("other")),
@@ -405,32 +377,32 @@ mod tests {
             (&unqualified, Some("opus"), None),
             (&of_client, None, Some("opus")),
         ] {
-            let chosen = models.of_turn(thread, wished);
-            let case = format!("{:?} {wished:?}: {chosen:?}", thread.qualified_model);
+            let selected = models.for_turn(thread, requested);
+            let case = format!("{:?} {requested:?}: {selected:?}", thread.qualified_model);
             match answering {
-                Some(name) => assert_eq!(chosen.unwrap(), name, "{case}"),
+                Some(name) => assert_eq!(selected.unwrap(), name, "{case}"),
                 None => assert_eq!(
-                    chosen.unwrap_err().code(),
+                    selected.unwrap_err().code(),
                     ErrorCode::ProviderUnusable,
                     "{case}"
                 ),
             }
         }
         assert_eq!(models.id("gemini/other"), Some(gemini));
-        assert_eq!(models.other_name("gemini/other").unwrap(), "other");
+        assert_eq!(models.provider_model_name("gemini/other").unwrap(), "other");
         assert_eq!(models.id("gpt"), Some(openai));
         let demonstration = Models {
             is_demonstration: true,
             ..Models::default()
         };
-        for wished in [None, Some("auto"), Some("llmsim-model"), Some("any")] {
-            let refused = demonstration.of_turn(&of_openai, wished).unwrap_err();
-            assert_eq!(refused.code(), ErrorCode::ProviderUnusable, "{wished:?}");
+        for requested in [None, Some("auto"), Some("llmsim-model"), Some("any")] {
+            let refused = demonstration.for_turn(&of_openai, requested).unwrap_err();
+            assert_eq!(refused.code(), ErrorCode::ProviderUnusable, "{requested:?}");
         }
     }
 
     #[test]
-    fn a_provider_before_a_name_is_who_is_asked() {
+    fn provider_prefix_selects_the_provider() {
         let id = ModelId::from_seed(1);
         let models = Models {
             default: "big".to_owned(),
@@ -439,39 +411,43 @@ mod tests {
             providers: providers(&[("openai", Some(id))]),
             ..Models::default()
         };
-        let asked = |name: &str| (models.id(name), models.other_name(name));
-        let named = |name: &str| Some(name.to_owned());
-        assert_eq!(asked("big"), (None, None));
-        assert_eq!(asked("gpt"), (Some(id), None));
-        assert_eq!(asked("openai/gpt"), (Some(id), None));
-        assert_eq!(asked("openai/other"), (Some(id), named("other")));
-        assert_eq!(asked("anthropic/small"), (None, named("small")));
-        assert_eq!(asked("small"), (None, named("small")));
-        assert_eq!(asked("mistral/a/b"), (None, named("mistral/a/b")));
-        assert_eq!(asked("openai/"), (None, named("openai/")));
+        let model = |name: &str| (models.id(name), models.provider_model_name(name));
+        let unconfigured = |name: &str| Some(name.to_owned());
+        assert_eq!(model("big"), (None, None));
+        assert_eq!(model("gpt"), (Some(id), None));
+        assert_eq!(model("openai/gpt"), (Some(id), None));
+        assert_eq!(model("openai/other"), (Some(id), unconfigured("other")));
+        assert_eq!(model("anthropic/small"), (None, unconfigured("small")));
+        assert_eq!(model("small"), (None, unconfigured("small")));
+        assert_eq!(model("mistral/a/b"), (None, unconfigured("mistral/a/b")));
+        assert_eq!(model("openai/"), (None, unconfigured("openai/")));
     }
 
     #[test]
-    fn what_was_chosen_is_asked_when_nothing_is_named() {
+    fn selected_model_is_the_default() {
         let id = ModelId::from_seed(1);
         let models = Models {
             default: "big".to_owned(),
             provider: Some("anthropic".to_owned()),
             known: [("gpt".to_owned(), id), ("openai/gpt".to_owned(), id)].into(),
             providers: providers(&[("openai", Some(id))]),
-            chosen: Some("openai/gpt".to_owned()),
+            selected: Some("openai/gpt".to_owned()),
             ..Models::default()
         };
-        assert_eq!(models.name(None).unwrap(), "openai/gpt");
-        assert_eq!(models.name(Some("auto")).unwrap(), "openai/gpt");
-        assert_eq!(models.name(Some("big")).unwrap(), "big");
-        assert_eq!(models.id("big"), None, "the runtime's own stays what it is");
+        assert_eq!(models.resolve(None).unwrap(), "openai/gpt");
+        assert_eq!(models.resolve(Some("auto")).unwrap(), "openai/gpt");
+        assert_eq!(models.resolve(Some("big")).unwrap(), "big");
+        assert_eq!(
+            models.id("big"),
+            None,
+            "the runtime's own model is unchanged"
+        );
         assert_eq!(models.provider_of("openai/gpt"), Some("openai"));
         assert_eq!(models.provider_of("openai/other"), Some("openai"));
         assert_eq!(models.provider_of("gpt"), Some("openai"));
         assert_eq!(models.provider_of("mistral/x"), Some("anthropic"));
         assert_eq!(models.provider_of("big"), Some("anthropic"));
-        assert_eq!(models.of("openai"), ["gpt"]);
-        assert_eq!(models.of("anthropic"), ["big"]);
+        assert_eq!(models.names_of_provider("openai"), ["gpt"]);
+        assert_eq!(models.names_of_provider("anthropic"), ["big"]);
     }
 }

@@ -36,15 +36,15 @@ pub enum OpenError {
     Workspace {
         /// Path of the workspace.
         path: String,
-        /// The cause.
+        /// Error of the file system.
         source: std::io::Error,
     },
     /// A configured environment cannot be opened.
-    #[error("the environment `{id}` cannot be had: {why}")]
+    #[error("the environment `{id}` cannot be used: {why}")]
     Environment {
         /// ID of the environment.
         id: String,
-        /// The reason.
+        /// Why the environment cannot be used.
         why: String,
     },
     /// The runs cannot be read.
@@ -54,15 +54,15 @@ pub enum OpenError {
     #[error("the server's records cannot be read: {0}")]
     Store(ApiError),
     /// Tasks or automations cannot be loaded.
-    #[error("tasks and automations cannot be taken up: {0}")]
-    Work(#[from] windlass_jobs::JobError),
+    #[error("tasks and automations cannot be loaded: {0}")]
+    Jobs(#[from] windlass_jobs::JobError),
     /// The list of threads cannot be read.
     #[error(
         "the runtime's journal has no read model; give it one with `RuntimeBackends::with_queries`"
     )]
     NoQueries,
     /// The runtime cannot run threads with these settings.
-    #[error("the runtime cannot carry threads: {0}")]
+    #[error("the runtime cannot run threads: {0}")]
     Runtime(#[from] AgentLoopError),
 }
 
@@ -76,13 +76,14 @@ impl Service {
         let tools = &settings.environments;
         let configured = &settings.configured_environments;
         let (fixed, environments) =
-            environments::opened(tools, &settings.workspace, configured, &*store).await?;
+            environments::open(tools, &settings.workspace, configured, &*store).await?;
         let builtin_tools = builtin_tools(&runtime, &settings).await?;
         let git = GitStates::new(&settings);
         let jobs = Jobs::open(&settings, &runtime, &*store).await?;
-        let chosen = EffectiveSettings::kept(&settings, &*store).await;
-        let chosen = chosen.map_err(OpenError::Store)?;
-        let skills_off = chosen.overrides.skills_off.clone();
+        let effective = EffectiveSettings::load(&settings, &*store)
+            .await
+            .map_err(OpenError::Store)?;
+        let skills_off = effective.overrides.skills_off.clone();
         settings.environments.switch_skills_off(skills_off);
         let service = Self::new(State {
             jobs,
@@ -91,7 +92,7 @@ impl Service {
             settings,
             store,
             environments: RwLock::new(Arc::new(environments)),
-            chosen: RwLock::new(Arc::new(chosen)),
+            effective: RwLock::new(Arc::new(effective)),
             thread_quota: ThreadQuota::default(),
             fixed,
             builtin_tools,
@@ -101,17 +102,17 @@ impl Service {
             quotas: Quotas::default(),
             readiness: Readiness::default(),
             loops: Loops::default(),
-            under_way: Locks::default(),
-            changing: Locks::default(),
-            working: TaskTracker::new(),
+            keyed_requests: Locks::default(),
+            write_locks: Locks::default(),
+            detached_tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         });
-        let host = ChildThreads::of(&service);
+        let host = ChildThreads::new(&service);
         service.runtime.set_subagent_host(Arc::new(host));
         Ok(service)
     }
 
-    /// Resumes the turns that a previous process left open, if the settings say so. Returns how many continue; turns that are ended at
+    /// Resumes the turns that a previous process left open, if the settings allow it. Returns how many continue; turns that are ended at
     /// the start do not count.
     pub async fn resume_open_turns(&self) -> Result<usize, OpenError> {
         if !self.settings.resumes_open_turns {
@@ -126,7 +127,7 @@ impl Service {
     /// run jobs.
     pub fn start_loops(&self) -> impl Future<Output = ()> + use<> {
         supervise(self, "upkeep", |service| async {
-            upkeep::look_after(service).await;
+            upkeep::run_until_stopped(service).await;
             Ok(())
         });
         supervise(self, "tokens", |service| async {

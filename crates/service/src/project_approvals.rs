@@ -20,8 +20,8 @@ use crate::json_file::{FileState, JsonContents, JsonFile, JsonFileError};
 const FILE: &str = "approvals.json";
 /// Maximum number of stored calls; the oldest are removed first.
 const MAX_CALLS: usize = 1000;
-/// Characters of the arguments to display.
-const SHOWN: usize = 400;
+/// Maximum length of displayed arguments, in characters.
+const SHOWN_CHARS: usize = 400;
 
 /// A permanently approved call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,12 +44,12 @@ pub struct RememberedCall {
 
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Contents {
+struct StoredApprovals {
     version: u32,
     calls: Vec<RememberedCall>,
 }
 
-impl Default for Contents {
+impl Default for StoredApprovals {
     fn default() -> Self {
         Self {
             version: Self::VERSION,
@@ -58,7 +58,7 @@ impl Default for Contents {
     }
 }
 
-impl JsonContents for Contents {
+impl JsonContents for StoredApprovals {
     const VERSION: u32 = 1;
     const WHAT: &'static str = "remembered approvals";
 
@@ -70,7 +70,7 @@ impl JsonContents for Contents {
 /// The approved calls of a data directory.
 #[derive(Debug, Clone)]
 pub struct ProjectApprovals {
-    file: Arc<JsonFile<Contents>>,
+    file: Arc<JsonFile<StoredApprovals>>,
 }
 
 impl ProjectApprovals {
@@ -81,7 +81,7 @@ impl ProjectApprovals {
         }
     }
 
-    /// Lists them, the oldest first.
+    /// Lists the approved calls, oldest first.
     ///
     /// # Errors
     /// If the file cannot be read.
@@ -90,14 +90,14 @@ impl ProjectApprovals {
         Ok(contents.unwrap_or_default().calls)
     }
 
-    /// Remembers a call in a project. One that is there already stays as it is.
+    /// Approves a call permanently in a project. An existing approval is left unchanged.
     ///
     /// # Errors
     /// If the file cannot be read or written.
     pub fn add(&self, root: &Path, cwd: &Path, call: &ToolCall) -> Result<(), JsonFileError> {
         let random = Uuid::new_v4().simple().to_string();
         let arguments = call.arguments.to_string();
-        let shown: String = one_line(&arguments).chars().take(SHOWN).collect();
+        let shown: String = one_line(&arguments).chars().take(SHOWN_CHARS).collect();
         let remembered = RememberedCall {
             id: format!("rem_{}", &random[..12]),
             root: root.to_owned(),
@@ -107,7 +107,7 @@ impl ProjectApprovals {
             allowed_at: Utc::now(),
             digest: call_digest(call).to_string(),
         };
-        self.file.update(|Contents { calls, .. }| {
+        self.file.update(|StoredApprovals { calls, .. }| {
             let is_same = |it: &RememberedCall| {
                 it.digest == remembered.digest && it.root == root && it.cwd == cwd
             };
@@ -120,12 +120,12 @@ impl ProjectApprovals {
         })
     }
 
-    /// Forgets a call; tells whether it was there.
+    /// Revokes an approval; returns whether it existed.
     ///
     /// # Errors
     /// If the file cannot be read or written.
     pub fn forget(&self, id: &str) -> Result<bool, JsonFileError> {
-        self.file.update(|Contents { calls, .. }| {
+        self.file.update(|StoredApprovals { calls, .. }| {
             let before = calls.len();
             calls.retain(|call| call.id != id);
             calls.len() < before
@@ -136,7 +136,7 @@ impl ProjectApprovals {
     #[must_use]
     pub fn in_environments(self, environments: Environments) -> RememberedInProjects {
         RememberedInProjects {
-            book: self,
+            approvals: self,
             environments,
         }
     }
@@ -145,7 +145,7 @@ impl ProjectApprovals {
 /// The approved calls, as a runtime queries them.
 #[derive(Debug)]
 pub struct RememberedInProjects {
-    book: ProjectApprovals,
+    approvals: ProjectApprovals,
     environments: Environments,
 }
 
@@ -155,13 +155,13 @@ impl RememberedCalls for RememberedInProjects {
             return Vec::new();
         };
         let (root, cwd) = (at.root_path(), at.cwd());
-        let current = self.book.file.current();
+        let current = self.approvals.file.current();
         let FileState::Present(contents) = &*current else {
             return Vec::new();
         };
-        let here = contents.calls.iter();
-        let here = here.filter(|call| call.root == root && call.cwd == cwd);
-        here.map(|call| call.digest.clone()).collect()
+        let calls = contents.calls.iter();
+        let calls = calls.filter(|call| call.root == root && call.cwd == cwd);
+        calls.map(|call| call.digest.clone()).collect()
     }
 }
 
@@ -182,26 +182,27 @@ mod tests {
     }
 
     #[test]
-    fn a_call_is_remembered_once_until_it_is_forgotten() {
+    fn call_is_stored_once_until_it_is_revoked() {
         let directory = tempfile::tempdir().unwrap();
-        let book = ProjectApprovals::new(directory.path());
-        assert_eq!(book.list().unwrap(), []);
+        let approvals = ProjectApprovals::new(directory.path());
+        assert_eq!(approvals.list().unwrap(), []);
         let at = Path::new("/project");
-        book.add(at, at, &call("ls")).unwrap();
-        book.add(at, at, &call("ls")).unwrap();
-        book.add(at, Path::new("/project/docs"), &call("ls"))
+        approvals.add(at, at, &call("ls")).unwrap();
+        approvals.add(at, at, &call("ls")).unwrap();
+        approvals
+            .add(at, Path::new("/project/docs"), &call("ls"))
             .unwrap();
-        let calls = book.list().unwrap();
+        let calls = approvals.list().unwrap();
         assert_eq!(calls.len(), 2);
-        assert!(book.forget(&calls[0].id).unwrap());
-        assert!(!book.forget(&calls[0].id).unwrap());
-        assert_eq!(book.list().unwrap(), calls[1..]);
+        assert!(approvals.forget(&calls[0].id).unwrap());
+        assert!(!approvals.forget(&calls[0].id).unwrap());
+        assert_eq!(approvals.list().unwrap(), calls[1..]);
     }
 
     #[test]
-    fn the_oldest_go_first_and_what_cannot_be_read_is_left_alone() {
+    fn oldest_calls_are_removed_and_an_unreadable_file_is_left_unchanged() {
         let directory = tempfile::tempdir().unwrap();
-        let book = ProjectApprovals::new(directory.path());
+        let approvals = ProjectApprovals::new(directory.path());
         let at = Path::new("/project");
         let made = |number: usize| RememberedCall {
             id: number.to_string(),
@@ -212,15 +213,16 @@ mod tests {
             allowed_at: Utc::now(),
             digest: number.to_string(),
         };
-        book.file
+        approvals
+            .file
             .update(|contents| contents.calls.extend((0..MAX_CALLS).map(made)))
             .unwrap();
-        book.add(at, at, &call(&"x".repeat(100_000))).unwrap();
-        let calls = book.list().unwrap();
+        approvals.add(at, at, &call(&"x".repeat(100_000))).unwrap();
+        let calls = approvals.list().unwrap();
         assert_eq!((calls.len(), calls[0].id.as_str()), (MAX_CALLS, "1"));
         let file = directory.path().join(FILE);
         fs::write(&file, r#"{"version": 2, "calls": []}"#).unwrap();
-        assert!(book.add(at, at, &call("ls")).is_err());
+        assert!(approvals.add(at, at, &call("ls")).is_err());
         assert!(fs::read_to_string(&file).unwrap().contains(": 2"));
     }
 }

@@ -8,14 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{ApiError, Result};
 use crate::service::Service;
-use crate::settings::{Access, Limits};
+use crate::settings::{Access, ClientLimits};
 
 /// Interval between checks of the tokens in use.
-const LOOK_EVERY: Duration = Duration::from_millis(500);
+const CHECK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Resources in use by stored tokens. The operator's token is not listed: it is valid as long as the process and has no limits.
 #[derive(Default)]
-pub(crate) struct Quotas(Mutex<HashMap<String, OfToken>>);
+pub(crate) struct Quotas(Mutex<HashMap<String, TokenShares>>);
 
 /// A resource that is counted per token.
 #[derive(Clone, Copy)]
@@ -31,7 +31,7 @@ pub enum Quota {
 }
 
 #[derive(Default)]
-struct OfToken {
+struct TokenShares {
     counts: [usize; 4],
     revoked: CancellationToken,
 }
@@ -47,7 +47,7 @@ pub struct Share {
 }
 
 impl Quota {
-    fn limit(self, limits: &Limits) -> usize {
+    fn limit(self, limits: &ClientLimits) -> usize {
         match self {
             Self::Connections => limits.connections_of_token,
             Self::Subscribers => limits.subscribers_of_token,
@@ -68,9 +68,9 @@ impl Quota {
 
 impl Quotas {
     /// Cancels the shares of revoked tokens.
-    fn end_revoked(&self, is_there: impl Fn(&str) -> bool) {
+    fn end_revoked(&self, is_valid: impl Fn(&str) -> bool) {
         for (token_id, open) in self.0.lock().iter() {
-            if !is_there(token_id) {
+            if !is_valid(token_id) {
                 open.revoked.cancel();
             }
         }
@@ -138,7 +138,7 @@ pub(crate) async fn watch_tokens(app: Service) {
     loop {
         tokio::select! {
             () = app.stopping.cancelled() => return,
-            () = tokio::time::sleep(LOOK_EVERY) => {}
+            () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
         app.quotas
             .end_revoked(|token_id| stored.by_id(token_id).is_present());

@@ -11,7 +11,7 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use windlass_protocol::Environment;
+use windlass_protocol::EnvironmentInfo;
 use windlass_runtime::InProcessRuntime;
 use windlass_store::queries::{Queries, ThreadQuery, ThreadState};
 
@@ -53,9 +53,9 @@ pub struct State {
     pub(crate) thread_quota: ThreadQuota,
     pub(crate) fixed: FixedEnvironments,
     /// All environments, as the store has them.
-    pub(crate) environments: RwLock<Arc<Vec<Environment>>>,
+    pub(crate) environments: RwLock<Arc<Vec<EnvironmentInfo>>>,
     /// Settings in effect, including those set over the API.
-    pub(crate) chosen: RwLock<Arc<EffectiveSettings>>,
+    pub(crate) effective: RwLock<Arc<EffectiveSettings>>,
     /// Names of the tools that threads have without any client.
     pub(crate) builtin_tools: HashSet<String>,
     pub(crate) git: GitStates,
@@ -65,16 +65,16 @@ pub struct State {
     pub(crate) fanouts: Fanouts,
     /// Resources in use by each token.
     pub(crate) quotas: Quotas,
-    /// Unattended work, if this daemon runs it.
+    /// The job ledgers, if jobs are enabled.
     pub(crate) jobs: Option<Jobs>,
     pub(crate) readiness: Readiness,
     pub(crate) loops: Loops,
     /// Requests with an idempotency key that are being executed.
-    pub under_way: Locks,
+    pub keyed_requests: Locks,
     /// Threads whose records are being changed, so that no change is lost.
-    pub(crate) changing: Locks,
-    /// Requests that change something; they outlive their connections.
-    pub working: TaskTracker,
+    pub(crate) write_locks: Locks,
+    /// Requests with side effects; they outlive their connections.
+    pub detached_tasks: TaskTracker,
     /// Cancelled when the daemon shuts down.
     pub stopping: CancellationToken,
 }
@@ -89,19 +89,19 @@ impl Service {
     }
 
     /// Runs a future in its own task, because a connection's task ends with the connection.
-    pub async fn carry<T: Send + 'static>(
+    pub async fn run_detached<T: Send + 'static>(
         &self,
         work: impl Future<Output = T> + Send + 'static,
     ) -> Result<T> {
-        let carried = self.working.spawn(work).await;
-        carried.map_err(ApiError::internal)
+        let result = self.detached_tasks.spawn(work).await;
+        result.map_err(ApiError::internal)
     }
 
     /// Returns the model of threads whose clients name none, as `provider/model`.
     #[must_use]
-    pub fn usual_model(&self) -> String {
-        let chosen = self.chosen();
-        let (provider, model) = (chosen.provider(), chosen.models.usual());
+    pub fn default_model(&self) -> String {
+        let effective = self.effective();
+        let (provider, model) = (effective.provider(), effective.models.default_name());
         if provider.is_empty() || model.starts_with(&format!("{provider}/")) {
             model.to_owned()
         } else {
@@ -130,7 +130,7 @@ impl Service {
     }
 }
 
-/// A reference that does not keep the service alive.
+/// A weak reference to the service.
 pub(crate) struct WeakService(Weak<State>);
 
 impl WeakService {

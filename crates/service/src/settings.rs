@@ -49,7 +49,7 @@ impl Access {
 
 /// Limits for clients. A request over a limit gets 429 or 413 and has no effect.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Limits {
+pub struct ClientLimits {
     /// Bytes of a request body.
     pub body_bytes: usize,
     /// Threads in total.
@@ -60,7 +60,7 @@ pub struct Limits {
     pub subscribers: usize,
     /// Concurrent event streams of one stored token.
     pub subscribers_of_token: usize,
-    /// Concurrent connections.
+    /// Concurrent TCP and Unix connections.
     pub connections: usize,
     /// Concurrent connections of one stored token.
     pub connections_of_token: usize,
@@ -71,7 +71,7 @@ pub struct Limits {
     /// Concurrent responses of one token that are too long for memory.
     pub large_answers_of_token: usize,
     /// Responses stored for repeated requests.
-    pub kept_answers: usize,
+    pub stored_answers: usize,
     /// Time to present a valid token, or to send the first request if none is required.
     pub token_time: Duration,
     /// Time to send the head of a request.
@@ -82,7 +82,7 @@ pub struct Limits {
     pub stall_time: Duration,
 }
 
-impl Default for Limits {
+impl Default for ClientLimits {
     fn default() -> Self {
         Self {
             body_bytes: 16 * 1024 * 1024,
@@ -95,7 +95,7 @@ impl Default for Limits {
             body_bytes_of_token: 64 * 1024 * 1024,
             answer_bytes_of_token: 32 * 1024 * 1024,
             large_answers_of_token: 4,
-            kept_answers: 10_000,
+            stored_answers: 10_000,
             token_time: Duration::from_secs(5),
             header_time: Duration::from_secs(30),
             body_time: Duration::from_secs(120),
@@ -158,7 +158,7 @@ impl Default for Upkeep {
     }
 }
 
-/// Settings of unattended work.
+/// Settings of jobs.
 #[derive(Debug, Clone)]
 pub struct JobSettings {
     /// Settings of tasks.
@@ -228,14 +228,14 @@ pub struct Settings {
     /// Additional backend names for the daemon's own loop with a model, as `provider/model`.
     pub api_backends: BTreeMap<String, String>,
     /// Limits for clients.
-    pub limits: Limits,
+    pub limits: ClientLimits,
     /// Grace period for connections when the server stops.
     pub grace: Duration,
     /// Settings of run tracing.
     pub rpc: RpcSettings,
     /// Maintenance of the store.
     pub upkeep: Upkeep,
-    /// Settings of unattended work; `None` disables it. The [`WireStore`](crate::WireStore) must share its records with the runtime's journal.
+    /// Settings of jobs; `None` disables them. The [`WireStore`](crate::WireStore) must share its records with the runtime's journal.
     pub jobs: Option<JobSettings>,
 }
 
@@ -261,7 +261,7 @@ impl Settings {
             config: HostConfig::default(),
             backends: BTreeSet::new(),
             api_backends: BTreeMap::new(),
-            limits: Limits::default(),
+            limits: ClientLimits::default(),
             grace: Duration::from_secs(10),
             rpc: RpcSettings::default(),
             upkeep: Upkeep::default(),

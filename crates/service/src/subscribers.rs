@@ -1,11 +1,11 @@
-//! Followers of threads, limited in total and per token.
+//! Limits on followers of threads: in total, and per token.
 
 use tokio_util::sync::CancellationToken;
 
 use crate::error::{ApiError, Result};
 use crate::quotas::{Quota, Share};
 use crate::service::{LimitPermit, Service};
-use crate::tokens::Caller;
+use crate::tokens::ApiCaller;
 
 /// The permit of one follower; released on drop.
 pub struct Subscriber {
@@ -15,7 +15,7 @@ pub struct Subscriber {
 
 impl Subscriber {
     /// Takes a permit, if the caller has one left.
-    pub(crate) fn take(app: &Service, caller: &Caller) -> Result<Self> {
+    pub(crate) fn take(app: &Service, caller: &ApiCaller) -> Result<Self> {
         let limit = app.settings.limits.subscribers;
         let permit = LimitPermit::of(app, |counters| &counters.subscribers);
         if !permit.is_within(limit) {

@@ -18,21 +18,21 @@ const LONGEST_WAIT: Duration = Duration::from_secs(60);
 /// How long a restarted loop must run before it counts as working.
 const STABLE_AFTER: Duration = Duration::from_secs(10);
 
-/// Why a loop ended while the server runs. It is not restarted.
+/// Why a loop ended permanently while the server runs.
 pub(crate) struct LoopFailed(pub(crate) String);
 
 /// The status of the background loops.
 #[derive(Default)]
-pub(crate) struct Loops(Mutex<BTreeMap<&'static str, Status>>);
+pub(crate) struct Loops(Mutex<BTreeMap<&'static str, LoopStatus>>);
 
 #[derive(Default)]
-struct Status {
+struct LoopStatus {
     panics: u64,
-    state: State,
+    state: LoopState,
 }
 
 #[derive(Default)]
-enum State {
+enum LoopState {
     #[default]
     Working,
     /// The loop panicked and will be restarted.
@@ -44,10 +44,10 @@ enum State {
 }
 
 impl Loops {
-    fn set(&self, name: &'static str, state: State) {
+    fn set(&self, name: &'static str, state: LoopState) {
         let mut table = self.0.lock();
         let status = table.entry(name).or_default();
-        status.panics += u64::from(matches!(state, State::Down));
+        status.panics += u64::from(matches!(state, LoopState::Down));
         status.state = state;
     }
 
@@ -62,11 +62,11 @@ impl Loops {
     pub(crate) fn check(&self) -> Result<()> {
         for (name, status) in self.0.lock().iter() {
             let why = match &status.state {
-                State::Working => continue,
-                State::Restarted(at) if at.elapsed() >= STABLE_AFTER => continue,
-                State::Down => "panicked and is about to be restarted".to_owned(),
-                State::Restarted(_) => "panicked and was restarted a moment ago".to_owned(),
-                State::Failed(why) => format!("has ended: {why}"),
+                LoopState::Working => continue,
+                LoopState::Restarted(at) if at.elapsed() >= STABLE_AFTER => continue,
+                LoopState::Down => "panicked and is about to be restarted".to_owned(),
+                LoopState::Restarted(_) => "panicked and was restarted a moment ago".to_owned(),
+                LoopState::Failed(why) => format!("has ended: {why}"),
             };
             let text = format!("the background loop `{name}` {why}; the log has more");
             return Err(ApiError::new(ErrorCode::NotReady, text));
@@ -82,7 +82,7 @@ where
     L: Future<Output = std::result::Result<(), LoopFailed>> + Send + 'static,
 {
     let app = Service::clone(app);
-    app.loops.set(name, State::Working);
+    app.loops.set(name, LoopState::Working);
     tokio::spawn(async move {
         let mut wait = FIRST_WAIT;
         loop {
@@ -91,20 +91,20 @@ where
                 Ok(Ok(())) => return,
                 Ok(Err(LoopFailed(why))) => {
                     tracing::error!(name, why, "a background loop has ended");
-                    return app.loops.set(name, State::Failed(why));
+                    return app.loops.set(name, LoopState::Failed(why));
                 }
                 Err(error) => error,
             };
             if started.elapsed() >= STABLE_AFTER {
                 wait = FIRST_WAIT;
             }
-            app.loops.set(name, State::Down);
+            app.loops.set(name, LoopState::Down);
             tracing::error!(name, %error, restart_in = ?wait, "a background loop panicked");
             tokio::select! {
                 () = app.stopping.cancelled() => return,
                 () = tokio::time::sleep(wait) => {}
             }
-            app.loops.set(name, State::Restarted(Instant::now()));
+            app.loops.set(name, LoopState::Restarted(Instant::now()));
             wait = (wait * 2).min(LONGEST_WAIT);
         }
     })

@@ -9,7 +9,7 @@ use windlass_store::queries::{Queries, ThreadQuery};
 
 use crate::error::{ApiError, Result};
 
-/// How long an agent at its limit is refused without counting again.
+/// How long an agent at its limit is refused without a new count.
 const FULL_FOR: Duration = Duration::from_secs(10);
 
 /// The number of threads that may be created before a new count. Counting reads all threads, so it happens only once the quota of the previous count
@@ -17,17 +17,17 @@ const FULL_FOR: Duration = Duration::from_secs(10);
 #[derive(Default)]
 pub(crate) struct ThreadQuota {
     all: AtomicU64,
-    of_agents: Mutex<HashMap<String, OfAgent>>,
+    of_agents: Mutex<HashMap<String, AgentQuota>>,
 }
 
-struct OfAgent {
+struct AgentQuota {
     left: usize,
     counted: Instant,
 }
 
 impl ThreadQuota {
     /// Takes quota for one thread.
-    pub(crate) async fn take(&self, queries: &dyn Queries, limit: usize) -> Result<()> {
+    pub(crate) async fn reserve(&self, queries: &dyn Queries, limit: usize) -> Result<()> {
         let (relaxed, take) = (Ordering::Relaxed, |left: u64| left.checked_sub(1));
         if self.all.fetch_update(relaxed, relaxed, take).is_ok() {
             return Ok(());
@@ -40,26 +40,26 @@ impl ThreadQuota {
     }
 
     /// Releases the quota of a removed thread of an agent. The total is counted again once it is used up.
-    pub(crate) fn give_back(&self, agent: &str) {
-        if let Some(room) = self.of_agents.lock().get_mut(agent) {
-            room.left += 1;
+    pub(crate) fn release_for_agent(&self, agent: &str) {
+        if let Some(quota) = self.of_agents.lock().get_mut(agent) {
+            quota.left += 1;
         }
     }
 
     /// Takes quota for one thread of an agent.
-    pub(crate) async fn take_of(
+    pub(crate) async fn reserve_for_agent(
         &self,
         queries: &dyn Queries,
         agent: &str,
         limit: usize,
     ) -> Result<()> {
         let full = || ApiError::limit("threads of one agent", limit);
-        if let Some(room) = self.of_agents.lock().get_mut(agent) {
-            if let Some(left) = room.left.checked_sub(1) {
-                room.left = left;
+        if let Some(quota) = self.of_agents.lock().get_mut(agent) {
+            if let Some(left) = quota.left.checked_sub(1) {
+                quota.left = left;
                 return Ok(());
             }
-            if room.counted.elapsed() < FULL_FOR {
+            if quota.counted.elapsed() < FULL_FOR {
                 return Err(full());
             }
         }
@@ -67,16 +67,13 @@ impl ThreadQuota {
             agent: Some(agent.to_owned()),
             ..ThreadQuery::first(limit)
         };
-        let there = queries.threads(query).await?.entries.len();
-        let left = limit.saturating_sub(there);
-        let room = OfAgent {
+        let count = queries.threads(query).await?.entries.len();
+        let left = limit.saturating_sub(count);
+        let quota = AgentQuota {
             left: left.saturating_sub(1),
             counted: Instant::now(),
         };
-        self.of_agents.lock().insert(agent.to_owned(), room);
-        match left {
-            0 => Err(full()),
-            _ => Ok(()),
-        }
+        self.of_agents.lock().insert(agent.to_owned(), quota);
+        (left > 0).then_some(()).ok_or_else(full)
     }
 }

@@ -11,32 +11,29 @@ use crate::service::Service;
 /// Delay of the first maintenance, so that short-lived daemons get theirs too.
 const FIRST: Duration = Duration::from_secs(5 * 60);
 /// Maximum wait for an idle moment. It is optional: maintenance works in small steps.
-const PATIENCE: Duration = Duration::from_secs(10 * 60);
+const MAX_WAIT: Duration = Duration::from_secs(10 * 60);
 /// Interval between checks for an idle moment.
-const LOOK: Duration = Duration::from_secs(1);
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Maintains the store until the server stops.
-pub(crate) async fn look_after(app: Service) {
+pub(crate) async fn run_until_stopped(app: Service) {
     let Some(every) = app.settings.upkeep.every else {
         return;
     };
     let stopping = app.stopping.clone();
-    let working = async {
+    let maintenance = async {
         let mut wait = every.min(FIRST);
         loop {
             tokio::time::sleep(wait + jitter(wait)).await;
-            let _ = tokio::time::timeout(PATIENCE, idle(&app)).await;
+            let _ = tokio::time::timeout(MAX_WAIT, idle(&app)).await;
             app.maintain().await;
             wait = every;
         }
     };
-    tokio::select! {
-        () = working => {}
-        () = stopping.cancelled() => {}
-    }
+    stopping.run_until_cancelled(maintenance).await;
 }
 
-/// Adds up to a tenth, so that daemons on one machine do not work at the same moment.
+/// Returns up to a tenth of the wait, so that daemons on one machine do not work at the same moment.
 fn jitter(wait: Duration) -> Duration {
     let millis = u64::try_from(wait.as_millis() / 10).unwrap_or(u64::MAX);
     let (high, low) = Uuid::new_v4().as_u64_pair();
@@ -48,12 +45,12 @@ async fn idle(app: &Service) {
     let mut before = None;
     loop {
         let turns = app.runtime.turn_figures().started;
-        let is_quiet = app.working.is_empty();
+        let is_quiet = app.detached_tasks.is_empty();
         if is_quiet && before == Some(turns) {
             return;
         }
         before = is_quiet.then_some(turns);
-        tokio::time::sleep(LOOK).await;
+        tokio::time::sleep(CHECK_INTERVAL).await;
     }
 }
 
@@ -61,8 +58,8 @@ impl Service {
     /// Runs maintenance once and records the result.
     pub(crate) async fn maintain(&self) {
         let counters = &self.counters;
-        if let Err(error) = self.forget_jobs().await {
-            tracing::error!(%error, "ended tasks are kept longer than they should be");
+        if let Err(error) = self.prune_jobs().await {
+            tracing::error!(%error, "ended tasks could not be pruned");
         }
         match self.store.maintain(Utc::now()).await {
             Ok(done) => {
@@ -74,18 +71,18 @@ impl Service {
                     .map_or(0, |over| over.unremovable - over.limit);
                 counters.over_limit.store(over, Ordering::Relaxed);
                 for finding in &done.findings {
-                    tracing::error!(finding, "a damaged thread was left as it is");
+                    tracing::error!(finding, "a damaged thread was left unchanged");
                 }
                 tracing::info!(
                     records = done.records,
                     text_chunks = done.chunks,
                     stored_bytes = done.stored_bytes,
-                    "upkeep is done"
+                    "upkeep completed"
                 );
             }
             Err(error) => {
                 counters.failed_upkeeps.fetch_add(1, Ordering::Relaxed);
-                tracing::error!(%error, "upkeep failed; it is tried again later");
+                tracing::error!(%error, "upkeep failed and will be retried later");
             }
         }
     }

@@ -7,7 +7,8 @@ use windlass_protocol::operations::{
     ExportQuery, IdPath, ThreadDetailQuery, ThreadsQuery, TurnPath,
 };
 use windlass_protocol::{
-    Call, CallError, Environment, PatchThread, RuntimeApi, Stream, Thread, ThreadDetail, Turn,
+    Call, CallError, EnvironmentInfo, PatchThread, ResponseStream, RuntimeApi, Thread,
+    ThreadDetail, Turn,
 };
 
 use crate::connect::explained;
@@ -17,7 +18,7 @@ pub(crate) fn by_id(id: &str) -> IdPath {
     IdPath { id: id.to_owned() }
 }
 
-pub(crate) async fn environments(api: &dyn RuntimeApi) -> Result<Vec<Environment>, CallError> {
+pub(crate) async fn environments(api: &dyn RuntimeApi) -> Result<Vec<EnvironmentInfo>, CallError> {
     let list = api.list_environments(Call::new((), ())).await?;
     Ok(list.environments)
 }
@@ -110,7 +111,7 @@ pub(crate) async fn export_parts(
     api: &dyn RuntimeApi,
     id: &str,
     since_seq: Option<u64>,
-) -> Result<Stream<Vec<u8>>, CallError> {
+) -> Result<ResponseStream<Vec<u8>>, CallError> {
     let query = ExportQuery {
         since_seq,
         ..ExportQuery::default()

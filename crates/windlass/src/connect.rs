@@ -9,13 +9,13 @@ use anyhow::{Context, Result, bail, ensure};
 use serde::Deserialize;
 use tokio::sync::{Mutex, oneshot};
 use tokio::task::JoinHandle;
-use windlass_client::{Client, ToSocket};
+use windlass_client::{Client, UnixConnector};
 use windlass_core::digest::Digest128;
 use windlass_protocol::{
     Call, CallError, CreateEnvironment, EnvironmentPolicy, ErrorCode, NetworkPolicy, RuntimeApi,
 };
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
-use windlass_server::{Access, InProcessHandle, JobSettings, Server, Token, TokenFile};
+use windlass_server::{Access, ApiServer, InProcessHandle, JobSettings, Token, TokenFile};
 use windlass_store::SqliteError;
 
 use crate::calls::{by_id, environments};
@@ -166,7 +166,8 @@ impl DaemonTarget {
         // The token is sent to the creator of the socket, so the directory must belong to this user.
         data_modes::mend(&self.data);
         data::is_own(&self.data)?;
-        let client = Client::new(ToSocket::new(socket), token_of(&self.data)).without_reconnect();
+        let client =
+            Client::new(UnixConnector::new(socket), token_of(&self.data)).without_reconnect();
         match environments(&client).await {
             Ok(_) => Ok(Some(Arc::new(client))),
             // The daemon is gone; its socket may remain.
@@ -251,7 +252,7 @@ impl DaemonTarget {
             wire,
             ..
         } = daemon;
-        let server = Server::without_port(runtime, settings, Arc::new(wire)).await?;
+        let server = ApiServer::without_port(runtime, settings, Arc::new(wire)).await?;
         let inside = server.inside();
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(async move {

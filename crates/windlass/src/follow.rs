@@ -6,7 +6,8 @@ use anyhow::Result;
 use uuid::Uuid;
 use windlass_protocol::operations::{Endpoint, EventsQuery};
 use windlass_protocol::{
-    Call, CallError, CallFuture, RuntimeApi, RuntimeEventEnvelope, StartTurn, Stream, ThreadAndTurn,
+    Call, CallError, CallFuture, ResponseStream, RuntimeApi, RuntimeEventEnvelope, StartTurn,
+    ThreadAndTurn,
 };
 
 use crate::calls::{by_id, resume};
@@ -18,7 +19,7 @@ use crate::connect::{DaemonConnection, explained};
 pub(crate) struct Follower {
     daemon: Arc<DaemonConnection>,
     thread_id: String,
-    events: Stream<RuntimeEventEnvelope>,
+    events: ResponseStream<RuntimeEventEnvelope>,
     /// The number of the last received event.
     seen: u64,
 }
@@ -87,7 +88,7 @@ async fn open(
     api: &dyn RuntimeApi,
     thread_id: &str,
     seen: u64,
-) -> Result<Stream<RuntimeEventEnvelope>, CallError> {
+) -> Result<ResponseStream<RuntimeEventEnvelope>, CallError> {
     let query = EventsQuery {
         since_seq: Some(seen),
         ..EventsQuery::default()

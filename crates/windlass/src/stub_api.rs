@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use serde_json::{Value, json};
 use windlass_protocol::operations::{self, Endpoint, Path, Query};
 use windlass_protocol::{
-    Call, CallError, CallFuture, Page, Parts, RuntimeApi, Stream, for_each_operation,
+    Call, CallError, CallFuture, Page, Parts, ResponseStream, RuntimeApi, for_each_operation,
 };
 
 /// Answers each operation with the JSON under its name; an operation without an entry is an error.
@@ -51,7 +51,7 @@ impl<T: Send> Parts<T> for Empty {
     }
 }
 
-fn empty<T: Send>() -> Stream<T> {
+fn empty<T: Send>() -> ResponseStream<T> {
     Box::new(Empty)
 }
 

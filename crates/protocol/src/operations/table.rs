@@ -9,7 +9,7 @@ use super::{
 };
 use crate as wire;
 use crate::ErrorCode;
-use crate::api::{Call, CallFuture, Page, Stream};
+use crate::api::{Call, CallFuture, Page, ResponseStream};
 use crate::{agent_runs, apps, config, fleet, info, stream, workspace};
 
 /// The first type of the list, or the default behind the semicolon.
@@ -26,10 +26,10 @@ macro_rules! or {
 macro_rules! response {
     (Json $response:ty) => { $response };
     (List $element:ty) => { Page<$element> };
-    (Events $event:ty) => { Stream<$event> };
+    (Events $event:ty) => { ResponseStream<$event> };
     // Frames and lines of more than one type arrive as they were sent.
-    (Frames) => { Stream<Vec<u8>> };
-    (Lines $line:ty) => { Stream<Vec<u8>> };
+    (Frames) => { ResponseStream<Vec<u8>> };
+    (Lines $line:ty) => { ResponseStream<Vec<u8>> };
     (Text) => { String };
     (Empty) => { () };
 }
@@ -310,10 +310,10 @@ operations! {
     /// Lists all environments.
     ListEnvironments list_environments Get "/v1/environments" Agent -> 200 Json wire::EnvironmentList;
     /// Creates an environment.
-    CreateEnvironment create_environment Post "/v1/environments" Admin body wire::CreateEnvironment, -> 201 Json wire::Environment,
+    CreateEnvironment create_environment Post "/v1/environments" Admin body wire::CreateEnvironment, -> 201 Json wire::EnvironmentInfo,
         errors [EnvironmentExists CwdNotFound CwdOutsideRoot UnsupportedKind];
     /// Returns an environment.
-    GetEnvironment get_environment Get "/v1/environments/{id}" Agent at IdPath, -> 200 Json wire::Environment,
+    GetEnvironment get_environment Get "/v1/environments/{id}" Agent at IdPath, -> 200 Json wire::EnvironmentInfo,
         errors [EnvironmentNotFound];
     /// Removes an environment.
     DeleteEnvironment delete_environment Delete "/v1/environments/{id}" Admin at IdPath, -> 204 Empty,

@@ -11,10 +11,10 @@ use axum::response::{IntoResponse, Response};
 use hyper::body::{Frame, SizeHint};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
-use windlass_service::{ApiError, Caller, PIECE_BYTES, Quota, Share};
+use windlass_service::{ApiCaller, ApiError, PIECE_BYTES, Quota, Share};
 
-use crate::app::Shared;
-use crate::error::{Refusal, Result};
+use crate::app::SharedApp;
+use crate::error::{HttpRefusal, Result};
 
 /// Responses up to this many bytes are not counted: a connection holds one at a time.
 const SMALL_BYTES: u64 = 16 * 1024;
@@ -48,7 +48,11 @@ impl LargeAnswers {
     }
 
     /// Takes one of the token's permits; requests wait in order of arrival.
-    pub(crate) async fn take(&self, app: &Shared, caller: &Caller) -> Result<OwnedSemaphorePermit> {
+    pub(crate) async fn take(
+        &self,
+        app: &SharedApp,
+        caller: &ApiCaller,
+    ) -> Result<OwnedSemaphorePermit> {
         let limit = app.service.settings.limits.large_answers_of_token;
         let places = self.places(caller.token_id.clone(), limit);
         match tokio::time::timeout(PATIENCE, places.acquire_owned()).await {
@@ -67,7 +71,7 @@ impl LargeAnswers {
 }
 
 /// Charges the bytes of a response to its token until they are written or dropped.
-pub(super) fn count(app: &Shared, caller: &Caller, response: Response) -> Response {
+pub(super) fn count(app: &SharedApp, caller: &ApiCaller, response: Response) -> Response {
     let bytes = response.body().size_hint().exact();
     let Some(bytes) = bytes.filter(|bytes| *bytes > SMALL_BYTES) else {
         return response;
@@ -77,10 +81,10 @@ pub(super) fn count(app: &Shared, caller: &Caller, response: Response) -> Respon
     // A response larger than the limit is sent alone.
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(limit);
     if let Err(refusal) = share.grow(bytes) {
-        return Refusal(refusal).into_response();
+        return HttpRefusal(refusal).into_response();
     }
     response.map(|body| {
-        Body::new(Counted {
+        Body::new(ChargedBody {
             body,
             rest: Bytes::new(),
             _share: share,
@@ -90,13 +94,13 @@ pub(super) fn count(app: &Shared, caller: &Caller, response: Response) -> Respon
 
 /// A body that occupies a part of a quota until it is written. The connection gets it in pieces: given the whole body, hyper would drop it at once
 /// and buffer the bytes uncounted.
-struct Counted {
+struct ChargedBody {
     body: Body,
     rest: Bytes,
     _share: Share,
 }
 
-impl HttpBody for Counted {
+impl HttpBody for ChargedBody {
     type Data = Bytes;
     type Error = axum::Error;
 

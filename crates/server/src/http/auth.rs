@@ -8,11 +8,13 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use windlass_protocol::ErrorCode;
 use windlass_protocol::operations::RequiredScope;
-use windlass_service::{Access, ApiError, Caller, TokensUnknown, tokens_unavailable, who_shows};
+use windlass_service::{
+    Access, ApiCaller, ApiError, TokensUnreadable, authenticate, tokens_unavailable,
+};
 
 use super::{answers, query};
-use crate::app::Shared;
-use crate::error::Refusal;
+use crate::app::SharedApp;
+use crate::error::HttpRefusal;
 use crate::pending_connections::PendingConnection;
 use crate::routes::required_scope;
 
@@ -28,7 +30,11 @@ const COOKIES: [&str; 2] = ["windlass_runtime_token", "codewhale_runtime_token"]
 const UNKNOWN_TOKEN: &str = "the token is wrong: the daemon knows none like it";
 
 /// Passes requests whose token has the scope that the route requires.
-pub(crate) async fn check(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn check(
+    State(app): State<SharedApp>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let route = request.extensions().get::<MatchedPath>();
     let required = match route {
         Some(route) => required_scope(route.as_str(), request.method()),
@@ -40,12 +46,12 @@ pub(crate) async fn check(State(app): State<Shared>, mut request: Request, next:
     }
     let caller = match caller(&app.service.settings.access, request.headers()) {
         Ok(caller) => caller,
-        Err(refusal) => return Refusal(refusal).into_response(),
+        Err(refusal) => return HttpRefusal(refusal).into_response(),
     };
     if let Some(pending) = request.extensions().get::<Arc<PendingConnection>>()
         && let Err(refusal) = pending.admit(caller.token_id.as_deref())
     {
-        return Refusal(refusal).into_response();
+        return HttpRefusal(refusal).into_response();
     }
     let path = request.uri().path();
     let thread = path.split('/').nth(3).unwrap_or_default();
@@ -54,7 +60,7 @@ pub(crate) async fn check(State(app): State<Shared>, mut request: Request, next:
         .check_scope(&caller, required, thread, path)
         .await
     {
-        return Refusal(refusal).into_response();
+        return HttpRefusal(refusal).into_response();
     }
     request.extensions_mut().insert(caller.clone());
     let response = next.run(request).await;
@@ -66,23 +72,23 @@ pub(super) fn unauthorized() -> ApiError {
 }
 
 /// Returns the client that a request authenticates as.
-pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Result<Caller, ApiError> {
+pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Result<ApiCaller, ApiError> {
     if matches!(access, Access::Open) {
-        return Ok(Caller::operator());
+        return Ok(ApiCaller::operator());
     }
     let secrets = carried(headers);
     let mut is_unknown = false;
     for secret in &secrets {
-        match who_shows(access, secret) {
+        match authenticate(access, secret) {
             Ok(Some(caller)) => return Ok(caller),
             Ok(None) => {}
-            Err(TokensUnknown) => is_unknown = true,
+            Err(TokensUnreadable) => is_unknown = true,
         }
     }
     Err(match secrets.iter().all(Vec::is_empty) {
         true => unauthorized(),
         false if is_unknown => tokens_unavailable(),
-        false => unauthorized().saying(UNKNOWN_TOKEN),
+        false => unauthorized().with_message(UNKNOWN_TOKEN),
     })
 }
 

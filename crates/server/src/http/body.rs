@@ -8,15 +8,21 @@ use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::json;
 use windlass_protocol::ErrorCode;
-use windlass_service::{Access, ApiError, Caller, Quota, Share, TokenLookup, tokens_unavailable};
+use windlass_service::{
+    Access, ApiCaller, ApiError, Quota, Share, TokenLookup, tokens_unavailable,
+};
 
 use super::auth;
-use crate::app::Shared;
+use crate::app::SharedApp;
 use crate::error::Result;
 
 /// Reads a body up to the limit, within the caller's quota for concurrently read bodies. A body may take minutes, so the caller's token is checked
 /// again once the body is complete.
-pub(crate) async fn bytes(app: &Shared, caller: Option<&Caller>, body: Body) -> Result<Bytes> {
+pub(crate) async fn bytes(
+    app: &SharedApp,
+    caller: Option<&ApiCaller>,
+    body: Body,
+) -> Result<Bytes> {
     let token = caller.and_then(|caller| caller.token_id.as_deref());
     let share = Share::none(&app.service, token, Quota::BodyBytes);
     let limits = &app.service.settings.limits;

@@ -7,12 +7,12 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use chrono::Utc;
 use windlass_protocol::ErrorCode;
-use windlass_service::{ApiError, Caller, KeyedRequest, StoredAnswer};
+use windlass_service::{ApiCaller, ApiError, KeyedRequest, StoredAnswer};
 
 use super::body;
 use super::request::Repeatable;
-use crate::app::Shared;
-use crate::error::{Refusal, Result};
+use crate::app::SharedApp;
+use crate::error::{HttpRefusal, Result};
 
 /// The header with the key.
 pub(crate) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -22,20 +22,25 @@ const REPLAYED: HeaderName = HeaderName::from_static("idempotency-replayed");
 const MAX_KEY: usize = 255;
 
 /// Returns the stored response for a repeated request.
-pub(crate) async fn check(State(app): State<Shared>, request: Request, next: Next) -> Response {
+pub(crate) async fn check(State(app): State<SharedApp>, request: Request, next: Next) -> Response {
     let is_stream = request.uri().path() == "/v1/stream";
     let key = request.headers().get(KEY).cloned();
     match key {
         Some(key) if request.method() == Method::POST && !is_stream => {
             once(&app, &key, request, next)
                 .await
-                .unwrap_or_else(|refusal| Refusal(refusal).into_response())
+                .unwrap_or_else(|refusal| HttpRefusal(refusal).into_response())
         }
         _ => next.run(request).await,
     }
 }
 
-async fn once(app: &Shared, key: &HeaderValue, request: Request, next: Next) -> Result<Response> {
+async fn once(
+    app: &SharedApp,
+    key: &HeaderValue,
+    request: Request,
+    next: Next,
+) -> Result<Response> {
     let key = key
         .to_str()
         .ok()
@@ -47,13 +52,13 @@ async fn once(app: &Shared, key: &HeaderValue, request: Request, next: Next) -> 
         )
     })?;
     let (mut head, content) = request.into_parts();
-    let caller = head.extensions.get::<Caller>();
+    let caller = head.extensions.get::<ApiCaller>();
     let content = body::bytes(app, caller, content).await?;
     let keyed = KeyedRequest::new(caller, key, &head.uri.to_string(), &content);
     head.extensions.insert(Repeatable(keyed.repeatable()));
     let KeyedRequest { key, digest } = keyed;
     let key = key.as_str();
-    let _alone = app.service.under_way.lock(key).await;
+    let _alone = app.service.keyed_requests.lock(key).await;
     if let Some(kept) = app.service.store.answer(key).await? {
         if kept.request != digest {
             return Err(ApiError::new(
@@ -83,7 +88,7 @@ async fn once(app: &Shared, key: &HeaderValue, request: Request, next: Next) -> 
         body: content.to_vec(),
         at: Utc::now(),
     };
-    app.service.store.keep_answer(key, answer).await?;
+    app.service.store.store_answer(key, answer).await?;
     Ok(Response::from_parts(head, Body::from(content)))
 }
 

@@ -7,23 +7,23 @@ use serde_json::Value;
 use windlass_protocol::ErrorCode;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations::{Endpoint, Query, RequestBody, RequiredScope};
-use windlass_service::{ApiError, Caller, RequestContext, UnknownFields, fields};
+use windlass_service::{ApiCaller, ApiError, RequestContext, UnknownFields, fields};
 
-use super::request::{Ignored, Repeatable};
+use super::request::{IgnoredFields, Repeatable};
 use super::{auth, body, query};
-use crate::app::Shared;
-use crate::error::{Refusal, Result};
+use crate::app::SharedApp;
+use crate::error::{HttpRefusal, Result};
 
 /// A request for an operation.
 pub(crate) struct Operation<E: Endpoint> {
-    pub(crate) context: RequestContext,
+    pub(crate) ctx: RequestContext,
     pub(crate) call: Call<E>,
 }
 
-impl<E: Endpoint> FromRequest<Shared> for Operation<E> {
-    type Rejection = Refusal;
+impl<E: Endpoint> FromRequest<SharedApp> for Operation<E> {
+    type Rejection = HttpRefusal;
 
-    async fn from_request(request: Request, app: &Shared) -> Result<Self, Refusal> {
+    async fn from_request(request: Request, app: &SharedApp) -> Result<Self, HttpRefusal> {
         let (mut head, content) = request.into_parts();
         let caller = caller::<E>(&head)?;
         let path = path::<E>(&mut head).await?;
@@ -32,7 +32,7 @@ impl<E: Endpoint> FromRequest<Shared> for Operation<E> {
         let (request, unknown_fields) = body::<E>(app, &head, content).await?;
         let repeatable = head.extensions.remove::<Repeatable>();
         Ok(Self {
-            context: RequestContext {
+            ctx: RequestContext {
                 caller,
                 repeatable: repeatable.map(|Repeatable(digest)| digest),
                 unknown_fields,
@@ -43,10 +43,10 @@ impl<E: Endpoint> FromRequest<Shared> for Operation<E> {
 }
 
 /// Returns the caller that the token identified.
-fn caller<E: Endpoint>(head: &Parts) -> Result<Caller> {
-    match head.extensions.get::<Caller>() {
+fn caller<E: Endpoint>(head: &Parts) -> Result<ApiCaller> {
+    match head.extensions.get::<ApiCaller>() {
         Some(caller) => Ok(caller.clone()),
-        None if E::OPERATION.scope == RequiredScope::Anyone => Ok(Caller::anonymous()),
+        None if E::OPERATION.scope == RequiredScope::Anyone => Ok(ApiCaller::anonymous()),
         None => Err(auth::unauthorized()),
     }
 }
@@ -60,7 +60,7 @@ async fn path<E: Endpoint>(head: &mut Parts) -> Result<E::Path> {
 }
 
 async fn body<E: Endpoint>(
-    app: &Shared,
+    app: &SharedApp,
     head: &Parts,
     content: Body,
 ) -> Result<(E::Request, UnknownFields)> {
@@ -72,7 +72,7 @@ async fn body<E: Endpoint>(
     if E::OPERATION.body == RequestBody::None && head.method.is_safe() {
         return nothing();
     }
-    let bytes = body::bytes(app, head.extensions.get::<Caller>(), content).await?;
+    let bytes = body::bytes(app, head.extensions.get::<ApiCaller>(), content).await?;
     let is_blank = bytes.iter().all(u8::is_ascii_whitespace);
     match E::OPERATION.body {
         RequestBody::None => nothing(),
@@ -80,7 +80,7 @@ async fn body<E: Endpoint>(
         RequestBody::Optional if !is_json => Err(body::unsupported()),
         RequestBody::Optional | RequestBody::Required => {
             let (request, unknown) = fields::read_body(&bytes)?;
-            if let Some(ignored) = head.extensions.get::<Ignored>() {
+            if let Some(ignored) = head.extensions.get::<IgnoredFields>() {
                 ignored.add(unknown.top_level());
             }
             Ok((request, unknown))

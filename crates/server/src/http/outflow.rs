@@ -8,7 +8,7 @@ use axum::http::request::Parts;
 use tokio::sync::Notify;
 use windlass_service::{ApiError, PIECE_BYTES};
 
-use crate::error::{Refusal, Result};
+use crate::error::{HttpRefusal, Result};
 
 /// Counts unwritten bytes of a connection. A stream's producer waits for room before it makes the next piece, so a connection that is not read holds
 /// about two pieces.
@@ -43,9 +43,9 @@ impl Outflow {
 }
 
 impl<S: Sync> FromRequestParts<S> for Outflow {
-    type Rejection = Refusal;
+    type Rejection = HttpRefusal;
 
-    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Refusal> {
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, HttpRefusal> {
         let outflow = parts.extensions.get::<Self>().cloned();
         outflow.ok_or_else(|| ApiError::internal("a request belongs to no connection").into())
     }

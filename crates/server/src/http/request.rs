@@ -13,8 +13,8 @@ use tracing::Instrument;
 use uuid::Uuid;
 use windlass_service::ApiError;
 
-use crate::app::Shared;
-use crate::error::Refusal;
+use crate::app::SharedApp;
+use crate::error::HttpRefusal;
 
 /// Identifies the request in responses and in the log.
 pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -31,9 +31,9 @@ pub(super) struct Repeatable(pub(super) String);
 
 /// Unknown fields. Body parsing records them, and the response lists them.
 #[derive(Clone, Default)]
-pub(super) struct Ignored(Arc<Mutex<Vec<String>>>);
+pub(super) struct IgnoredFields(Arc<Mutex<Vec<String>>>);
 
-impl Ignored {
+impl IgnoredFields {
     pub(super) fn add(&self, fields: impl Iterator<Item = String>) {
         let mut noted = self.0.lock();
         let short = fields.filter(|name| name.len() <= MAX_IGNORED_BYTES);
@@ -48,9 +48,13 @@ impl Ignored {
 }
 
 /// Assigns a request ID and adds the recorded names to the response.
-pub(crate) async fn enter(State(app): State<Shared>, mut request: Request, next: Next) -> Response {
+pub(crate) async fn enter(
+    State(app): State<SharedApp>,
+    mut request: Request,
+    next: Next,
+) -> Response {
     let id = format!("req_{}", Uuid::now_v7().as_simple());
-    let ignored = Ignored::default();
+    let ignored = IgnoredFields::default();
     request.extensions_mut().insert(ignored.clone());
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let span = tracing::error_span!("request", id);
@@ -67,7 +71,7 @@ pub(crate) async fn enter(State(app): State<Shared>, mut request: Request, next:
     }
     tracing::debug!(request = id, %method, path, status = response.status().as_u16(), "answered");
     if let Some(failure) = response.extensions_mut().remove::<ApiError>() {
-        let named = Refusal(failure.with(json!({ "request_id": id })));
+        let named = HttpRefusal(failure.with(json!({ "request_id": id })));
         *response.body_mut() = named.into_response().into_body();
     }
     let headers = response.headers_mut();

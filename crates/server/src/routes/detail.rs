@@ -5,48 +5,54 @@ use axum::extract::State;
 use axum::response::IntoResponse;
 use futures_util::stream::try_unfold;
 use windlass_protocol::operations as op;
-use windlass_service::{ApiError, Caller, DetailJson};
+use windlass_service::{ApiCaller, ApiError, DetailJson};
 
-use super::Answer;
-use crate::app::Shared;
+use super::HandlerResult;
+use crate::app::SharedApp;
 use crate::error::Result;
 use crate::http::operation::Operation;
 
 /// Maximum bytes of a response with items that is composed in memory.
 const SHORT_BYTES: usize = 64 * 1024;
 
-pub(super) async fn thread(State(app): State<Shared>, request: Operation<op::GetThread>) -> Answer {
-    let Operation { context, call } = request;
+pub(super) async fn thread(
+    State(app): State<SharedApp>,
+    request: Operation<op::GetThread>,
+) -> HandlerResult {
+    let Operation { ctx, call } = request;
     let newest = call.query.turns.unwrap_or(u64::MAX);
     let newest = usize::try_from(newest).unwrap_or(usize::MAX);
     let (id, items) = (&call.path.id, call.query.items);
-    with_items(&app, &context.caller, || {
+    with_items(&app, &ctx.caller, || {
         app.service.thread_json(id, newest, items)
     })
     .await
 }
 
-pub(super) async fn turn(State(app): State<Shared>, request: Operation<op::GetTurn>) -> Answer {
-    let Operation { context, call } = request;
+pub(super) async fn turn(
+    State(app): State<SharedApp>,
+    request: Operation<op::GetTurn>,
+) -> HandlerResult {
+    let Operation { ctx, call } = request;
     let (id, turn) = (&call.path.id, &call.path.turn_id);
-    with_items(&app, &context.caller, || app.service.turn_json(id, turn)).await
+    with_items(&app, &ctx.caller, || app.service.turn_json(id, turn)).await
 }
 
 /// Responds with an object that has items. A short response is composed in memory. A long one takes one of its token's permits and is produced as
 /// fast as the client reads.
-async fn with_items<F, M>(app: &Shared, caller: &Caller, make: M) -> Answer
+async fn with_items<F, M>(app: &SharedApp, caller: &ApiCaller, make: M) -> HandlerResult
 where
     M: Fn() -> F,
     F: Future<Output = Result<DetailJson>>,
 {
     let media = [("content-type", "application/json")];
     let composing = app.large_answers.compose().await;
-    if let Some(whole) = make().await?.whole(SHORT_BYTES).await? {
+    if let Some(whole) = make().await?.read_short(SHORT_BYTES).await? {
         return Ok((media, whole).into_response());
     }
     drop(composing);
     let place = app.large_answers.take(app, caller).await?;
-    let app = Shared::clone(app);
+    let app = SharedApp::clone(app);
     let begun = (make().await?, place, app);
     let chunks = try_unfold(begun, |(mut detail, place, app)| async {
         let composing = app.large_answers.compose().await;

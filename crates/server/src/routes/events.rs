@@ -6,24 +6,24 @@ use futures_util::stream::unfold;
 use windlass_protocol::operations as op;
 use windlass_service::{ApiError, frame};
 
-use super::Answer;
-use crate::app::Shared;
+use super::HandlerResult;
+use crate::app::SharedApp;
 use crate::error::Result;
 use crate::http::operation::Operation;
 use crate::http::outflow::Outflow;
 use crate::sse;
 
 pub(super) async fn of_thread(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     headers: HeaderMap,
     outflow: Outflow,
     request: Operation<op::StreamEvents>,
-) -> Answer {
-    let Operation { context, mut call } = request;
+) -> HandlerResult {
+    let Operation { ctx, mut call } = request;
     if let Some(last) = last_event_id(&headers)? {
         call.query.since_seq = Some(last);
     }
-    let follower = app.service.follow_call(&context, call).await?;
+    let follower = app.service.follow_call(&ctx, call).await?;
     let (frames, response) = sse::channel(outflow);
     tokio::spawn(sse::feed(follower, frames, app.service.stopping.clone()));
     Ok(response)
@@ -44,12 +44,12 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>> {
 }
 
 pub(super) async fn of_fleet_run(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     outflow: Outflow,
     request: Operation<op::StreamFleetEvents>,
-) -> Answer {
-    let Operation { context, call } = request;
-    let follower = app.service.follow_fleet_run(&context, call).await?;
+) -> HandlerResult {
+    let Operation { ctx, call } = request;
+    let follower = app.service.follow_fleet_run(&ctx, call).await?;
     let (stopping, revoked) = (app.service.stopping.clone(), follower.revoked());
     let frames = unfold(follower, |mut follower| async {
         let event = follower.next_event().await?;
@@ -60,12 +60,12 @@ pub(super) async fn of_fleet_run(
 }
 
 pub(super) async fn of_one_turn(
-    State(app): State<Shared>,
+    State(app): State<SharedApp>,
     outflow: Outflow,
     request: Operation<op::StreamOneTurn>,
-) -> Answer {
-    let Operation { context, call } = request;
-    let turn = app.service.one_shot(&context, call.request).await?;
+) -> HandlerResult {
+    let Operation { ctx, call } = request;
+    let turn = app.service.one_shot(&ctx, call.request).await?;
     let (stopping, revoked) = (app.service.stopping.clone(), turn.revoked());
     let frames = unfold(turn, |mut turn| async {
         let frame = turn.next_frame().await?;

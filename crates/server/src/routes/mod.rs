@@ -14,8 +14,8 @@ use windlass_protocol::ErrorCode;
 use windlass_protocol::operations as op;
 use windlass_service::ApiError;
 
-use crate::app::Shared;
-use crate::error::{Refusal, Result};
+use crate::app::SharedApp;
+use crate::error::{HttpRefusal, Result};
 use crate::http::{auth, cors, detach, idempotency, request};
 
 pub(crate) use respond::NEXT_CURSOR;
@@ -23,7 +23,7 @@ use table::Routes;
 pub(crate) use table::required_scope;
 
 /// Result of a handler.
-type Answer<T = Response> = Result<T, Refusal>;
+type HandlerResult<T = Response> = Result<T, HttpRefusal>;
 
 /// The handler of an operation.
 macro_rules! handler {
@@ -73,31 +73,34 @@ macro_rules! routes {
 windlass_protocol::for_each_operation!(routes);
 
 /// Builds the router with the layers that every request passes.
-pub(crate) fn router(app: &Shared) -> Router {
+pub(crate) fn router(app: &SharedApp) -> Router {
     let routes = routes().into_router();
     // The last layer runs first.
     routes
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
-        .layer(from_fn_with_state(Shared::clone(app), idempotency::check))
-        .layer(from_fn_with_state(Shared::clone(app), auth::check))
+        .layer(from_fn_with_state(
+            SharedApp::clone(app),
+            idempotency::check,
+        ))
+        .layer(from_fn_with_state(SharedApp::clone(app), auth::check))
         .layer(CatchPanicLayer::custom(panicked))
         .layer(cors::layer(&app.service.settings))
-        .layer(from_fn_with_state(Shared::clone(app), request::enter))
-        .layer(from_fn_with_state(Shared::clone(app), detach::detach))
-        .with_state(Shared::clone(app))
+        .layer(from_fn_with_state(SharedApp::clone(app), request::enter))
+        .layer(from_fn_with_state(SharedApp::clone(app), detach::detach))
+        .with_state(SharedApp::clone(app))
 }
 
-async fn unknown_path() -> Refusal {
-    Refusal(ApiError::new(
+async fn unknown_path() -> HttpRefusal {
+    HttpRefusal(ApiError::new(
         ErrorCode::UnknownPath,
         "there is no such route",
     ))
 }
 
-async fn wrong_method() -> Refusal {
+async fn wrong_method() -> HttpRefusal {
     let text = "the route does not serve this method";
-    Refusal(ApiError::new(ErrorCode::MethodNotAllowed, text))
+    HttpRefusal(ApiError::new(ErrorCode::MethodNotAllowed, text))
 }
 
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
@@ -105,5 +108,5 @@ fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
         .downcast_ref::<String>()
         .map(String::as_str)
         .or_else(|| panic.downcast_ref::<&str>().copied());
-    Refusal(ApiError::internal(text.unwrap_or("a panic without words"))).into_response()
+    HttpRefusal(ApiError::internal(text.unwrap_or("a panic without words"))).into_response()
 }

@@ -9,12 +9,12 @@ use axum::http::Method;
 use axum::routing::{MethodFilter, on};
 use windlass_protocol::operations::{self, Endpoint, OPERATIONS, Operation, RequiredScope};
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 
 /// Routes collected for a router.
 #[derive(Default)]
 pub(super) struct Routes {
-    router: Router<Shared>,
+    router: Router<SharedApp>,
 }
 
 impl Routes {
@@ -22,7 +22,7 @@ impl Routes {
     pub(super) fn add<E, H, T>(mut self, handler: H) -> Self
     where
         E: Endpoint,
-        H: Handler<T, Shared>,
+        H: Handler<T, SharedApp>,
         T: 'static,
     {
         let filter = match E::OPERATION.method {
@@ -36,7 +36,7 @@ impl Routes {
         self
     }
 
-    pub(super) fn into_router(self) -> Router<Shared> {
+    pub(super) fn into_router(self) -> Router<SharedApp> {
         self.router
     }
 }

@@ -7,19 +7,19 @@ use axum::Router;
 use axum::routing::get;
 use windlass_service::rpc::Rpc;
 
-use crate::app::Shared;
+use crate::app::SharedApp;
 
 /// State of the WebSocket routes.
 #[derive(Clone)]
 struct Sockets {
-    app: Shared,
+    app: SharedApp,
     rpc: Rpc,
 }
 
 /// Returns the routes. A socket presents its token in its own protocol, so the upgrade request needs none.
-pub(crate) fn router(app: &Shared, rpc: &Rpc) -> Router {
+pub(crate) fn router(app: &SharedApp, rpc: &Rpc) -> Router {
     let sockets = Sockets {
-        app: Shared::clone(app),
+        app: SharedApp::clone(app),
         rpc: rpc.clone(),
     };
     Router::new()

@@ -19,7 +19,7 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{CloseCode, Data, O
 use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Role, WebSocketConfig};
 use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use windlass_runs::rpc::{Closing, Connection, FrameAction, Outbox, Outgoing, Queued, TextSource};
-use windlass_service::Caller;
+use windlass_service::ApiCaller;
 
 use super::Sockets;
 use crate::pending_connections::PendingConnection;
@@ -48,7 +48,7 @@ type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
 pub(super) async fn serve<S>(
     rpc: &Sockets,
     io: S,
-    shown: Option<Caller>,
+    shown: Option<ApiCaller>,
     pending: Arc<PendingConnection>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -65,10 +65,10 @@ pub(super) async fn serve<S>(
     let (frames, received) = mpsc::channel(AHEAD);
     let mut connection = Connection::new(Arc::clone(&rpc.rpc.hub), outbox.clone());
     if let Some(caller) = shown {
-        connection.admit(windlass_service::rpc::known(caller));
+        connection.admit(windlass_service::rpc::socket_identity(caller));
     }
     let worker = work(connection, received, outbox, Arc::clone(&pending));
-    rpc.app.service.working.spawn(worker);
+    rpc.app.service.detached_tasks.spawn(worker);
     let hurry = Arc::new(Notify::new());
     let ping = rpc.app.service.settings.rpc.ping;
     let mut writer = tokio::spawn(write(sink, outgoing, Arc::clone(&hurry), ping));

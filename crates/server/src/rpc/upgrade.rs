@@ -10,7 +10,7 @@ use windlass_protocol::ErrorCode;
 use windlass_service::{Access, ApiError};
 
 use super::{Sockets, socket};
-use crate::error::Refusal;
+use crate::error::HttpRefusal;
 use crate::http::{auth, cors};
 use crate::pending_connections::{Kind, PendingConnection};
 
@@ -22,7 +22,7 @@ pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) ->
     let headers = request.headers();
     if !asks_for_socket(headers) {
         let text = "this path speaks JSON-RPC over WebSocket; the HTTP API is under /v1";
-        return Refusal(ApiError::new(ErrorCode::UnknownPath, text)).into_response();
+        return HttpRefusal(ApiError::new(ErrorCode::UnknownPath, text)).into_response();
     }
     // Browsers let any page connect anywhere and send the page's origin; other programs send none.
     if let Some(origin) = headers.get(header::ORIGIN)
@@ -47,14 +47,14 @@ pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) ->
     };
     let pending = match PendingConnection::enter(&rpc.app, Kind::Socket) {
         Ok(pending) => pending,
-        Err(refusal) => return Refusal(refusal).into_response(),
+        Err(refusal) => return HttpRefusal(refusal).into_response(),
     };
     let shown = match &rpc.app.service.settings.access {
         Access::Open => None,
         access => auth::caller(access, request.headers()).ok(),
     };
     let upgrade = hyper::upgrade::on(&mut request);
-    rpc.app.service.working.spawn({
+    rpc.app.service.detached_tasks.spawn({
         let rpc = rpc.clone();
         async move {
             match upgrade.await {
@@ -72,21 +72,21 @@ pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) ->
         answer = answer.header(header::SEC_WEBSOCKET_PROTOCOL, subprotocol);
     }
     let answer = answer.body(Body::empty());
-    answer.unwrap_or_else(|error| Refusal(ApiError::internal(error)).into_response())
+    answer.unwrap_or_else(|error| HttpRefusal(ApiError::internal(error)).into_response())
 }
 
 /// The requested subprotocols are not valid names.
-struct NotNames;
+struct InvalidSubprotocol;
 
 /// Selects the first requested subprotocol. All names mean the same protocol here, and clients that request one close the socket if none is selected.
-fn subprotocol(headers: &HeaderMap) -> Result<Option<String>, NotNames> {
+fn subprotocol(headers: &HeaderMap) -> Result<Option<String>, InvalidSubprotocol> {
     let mut first = None;
     for value in headers.get_all(header::SEC_WEBSOCKET_PROTOCOL) {
-        let value = value.to_str().map_err(|_| NotNames)?;
+        let value = value.to_str().map_err(|_| InvalidSubprotocol)?;
         for name in value.split(',').map(str::trim) {
             if name.is_empty() || name.len() > MAX_SUBPROTOCOL_BYTES || !name.bytes().all(is_token)
             {
-                return Err(NotNames);
+                return Err(InvalidSubprotocol);
             }
             first.get_or_insert_with(|| name.to_owned());
         }

@@ -408,7 +408,7 @@ async fn a_configuration_that_is_read_again_counts_and_one_that_cannot_be_change
     let models = |chosen: Option<&str>| Models {
         default: "demo-model".to_owned(),
         provider: Some("demo".to_owned()),
-        chosen: chosen.map(str::to_owned),
+        selected: chosen.map(str::to_owned),
         ..Models::default()
     };
     let page = |chosen: Option<&str>| Reloaded {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use windlass_protocol::api::{Call, CallError, RuntimeApi};
 use windlass_protocol::operations::{ExportQuery, IdPath, ThreadsQuery, TurnPath};
 use windlass_protocol::{CreateThread, ErrorCode, EventName, StartTurn};
-use windlass_server::{Caller, InProcess, TokenScope};
+use windlass_server::{ApiCaller, InProcess, TokenScope};
 
 use crate::support::Daemon;
 
@@ -121,7 +121,7 @@ async fn client_in_process_has_the_rights_of_its_caller() {
         .create_thread(Call::new((), CreateThread::default()));
     let thread = thread.await.unwrap();
     let agent = |id: &str| {
-        daemon.api.with_caller(Caller {
+        daemon.api.with_caller(ApiCaller {
             token_id: None,
             scope: TokenScope::Agent(id.to_owned()),
         })
@@ -136,7 +136,7 @@ async fn client_in_process_has_the_rights_of_its_caller() {
     let own = own.await.unwrap();
     assert_eq!(own.agent.as_deref(), Some("a"));
     a.get_thread(Call::new(at(&own.id), ())).await.unwrap();
-    let nobody = daemon.api.with_caller(Caller::anonymous());
+    let nobody = daemon.api.with_caller(ApiCaller::anonymous());
     nobody.get_health(Call::new((), ())).await.unwrap();
     let foreign = nobody.get_thread(Call::new(at(&own.id), ())).await;
     assert_eq!(code(foreign), Some(ErrorCode::ThreadNotFound));

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
-use windlass_protocol::{Environment, ErrorCode};
+use windlass_protocol::{EnvironmentInfo, ErrorCode};
 use windlass_server::{ApiError, HostWireStore, StoredAnswer, WireStore};
 use windlass_store::MemoryRunLog;
 
@@ -89,15 +89,15 @@ impl WireStore for Slow {
     async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
         self.store.answer(key).await
     }
-    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError> {
+    async fn store_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError> {
         self.asked.notify_one();
         self.released.notified().await;
-        self.store.keep_answer(key, answer).await
+        self.store.store_answer(key, answer).await
     }
-    async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
+    async fn environments(&self) -> Result<Vec<EnvironmentInfo>, ApiError> {
         self.store.environments().await
     }
-    async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError> {
+    async fn add_environment(&self, environment: EnvironmentInfo) -> Result<bool, ApiError> {
         self.store.add_environment(environment).await
     }
     async fn remove_environment(&self, id: &str) -> Result<bool, ApiError> {
@@ -171,16 +171,16 @@ impl WireStore for Forgetful {
     async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
         self.store.answer(key).await
     }
-    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError> {
+    async fn store_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError> {
         if !self.has_forgotten.swap(true, Ordering::SeqCst) {
             return Err(ApiError::new(ErrorCode::StoreUnavailable, "it is full"));
         }
-        self.store.keep_answer(key, answer).await
+        self.store.store_answer(key, answer).await
     }
-    async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
+    async fn environments(&self) -> Result<Vec<EnvironmentInfo>, ApiError> {
         self.store.environments().await
     }
-    async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError> {
+    async fn add_environment(&self, environment: EnvironmentInfo) -> Result<bool, ApiError> {
         self.store.add_environment(environment).await
     }
     async fn remove_environment(&self, id: &str) -> Result<bool, ApiError> {

@@ -334,7 +334,7 @@ async fn what_a_revoked_token_asked_for_is_not_begun() {
     home.daemon.model.open();
     let task = until(admin, &waiting, "failed").await;
     assert!(
-        text(&task["error"]).contains("does not count any more"),
+        text(&task["error"]).contains("is no longer valid"),
         "{task}"
     );
     assert_eq!(home.daemon.model.requests().len(), 1);

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use windlass_server::{Access, HostWireStore, Server, Settings, StartError};
+use windlass_server::{Access, ApiServer, HostWireStore, Settings, StartError};
 use windlass_store::HostRecord;
 
 use crate::support::{Daemon, Setup, TOKEN, soon};
@@ -463,7 +463,7 @@ async fn an_open_daemon_listens_only_to_its_own_machine() {
     settings.host = "0.0.0.0".to_owned();
     daemon.runtime.add_harness(harness).await.unwrap();
     let store = std::sync::Arc::new(HostWireStore::in_memory(1));
-    let refused = Server::bind(daemon.runtime.clone(), settings, store).await;
+    let refused = ApiServer::bind(daemon.runtime.clone(), settings, store).await;
     assert!(
         matches!(refused, Err(StartError::OpenToOthers(_))),
         "{refused:?}"

@@ -32,7 +32,7 @@ pub(crate) struct WireEvent {
 }
 
 impl WireRecord {
-    pub(crate) fn of(event: &Event, include: Include) -> Self {
+    pub(crate) fn new(event: &Event, include: Include) -> Self {
         let shown = view::view(event, include).and_then(|envelope| {
             let mut json = serde_json::to_vec(&envelope).ok()?;
             json.pop();
@@ -85,7 +85,7 @@ impl WireCache {
         let entries = &mut *entries;
         entries.bytes += record.bytes();
         match entries.records.insert(key, record) {
-            Some(before) => entries.bytes -= before.bytes(),
+            Some(previous) => entries.bytes -= previous.bytes(),
             None => entries.order.push_back(key),
         }
         while entries.bytes > CACHE_BYTES {

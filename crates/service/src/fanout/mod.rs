@@ -27,7 +27,7 @@ use crate::view::Include;
 const PAGE: usize = 64;
 const PAGE_BYTES: usize = 128 * 1024;
 /// Delay before a failed journal read is retried.
-const READ_AGAIN: Duration = Duration::from_millis(250);
+const RETRY_DELAY: Duration = Duration::from_millis(250);
 
 /// The threads that have readers.
 #[derive(Default)]
@@ -51,7 +51,7 @@ pub(crate) struct Fanout {
 }
 
 /// The next step of a reader.
-pub(crate) enum Step {
+pub(crate) enum CursorStep {
     Record(Arc<WireRecord>),
     /// Retention has removed these records.
     Pruned {
@@ -72,7 +72,7 @@ impl Fanouts {
         }
         let key = StreamKey::from(session_id);
         let head = journal.watch(&key).await?;
-        let made = Arc::new(Fanout {
+        let fanout = Arc::new(Fanout {
             id: self.next.fetch_add(1, Ordering::Relaxed),
             session_id,
             key,
@@ -85,8 +85,8 @@ impl Fanouts {
         if open.len().is_power_of_two() {
             open.retain(|_, fanout| fanout.strong_count() > 0);
         }
-        open.insert(session_id, Arc::downgrade(&made));
-        Ok(made)
+        open.insert(session_id, Arc::downgrade(&fanout));
+        Ok(fanout)
     }
 
     fn find(&self, session_id: SessionId) -> Option<Arc<Fanout>> {
@@ -116,7 +116,7 @@ impl Cursor {
     }
 
     /// Waits for the next step; `None` if the thread is removed or damaged.
-    pub(crate) async fn step(&mut self) -> Option<Step> {
+    pub(crate) async fn step(&mut self) -> Option<CursorStep> {
         loop {
             let head = *self.head.borrow_and_update();
             if self.after >= head {
@@ -124,20 +124,20 @@ impl Cursor {
                 continue;
             }
             match self.fanout.after(self.after, self.include).await {
-                Ok(Some(Step::Record(record))) => {
+                Ok(Some(CursorStep::Record(record))) => {
                     self.after = record.seq;
-                    return Some(Step::Record(record));
+                    return Some(CursorStep::Record(record));
                 }
-                Ok(Some(Step::Pruned { first, last })) => {
+                Ok(Some(CursorStep::Pruned { first, last })) => {
                     self.after = last;
-                    return Some(Step::Pruned { first, last });
+                    return Some(CursorStep::Pruned { first, last });
                 }
                 // The head was published before the record was readable.
                 Ok(None) => self.head.changed().await.ok()?,
                 Err(JournalError::Unavailable(cause)) => {
                     let session = self.fanout.session_id;
-                    tracing::warn!(%session, cause, "events cannot be read now; trying again");
-                    tokio::time::sleep(READ_AGAIN).await;
+                    tracing::warn!(%session, cause, "events cannot be read now and will be read again");
+                    tokio::time::sleep(RETRY_DELAY).await;
                 }
                 Err(JournalError::Removed(_)) => return None,
                 Err(error) => {
@@ -154,7 +154,7 @@ impl Fanout {
     /// Returns the record with a sequence number; `None` if it is no longer stored.
     pub(crate) async fn record(&self, seq: u64, include: Include) -> Option<Arc<WireRecord>> {
         match self.after(seq.saturating_sub(1), include).await {
-            Ok(Some(Step::Record(record))) => Some(record).filter(|record| record.seq == seq),
+            Ok(Some(CursorStep::Record(record))) => Some(record).filter(|record| record.seq == seq),
             Ok(_) => None,
             Err(error) => {
                 tracing::warn!(session = %self.session_id, seq, %error, "an event cannot be read again");
@@ -164,31 +164,35 @@ impl Fanout {
     }
 
     /// Returns the step after a record.
-    async fn after(&self, after: u64, include: Include) -> Result<Option<Step>, JournalError> {
+    async fn after(
+        &self,
+        after: u64,
+        include: Include,
+    ) -> Result<Option<CursorStep>, JournalError> {
         let cached = || self.cache.get((self.id, after + 1, include));
         if let Some(record) = cached() {
-            return Ok(Some(Step::Record(record)));
+            return Ok(Some(CursorStep::Record(record)));
         }
-        let _alone = self.reading.lock().await;
+        let _guard = self.reading.lock().await;
         if let Some(record) = cached() {
-            return Ok(Some(Step::Record(record)));
+            return Ok(Some(CursorStep::Record(record)));
         }
         let page = self.journal.read_within(&self.key, after, PAGE, PAGE_BYTES);
         let page = page.await?;
         let mut first = None;
         for event in &page.events {
-            let record = Arc::new(WireRecord::of(event, include));
+            let record = Arc::new(WireRecord::new(event, include));
             first.get_or_insert_with(|| Arc::clone(&record));
             self.cache.add((self.id, record.seq, include), record);
         }
         let gap = page.pruned.first();
         let gap = gap.filter(|gap| first.as_ref().is_none_or(|next| *gap.start() < next.seq));
         Ok(match gap {
-            Some(gap) => Some(Step::Pruned {
+            Some(gap) => Some(CursorStep::Pruned {
                 first: *gap.start(),
                 last: *gap.end(),
             }),
-            None => first.map(Step::Record),
+            None => first.map(CursorStep::Record),
         })
     }
 }

@@ -1,7 +1,7 @@
-//! The git state of directories, read in the background and cached briefly.
+//! The git status of directories, read in the background and cached briefly.
 
-mod ask;
 mod parse;
+mod status;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -14,14 +14,14 @@ use windlass_tools::{Environments, ShellSettings};
 
 use crate::settings::Settings;
 
-/// How long a cached state is fresh.
+/// How long a cached status is fresh.
 const FRESH: Duration = Duration::from_secs(5);
 /// How long a request waits for the first reading of a directory.
-const FIRST_LOOK: Duration = Duration::from_secs(1);
+const FIRST_READ: Duration = Duration::from_secs(1);
 /// Maximum number of cached directories.
-const MAX_KEPT: usize = 1024;
+const MAX_CACHED: usize = 1024;
 /// Maximum number of concurrent readings.
-const AT_ONCE: usize = 4;
+const MAX_READINGS: usize = 4;
 
 #[derive(Default)]
 struct GitCache {
@@ -29,13 +29,13 @@ struct GitCache {
     reading: HashSet<String>,
 }
 
-/// The states of directories.
+/// The git status of directories.
 #[derive(Clone)]
 pub(crate) struct GitStates {
-    known: Arc<Mutex<GitCache>>,
+    cache: Arc<Mutex<GitCache>>,
     environments: Environments,
     shell: ShellSettings,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     /// Notified when a reading completes.
     done: Arc<Notify>,
 }
@@ -43,64 +43,63 @@ pub(crate) struct GitStates {
 impl GitStates {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
-            known: Arc::default(),
+            cache: Arc::default(),
             environments: settings.environments.clone(),
             shell: settings.shell.clone(),
-            places: Arc::new(Semaphore::new(AT_ONCE)),
+            permits: Arc::new(Semaphore::new(MAX_READINGS)),
             done: Arc::default(),
         }
     }
 
-    /// Returns the cached state of a directory, and refreshes it in the background if it is old. Does not wait.
-    pub(crate) fn glance(&self, workspace: &str) -> WorkspaceStatus {
-        let mut known = self.known.lock();
-        let state = known.states.get(workspace);
+    /// Returns the cached status of a directory, and refreshes it in the background if it is old. Does not wait.
+    pub(crate) fn cached_status(&self, workspace: &str) -> WorkspaceStatus {
+        let mut cache = self.cache.lock();
+        let state = cache.states.get(workspace);
         let is_fresh = state.is_some_and(|(at, _)| at.elapsed() < FRESH);
         let state = state.map(|(_, state)| state.clone());
-        if !is_fresh && known.reading.len() < MAX_KEPT && known.reading.insert(workspace.to_owned())
-        {
+        let is_full = cache.reading.len() >= MAX_CACHED;
+        if !is_fresh && !is_full && cache.reading.insert(workspace.to_owned()) {
             let (states, workspace) = (self.clone(), workspace.to_owned());
             tokio::spawn(async move {
                 states.read(&workspace).await;
-                states.known.lock().reading.remove(&workspace);
+                states.cache.lock().reading.remove(&workspace);
                 states.done.notify_waiters();
             });
         }
-        state.unwrap_or_else(|| unknown(workspace, "it was not looked at yet; ask again"))
+        state.unwrap_or_else(|| unknown(workspace, "it was not looked at yet; repeat the request"))
     }
 
     /// Reads directories that are not cached and waits briefly, so that a client's first list already contains branches.
-    pub(crate) async fn meet(&self, workspaces: &[&str]) {
-        let all_known = async {
+    pub(crate) async fn warm_up(&self, workspaces: &[&str]) {
+        let all_cached = async {
             loop {
                 let done = self.done.notified();
-                let is_new =
-                    |workspace: &&&str| !self.known.lock().states.contains_key(**workspace);
-                let new: Vec<_> = workspaces.iter().filter(is_new).collect();
+                let mut new = workspaces.to_vec();
+                new.retain(|workspace| !self.cache.lock().states.contains_key(*workspace));
                 if new.is_empty() {
                     return;
                 }
                 for workspace in new {
-                    self.glance(workspace);
+                    self.cached_status(workspace);
                 }
                 done.await;
             }
         };
-        let _ = tokio::time::timeout(FIRST_LOOK, all_known).await;
+        let _ = tokio::time::timeout(FIRST_READ, all_cached).await;
     }
 
-    /// Returns the current state of a directory.
+    /// Reads the current status of a directory.
     pub(crate) async fn read(&self, workspace: &str) -> WorkspaceStatus {
         // The semaphore is never closed; without a permit, only the limit would be lost.
-        let _place = self.places.acquire().await.ok();
-        let asked = ask::ask(workspace, &self.environments, &self.shell).await;
-        let state = asked.unwrap_or_else(|why| unknown(workspace, &why.to_string()));
-        let mut known = self.known.lock();
-        if known.states.len() >= MAX_KEPT {
-            known.states.clear();
+        let _permit = self.permits.acquire().await.ok();
+        let read = status::read_status(workspace, &self.environments, &self.shell).await;
+        let state = read.unwrap_or_else(|error| unknown(workspace, &error.to_string()));
+        let mut cache = self.cache.lock();
+        if cache.states.len() >= MAX_CACHED {
+            cache.states.clear();
         }
         let entry = (Instant::now(), state.clone());
-        known.states.insert(workspace.to_owned(), entry);
+        cache.states.insert(workspace.to_owned(), entry);
         state
     }
 }

@@ -1,8 +1,8 @@
-//! Parses and counts the output of `git status`.
+//! Parses the output of `git status --porcelain=v2`.
 
 use windlass_protocol::WorkspaceStatus;
 
-pub(super) fn parsed(workspace: &str, text: &str) -> WorkspaceStatus {
+pub(super) fn parse_status(workspace: &str, text: &str) -> WorkspaceStatus {
     let mut state = WorkspaceStatus {
         workspace: workspace.to_owned(),
         git_repo: true,
@@ -36,10 +36,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lines_of_git_are_counted() {
+    fn status_counts_staged_unstaged_and_untracked_files() {
         let text = "# branch.oid 6da3192aa0\n# branch.head master\n# branch.ab +2 -1\n1 M. N... a\n1 .M N... b\n? c\n";
         assert_eq!(
-            parsed("/w", text),
+            parse_status("/w", text),
             WorkspaceStatus {
                 workspace: "/w".to_owned(),
                 git_repo: true,

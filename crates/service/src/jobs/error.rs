@@ -1,4 +1,4 @@
-//! Why work is refused, as clients hear it.
+//! Job errors as API errors.
 
 use serde_json::json;
 use windlass_core::error::AgentLoopError;

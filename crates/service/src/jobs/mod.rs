@@ -1,4 +1,4 @@
-//! Jobs that nobody sits beside, on threads of the daemon: tasks in a queue, and automations that queue them by a schedule.
+//! Unattended jobs on threads of the daemon: queued tasks, automations that queue tasks by a schedule, and fleet runs.
 
 mod error;
 mod owner;
@@ -14,13 +14,13 @@ use windlass_runtime::InProcessRuntime;
 
 use crate::service::Service;
 use crate::settings::Settings;
-use crate::store::{KEPT_FOR, WireStore};
+use crate::store::{ANSWER_RETENTION, WireStore};
 use crate::supervise::{LoopFailed, supervise};
 
-pub(crate) use turn_runner::{ThreadTurnRunner, interrupt_cancelled, thread_for};
-pub(crate) use view::{automation_record, job_hold, run_record, task_status};
+pub(crate) use turn_runner::{ThreadTurnRunner, interrupt_cancelled, thread_request};
+pub(crate) use view::{automation_record, run_record, task_status, wire_hold};
 
-/// What is to be done, and when.
+/// The job ledgers of this daemon.
 pub(crate) struct Jobs {
     pub(crate) tasks: Tasks,
     pub(crate) automations: Automations,
@@ -28,7 +28,7 @@ pub(crate) struct Jobs {
 }
 
 impl Jobs {
-    /// Takes up what is open, where the settings say so. Nothing is carried out yet.
+    /// Loads the stored jobs; `None` if jobs are disabled. No job starts yet.
     pub(crate) async fn open(
         settings: &Settings,
         runtime: &InProcessRuntime,
@@ -44,8 +44,8 @@ impl Jobs {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let tasks = Tasks::open(store.clone(), Arc::clone(&clock), settings.tasks).await?;
         let fleet = Fleet::open(store.clone(), Arc::clone(&clock), settings.fleet).await?;
-        let of_automations = settings.automations.clone();
-        let automations = Automations::open(store, clock, tasks.clone(), of_automations).await?;
+        let automations = settings.automations.clone();
+        let automations = Automations::open(store, clock, tasks.clone(), automations).await?;
         if settings.runs_jobs {
             automations.declare(settings.declared.clone()).await?;
         }
@@ -57,8 +57,8 @@ impl Jobs {
     }
 }
 
-/// Starts the loops that run jobs until the server stops, and returns how to wait for them. What runs at the stop is found again at the
-/// next start, by its ids.
+/// Starts the loops that run jobs until the server stops; the returned future waits for them. A job that is running when the server stops resumes
+/// at the next start.
 pub(crate) fn run_jobs(app: &Service) -> impl Future<Output = ()> + use<> {
     let mut loops = Vec::new();
     if app.jobs.is_some() && app.runs_jobs() {
@@ -71,8 +71,8 @@ pub(crate) fn run_jobs(app: &Service) -> impl Future<Output = ()> + use<> {
         }
     }
     async {
-        for one in loops {
-            let _ = one.await;
+        for job_loop in loops {
+            let _ = job_loop.await;
         }
     }
 }
@@ -104,26 +104,26 @@ async fn run_loop(app: Service, job: Job) -> Result<(), LoopFailed> {
 }
 
 impl Service {
-    /// Tells whether tasks begin here, and do not only wait for another server.
+    /// Returns whether this daemon runs jobs, and does not only store them for another one.
     pub(crate) fn runs_jobs(&self) -> bool {
         let settings = self.settings.jobs.as_ref();
         settings.is_some_and(|settings| settings.runs_jobs)
     }
 
-    /// Tries held jobs at once: what they wait for may be there.
+    /// Retries held jobs immediately, because the cause of the hold may be gone.
     pub(crate) async fn retry_held_jobs(&self) {
         let Some(jobs) = &self.jobs else {
             return;
         };
         for retried in [jobs.tasks.retry_held().await, jobs.fleet.retry_held().await] {
             if let Err(error) = retried {
-                tracing::warn!(%error, "held jobs are tried again later");
+                tracing::warn!(%error, "held jobs will be retried later");
             }
         }
     }
 
-    /// Forgets tasks and runs that ended long ago.
-    pub(crate) async fn forget_jobs(&self) -> Result<(), JobError> {
+    /// Removes tasks and runs whose retention has ended.
+    pub(crate) async fn prune_jobs(&self) -> Result<(), JobError> {
         let (Some(jobs), Some(settings)) = (&self.jobs, &self.settings.jobs) else {
             return Ok(());
         };
@@ -131,9 +131,9 @@ impl Service {
         jobs.tasks.forget(age).await?;
         jobs.automations.forget(age).await?;
         jobs.fleet.forget(age).await?;
-        let repeats = KEPT_FOR.to_std().unwrap_or_default();
-        jobs.tasks.forget_requests(repeats).await?;
-        jobs.automations.forget_requests(repeats).await?;
+        let retention = ANSWER_RETENTION.to_std().unwrap_or_default();
+        jobs.tasks.forget_requests(retention).await?;
+        jobs.automations.forget_requests(retention).await?;
         Ok(())
     }
 }

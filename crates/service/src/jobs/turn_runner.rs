@@ -1,6 +1,5 @@
-//! Runs the attempts of jobs: a thread under an id that is known before, and a turn of it for each attempt.
+//! Runs the attempts of jobs: each job has a thread whose ID is known in advance, and each attempt is a turn of it.
 
-use crate::operations::thread_record::params;
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use tokio::sync::watch;
@@ -15,13 +14,14 @@ use windlass_protocol::{CreateThread, ErrorCode, StartTurn};
 use windlass_runtime::{OnBusy, TurnHandle, TurnOptions};
 use windlass_store::queries::TurnDetail;
 
-use super::owner::agent_of;
+use super::owner::owner_agent;
 use crate::error::{ApiError, Result};
 use crate::operations::RequestContext;
+use crate::operations::thread_record::params;
 use crate::service::Service;
 
 /// The recorded reason of a turn that was interrupted because its job was cancelled.
-const CALLED_OFF: &str = "the work was called off";
+const CANCELLED: &str = "the job was cancelled";
 /// The code of a turn that a budget stopped.
 const BUDGET_EXCEEDED: &str = "budget_exceeded";
 
@@ -30,17 +30,17 @@ pub(crate) struct ThreadTurnRunner {
     app: Service,
 }
 
-/// What became of the start of a turn.
-enum Begun {
-    Turn(TurnHandle),
-    /// Another turn of the thread is in its way.
+/// Result of starting a turn.
+enum StartOutcome {
+    Started(TurnHandle),
+    /// Another turn of the thread is open.
     Busy,
-    /// It cannot start now.
+    /// The turn cannot start now.
     Held(Hold),
 }
 
-/// Why an attempt stopped to wait for its turn.
-enum Woken {
+/// Why the wait for a turn ended.
+enum TurnSignal {
     /// The turn has changed, or ended.
     Changed,
     /// The thread's actor stopped; the turn is open.
@@ -71,8 +71,8 @@ impl TurnRunner for ThreadTurnRunner {
 }
 
 impl ThreadTurnRunner {
-    /// Reads the status of the attempt's turn, starts the turn where there is none, and looks again at each change. An error leaves
-    /// open whether there is a turn.
+    /// Reads the state of the attempt's turn after each change, and starts the turn if there is none. After an error, the turn may or may not
+    /// exist.
     async fn follow_attempt(
         &self,
         work: &Assignment,
@@ -80,17 +80,16 @@ impl ThreadTurnRunner {
         slot: &WorkerSlot,
     ) -> Result<TurnEnd> {
         let (app, stream) = (&self.app, work.thread_id.into());
-        let bell = app.runtime.journal().watch(&stream).await;
-        let mut bell = bell.map_err(|error| AgentLoopError::StoreUnavailable(error.to_string()))?;
-        let mut is_told = false;
+        let mut head = app.runtime.journal().watch(&stream).await?;
+        let mut is_interrupted = false;
         loop {
-            bell.borrow_and_update();
+            head.borrow_and_update();
             let turn = app.queries.turn(&stream, work.turn_id).await?;
             let handle = match turn {
                 Some(turn) if turn.view.is_ended() => return self.recorded_end(work).await,
-                // The end of a cancelled turn needs nothing that may be missing.
-                Some(_) if stop.is_cancelled() && !is_told => {
-                    is_told = true;
+                // A cancelled turn ends even if its model or environment is missing now.
+                Some(_) if stop.is_cancelled() && !is_interrupted => {
+                    is_interrupted = true;
                     interrupt(app, work).await?;
                     continue;
                 }
@@ -98,45 +97,36 @@ impl ThreadTurnRunner {
                     let open = app.runtime.resume_open_turn(work.thread_id).await?;
                     open.filter(|open| open.turn_id() == work.turn_id)
                 }
-                None if stop.is_cancelled() => {
-                    let error = CALLED_OFF.to_owned();
-                    return Ok(TurnEnd::Refused { error });
-                }
-                None => match self.begin(work).await {
-                    Ok(Begun::Turn(handle)) => Some(handle),
-                    Ok(Begun::Busy) => None,
-                    Ok(Begun::Held(hold)) => return Ok(TurnEnd::Held(hold)),
-                    Err(error) => return Ok(not_begun(&error)),
+                None if stop.is_cancelled() => return Ok(refused(CANCELLED)),
+                None => match self.start(work).await {
+                    Ok(StartOutcome::Started(handle)) => Some(handle),
+                    Ok(StartOutcome::Busy) => None,
+                    Ok(StartOutcome::Held(hold)) => return Ok(TurnEnd::Held(hold)),
+                    Err(error) => return Ok(failed_start(&error)),
                 },
             };
             if handle.is_some() {
                 slot.unpark();
             }
             tokio::select! {
-                woken = wait(handle, &mut bell, slot) => match woken {
-                    Woken::Changed => {}
-                    Woken::Lost(error) => return Err(error.into()),
-                    Woken::Removed => {
-                        let error = "the thread was removed".to_owned();
-                        return Ok(TurnEnd::Refused { error });
-                    }
+                signal = wait(handle, &mut head, slot) => match signal {
+                    TurnSignal::Changed => {}
+                    TurnSignal::Lost(error) => return Err(error.into()),
+                    TurnSignal::Removed => return Ok(refused("the thread was removed")),
                 },
-                () = stop.cancelled(), if !is_told => {}
+                () = stop.cancelled(), if !is_interrupted => {}
             }
         }
     }
 
-    /// Starts the turn, on a new thread where there is none.
-    async fn begin(&self, work: &Assignment) -> Result<Begun> {
+    /// Starts the turn, and creates the thread if it does not exist.
+    async fn start(&self, work: &Assignment) -> Result<StartOutcome> {
         let app = &self.app;
-        let context = RequestContext::new(app.caller_of(&work.owner)?);
+        let ctx = RequestContext::new(app.owner_as_caller(&work.owner)?);
         app.check_serving()?;
-        if let Some(refusal) = app
-            .runtime
-            .day_budget_refusal(agent_of(&work.owner))
-            .await?
-        {
-            return Ok(Begun::Held(Hold {
+        let agent = owner_agent(&work.owner);
+        if let Some(refusal) = app.runtime.day_budget_refusal(agent).await? {
+            return Ok(StartOutcome::Held(Hold {
                 cause: HoldCause::Budget,
                 reason: refusal.to_string(),
                 until: Some(refusal.renews_at),
@@ -145,15 +135,15 @@ impl ThreadTurnRunner {
         }
         let prompt = &work.spec.prompt;
         let input = match app.look_up(work.thread_id).await? {
-            Some(found) => app.input(&context, &found.record, prompt, StartTurn::default())?,
+            Some(found) => app.input(&ctx, &found.record, prompt, StartTurn::default())?,
             None => {
-                let wanted = CreateThread {
+                let request = CreateThread {
                     task_id: Some(work.task.clone()),
-                    ..thread_for(&work.spec)?
+                    ..thread_request(&work.spec)?
                 };
-                let draft = app.draft(&context, wanted)?;
-                let input = app.input(&context, &draft, prompt, StartTurn::default())?;
-                app.open_thread_as(&context, work.thread_id, draft).await?;
+                let draft = app.draft(&ctx, request)?;
+                let input = app.input(&ctx, &draft, prompt, StartTurn::default())?;
+                app.open_thread_as(&ctx, work.thread_id, draft).await?;
                 input
             }
         };
@@ -162,17 +152,17 @@ impl ThreadTurnRunner {
             turn_id: Some(work.turn_id),
             ..TurnOptions::default()
         };
-        let begun = app.runtime.submit_with(work.thread_id, input, options);
-        match begun.await {
-            Ok(handle) => Ok(Begun::Turn(handle)),
+        let submitted = app.runtime.submit_with(work.thread_id, input, options);
+        match submitted.await {
+            Ok(handle) => Ok(StartOutcome::Started(handle)),
             Err(AgentLoopError::TurnBusy { .. } | AgentLoopError::TurnWaiting { .. }) => {
-                Ok(Begun::Busy)
+                Ok(StartOutcome::Busy)
             }
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Reads how the turn ended: the only source of [`TurnEnd::Ended`].
+    /// Reads the recorded end of the turn: the only source of [`TurnEnd::Ended`].
     async fn recorded_end(&self, work: &Assignment) -> Result<TurnEnd> {
         let stream = work.thread_id.into();
         let detail = self.app.queries.turn_detail(&stream, work.turn_id).await?;
@@ -196,8 +186,8 @@ impl ThreadTurnRunner {
         }))
     }
 
-    /// Returns when the budget renews that stopped a turn; `None` where something else stopped it. The limits of the turn and its
-    /// thread never renew.
+    /// Returns the time at which the budget that stopped a turn renews; `None` if something else stopped it. The limits of a turn and its thread
+    /// never renew.
     async fn budget_renews_at(
         &self,
         work: &Assignment,
@@ -206,38 +196,39 @@ impl ThreadTurnRunner {
         if view.error_code.as_deref() != Some(BUDGET_EXCEEDED) {
             return Ok(None);
         }
-        let refusal = self.app.runtime.day_budget_refusal(agent_of(&work.owner));
+        let refusal = self
+            .app
+            .runtime
+            .day_budget_refusal(owner_agent(&work.owner));
         Ok(refusal.await?.map(|refusal| refusal.renews_at))
     }
 }
 
-/// Waits until something has happened to the turn. A turn that waits itself needs no worker meanwhile.
+/// Waits for a change of the turn. A parked turn occupies no worker meanwhile.
 async fn wait(
     handle: Option<TurnHandle>,
-    bell: &mut watch::Receiver<u64>,
+    head: &mut watch::Receiver<u64>,
     slot: &WorkerSlot,
-) -> Woken {
+) -> TurnSignal {
     if let Some(handle) = handle {
         match handle.wait().await {
-            Ok(result) if result.waiting_for.is_none() => return Woken::Changed,
+            Ok(result) if result.waiting_for.is_none() => return TurnSignal::Changed,
             Ok(_) => {}
-            Err(error) => return Woken::Lost(error),
+            Err(error) => return TurnSignal::Lost(error),
         }
     }
-    // It waits for a client, or for another turn: that changes with a record.
+    // The turn waits for a client or for another turn; either ends with a record.
     slot.park();
-    match bell.changed().await {
-        Ok(()) => Woken::Changed,
-        Err(_) => Woken::Removed,
+    match head.changed().await {
+        Ok(()) => TurnSignal::Changed,
+        Err(_) => TurnSignal::Removed,
     }
 }
 
-/// Interrupts the turn of an attempt. One that has ended, or never began, is left alone.
+/// Interrupts the turn of an attempt, unless it has ended or never started.
 async fn interrupt(app: &Service, work: &Assignment) -> Result<(), AgentLoopError> {
-    let reason = Some(CALLED_OFF.to_owned());
-    let interrupted = app
-        .runtime
-        .interrupt(work.thread_id, Some(work.turn_id), reason);
+    let (runtime, reason) = (&app.runtime, Some(CANCELLED.to_owned()));
+    let interrupted = runtime.interrupt(work.thread_id, Some(work.turn_id), reason);
     match interrupted.await {
         Err(
             AgentLoopError::NoActiveTurn(_)
@@ -248,7 +239,7 @@ async fn interrupt(app: &Service, work: &Assignment) -> Result<(), AgentLoopErro
     }
 }
 
-/// Interrupts the open turns of cancelled jobs, before any turn of an earlier process resumes.
+/// Interrupts the open turns of cancelled jobs, before any turn of a previous process resumes.
 pub(crate) async fn interrupt_cancelled(app: &Service) -> Result<(), JobError> {
     let Some(jobs) = &app.jobs else {
         return Ok(());
@@ -265,28 +256,29 @@ pub(crate) async fn interrupt_cancelled(app: &Service) -> Result<(), JobError> {
 
 /// Returns the agent's last message.
 fn last_message(TurnDetail { row, log, .. }: &TurnDetail) -> String {
-    let said = log.items_of(row.view.id);
-    let said = said.filter(|item| item.kind == ItemKind::AgentMessage);
-    said.last()
+    log.items_of(row.view.id)
+        .filter(|item| item.kind == ItemKind::AgentMessage)
+        .last()
         .map(|item| item.detail().into_owned())
         .unwrap_or_default()
 }
 
-/// What follows when a turn could not start. A job is checked when it is queued, so a model, a backend or a directory that is
-/// missing now was there then, and may be there again.
-fn not_begun(error: &ApiError) -> TurnEnd {
+fn refused(error: impl ToString) -> TurnEnd {
+    let error = error.to_string();
+    TurnEnd::Refused { error }
+}
+
+/// Decides whether a turn that could not start is refused or held. A job is validated when it is queued, so a model, a backend or a directory that is
+/// missing now existed then and may exist again.
+fn failed_start(error: &ApiError) -> TurnEnd {
     match error.code() {
-        // A directory outside of the workspace is not this daemon's to work in, whatever is there later.
+        // This daemon never works in a directory outside its workspace.
         ErrorCode::Forbidden
         | ErrorCode::CwdOutsideRoot
         | ErrorCode::InvalidToolSpec
-        | ErrorCode::ToolNameTaken => {
-            let error = error.to_string();
-            TurnEnd::Refused { error }
-        }
+        | ErrorCode::ToolNameTaken => refused(error),
         ErrorCode::InvalidField if !matches!(error.pointer(), Some("/model" | "/backend")) => {
-            let error = error.to_string();
-            TurnEnd::Refused { error }
+            refused(error)
         }
         ErrorCode::InvalidField
         | ErrorCode::NotConfigured
@@ -317,8 +309,8 @@ fn hold(error: &ApiError, turn: HeldTurn) -> Hold {
     }
 }
 
-/// Says what thread work asks for, as a client would.
-pub(crate) fn thread_for(spec: &JobSpec) -> Result<CreateThread> {
+/// Returns the request for the thread of a job, as a client would send it.
+pub(crate) fn thread_request(spec: &JobSpec) -> Result<CreateThread> {
     let policy = params(&spec.policy);
     let policy = policy.map_err(|error| ApiError::field("/mode", error.to_string()))?;
     let thread = CreateThread {

@@ -1,4 +1,4 @@
-//! Tasks, automations and runs on the wire.
+//! Conversion of tasks, automations and runs to their wire types.
 
 use chrono::{DateTime, Utc};
 use windlass_core::items::{Item, ItemKind, ItemStatus};
@@ -6,8 +6,8 @@ use windlass_core::turn_policy::TurnPolicy;
 use windlass_jobs::{ActiveHold, Automation, JobSpec, RunWithTask, Task};
 use windlass_protocol::{
     AutomationRecord, AutomationRunRecord, AutomationStatus, HoldCause, JobHold, MissedRuns,
-    TaskChecklist, TaskRecord, TaskStatus, TaskSummary, TaskToolCall, TaskToolStatus,
-    TimelineEntry, TurnPolicyParams, UnapprovedCalls, WaitKind,
+    TaskRecord, TaskStatus, TaskSummary, TaskToolCall, TaskToolStatus, TimelineEntry,
+    TurnPolicyParams, UnapprovedCalls, WaitKind,
 };
 
 use crate::error::{ApiError, Result};
@@ -18,9 +18,9 @@ use crate::view::{unapproved, waiting_for};
 
 /// The version of these records.
 const VERSION: u32 = 1;
-/// How many letters of a prompt or a message stand in a list or a timeline.
+/// Maximum length of a prompt or a message in a list or a timeline, in characters.
 const SHORT: usize = 240;
-/// How many items of a turn are shown, the newest.
+/// Maximum number of items of a turn in a timeline; older ones are omitted.
 const ITEMS: usize = 500;
 
 pub(crate) fn task_status(status: windlass_jobs::TaskStatus) -> TaskStatus {
@@ -39,12 +39,10 @@ fn policy(spec: &JobSpec) -> Result<TurnPolicyParams> {
 }
 
 fn short(text: &str) -> String {
-    let mut letters = text.chars();
-    let mut short: String = letters.by_ref().take(SHORT).collect();
-    if letters.next().is_some() {
-        short.push('…');
+    match text.char_indices().nth(SHORT) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
-    short
 }
 
 fn started_at(task: &Task) -> Option<DateTime<Utc>> {
@@ -52,29 +50,28 @@ fn started_at(task: &Task) -> Option<DateTime<Utc>> {
 }
 
 fn duration_ms(task: &Task) -> Option<u64> {
-    let took = task.end()?.at - started_at(task)?;
-    u64::try_from(took.num_milliseconds()).ok()
+    let duration = task.end()?.at - started_at(task)?;
+    u64::try_from(duration.num_milliseconds()).ok()
 }
 
 fn error(task: &Task, held: Option<&JobHold>) -> Option<String> {
     match (task.end(), held) {
         (Some(end), _) => end.error.clone(),
         (None, Some(held)) => Some(held.reason.clone()),
-        (None, None) => task.attempts.iter().rev().find_map(|one| one.error.clone()),
+        (None, None) => task.attempts.iter().rev().find_map(|it| it.error.clone()),
     }
 }
 
 fn thread_id(task: &Task) -> Option<String> {
-    let has_begun = task.attempt() > 0;
-    has_begun.then(|| ids::thread(task.thread_id()))
+    (task.attempt() > 0).then(|| ids::thread(task.thread_id()))
 }
 
 fn unapproved_calls(task: &Task) -> Option<UnapprovedCalls> {
     unapproved(task.end()?.unapproved)
 }
 
-/// Shows why a job is held.
-pub(crate) fn job_hold(hold: ActiveHold) -> JobHold {
+/// Converts a hold.
+pub(crate) fn wire_hold(hold: ActiveHold) -> JobHold {
     JobHold {
         cause: match hold.cause {
             windlass_jobs::HoldCause::NoRoom => HoldCause::NoRoom,
@@ -93,8 +90,8 @@ pub(crate) fn job_hold(hold: ActiveHold) -> JobHold {
 }
 
 impl Service {
-    /// Returns the options of a task. Those that were open when it was queued are the ones of its thread; before that, of the
-    /// daemon's settings.
+    /// Returns the options of a task. Options that were left open when it was queued come from its thread, or from the daemon's settings until the
+    /// thread exists.
     async fn task_policy(&self, task: &Task) -> Result<TurnPolicyParams> {
         let own = policy(&task.spec)?;
         if is_settled(&own) {
@@ -109,19 +106,19 @@ impl Service {
                 ..params_of_thread(&found.record.policy)
             });
         }
-        let chosen = self.chosen();
+        let effective = self.effective();
         let model = match &own.model {
             Some(model) => model.clone(),
-            None => chosen.models.name(None)?,
+            None => effective.models.resolve(None)?,
         };
-        let settings = params(&chosen.overrides.policy).map_err(ApiError::internal)?;
+        let settings = params(&effective.overrides.policy).map_err(ApiError::internal)?;
         Ok(params_of_thread(&TurnPolicy {
             model,
             ..new_policy(own.or(settings))
         }))
     }
 
-    /// Tells whom a task waits for, beside a worker.
+    /// Returns the kinds of input that a task waits for.
     async fn task_waits_for(&self, task: &Task) -> Result<Option<Vec<WaitKind>>> {
         let turn_id = task.turn_id().filter(|_| task.end().is_none());
         let Some(turn_id) = turn_id else {
@@ -131,25 +128,43 @@ impl Service {
         Ok(turn.and_then(|turn| waiting_for(&turn.view)))
     }
 
-    /// Returns why a task does not run now.
+    /// Returns the reason for which a task is held.
     fn hold_of(&self, task: &Task) -> Option<JobHold> {
         let hold = self.jobs.as_ref()?.tasks.hold_of(task);
-        hold.map(job_hold)
+        hold.map(wire_hold)
     }
 
-    /// Shows a task in a list.
+    /// Returns the list entry of a task.
     pub(crate) async fn task_summary(&self, task: &Task) -> Result<TaskSummary> {
         let policy = self.task_policy(task).await?;
         let waiting_for = self.task_waits_for(task).await?;
-        Ok(summary(task, &policy, waiting_for, self.hold_of(task)))
+        let held = self.hold_of(task);
+        Ok(TaskSummary {
+            id: task.id.to_string(),
+            status: task_status(task.status()),
+            waiting_for,
+            prompt_summary: short(&task.spec.prompt),
+            model: policy.model.unwrap_or_default(),
+            mode: policy.mode.unwrap_or_default(),
+            created_at: ids::time(task.created_at),
+            started_at: started_at(task).map(ids::time),
+            ended_at: task.end().map(|end| ids::time(end.at)),
+            duration_ms: duration_ms(task),
+            error: error(task, held.as_ref()),
+            thread_id: thread_id(task),
+            turn_id: task.turn_id().map(|turn| turn.to_string()),
+            held,
+            unapproved_calls: unapproved_calls(task),
+        })
     }
 
-    /// Shows a whole task, with what its thread says of the newest attempt.
+    /// Returns a task with its timeline; the newest attempt is read from its thread.
     pub(crate) async fn task_record(&self, task: &Task) -> Result<TaskRecord> {
         let stream = task.thread_id().into();
-        let (mut events, mut tool_calls, mut timeline) =
-            (0, Vec::new(), own_timeline(task, self.hold_of(task)));
-        // It is made a moment after the attempt has begun, and somebody may remove it.
+        let summary = self.task_summary(task).await?;
+        let (mut events, mut tool_calls) = (0, Vec::new());
+        let mut timeline = task_timeline(task, summary.held.as_ref());
+        // The thread is created shortly after the attempt starts, and a client may delete it.
         let mut has_thread = false;
         if let Some(turn_id) = task.turn_id() {
             let thread = self.queries.thread(&stream).await?;
@@ -159,13 +174,11 @@ impl Service {
                 let items: Vec<Item<'_>> = turn.log.items_of(turn_id).collect();
                 let newest = &items[items.len().saturating_sub(ITEMS)..];
                 tool_calls = newest.iter().filter_map(tool_call).collect();
-                timeline.extend(newest.iter().filter_map(happened));
+                timeline.extend(newest.iter().filter_map(timeline_item));
             }
         }
         timeline.sort_by_key(|(at, _)| *at);
         let policy = self.task_policy(task).await?;
-        let waiting_for = self.task_waits_for(task).await?;
-        let summary = summary(task, &policy, waiting_for, self.hold_of(task));
         let (spec, end) = (&task.spec, task.end());
         let root = || self.fixed.local.root.display().to_string();
         let record = TaskRecord {
@@ -180,17 +193,11 @@ impl Service {
             ended_at: summary.ended_at,
             duration_ms: summary.duration_ms,
             result_summary: end.and_then(|end| end.summary.clone()),
-            result_detail_path: None,
             error: summary.error,
             thread_id: summary.thread_id.filter(|_| has_thread),
             turn_id: summary.turn_id.filter(|_| has_thread),
             runtime_event_count: events,
             lifecycle_seq: task.changes,
-            checklist: TaskChecklist::default(),
-            gates: Vec::new(),
-            attempts: Vec::new(),
-            artifacts: Vec::new(),
-            github_events: Vec::new(),
             tool_calls,
             timeline: timeline.into_iter().map(|(_, entry)| entry).collect(),
             attempt_count: task.attempt(),
@@ -204,34 +211,9 @@ impl Service {
     }
 }
 
-fn summary(
-    task: &Task,
-    policy: &TurnPolicyParams,
-    waiting_for: Option<Vec<WaitKind>>,
-    held: Option<JobHold>,
-) -> TaskSummary {
-    TaskSummary {
-        id: task.id.to_string(),
-        status: task_status(task.status()),
-        waiting_for,
-        prompt_summary: short(&task.spec.prompt),
-        model: policy.model.clone().unwrap_or_default(),
-        mode: policy.mode.unwrap_or_default(),
-        created_at: ids::time(task.created_at),
-        started_at: started_at(task).map(ids::time),
-        ended_at: task.end().map(|end| ids::time(end.at)),
-        duration_ms: duration_ms(task),
-        error: error(task, held.as_ref()),
-        thread_id: thread_id(task),
-        turn_id: task.turn_id().map(|turn| turn.to_string()),
-        held,
-        unapproved_calls: unapproved_calls(task),
-    }
-}
+type TimelineItem = (DateTime<Utc>, TimelineEntry);
 
-type Happened = (DateTime<Utc>, TimelineEntry);
-
-fn entry(at: DateTime<Utc>, kind: &str, summary: impl Into<String>) -> Happened {
+fn entry(at: DateTime<Utc>, kind: &str, summary: impl Into<String>) -> TimelineItem {
     let entry = TimelineEntry {
         timestamp: ids::time(at),
         kind: kind.to_owned(),
@@ -241,8 +223,8 @@ fn entry(at: DateTime<Utc>, kind: &str, summary: impl Into<String>) -> Happened 
     (at, entry)
 }
 
-/// What happened to the task itself.
-fn own_timeline(task: &Task, held: Option<JobHold>) -> Vec<Happened> {
+/// Returns the timeline of the task itself.
+fn task_timeline(task: &Task, held: Option<&JobHold>) -> Vec<TimelineItem> {
     let mut timeline = vec![entry(task.created_at, "queued", "It was queued")];
     for (number, attempt) in (1..).zip(&task.attempts) {
         let text = format!("Attempt {number} began");
@@ -254,30 +236,30 @@ fn own_timeline(task: &Task, held: Option<JobHold>) -> Vec<Happened> {
     }
     if let Some(held) = held {
         let text = format!("It is held: {}", short(&held.reason));
-        let waiting = TimelineEntry {
-            timestamp: held.tried_at,
-            kind: "waiting".to_owned(),
-            summary: text,
-            detail_path: None,
-        };
+        let (_, mut waiting) = entry(Utc::now(), "waiting", text);
+        waiting.timestamp.clone_from(&held.tried_at);
         timeline.push((Utc::now(), waiting));
     }
     if let Some(at) = task.cancel_requested_at {
-        timeline.push(entry(at, "cancel_requested", "It was called off"));
+        timeline.push(entry(
+            at,
+            "cancel_requested",
+            "Its cancellation was requested",
+        ));
     }
     if let Some(end) = task.end() {
         let (kind, text) = match task_status(task.status()) {
             TaskStatus::Completed => ("completed", "It was done"),
-            TaskStatus::Canceled => ("canceled", "It was ended"),
-            _ => ("failed", "It was not done"),
+            TaskStatus::Canceled => ("canceled", "It was cancelled"),
+            _ => ("failed", "It failed"),
         };
         timeline.push(entry(end.at, kind, text));
     }
     timeline
 }
 
-/// What happened in its turn. What the user said is the prompt.
-fn happened(item: &Item<'_>) -> Option<Happened> {
+/// Returns the timeline entry of an item. The user's message is omitted, because it is the prompt.
+fn timeline_item(item: &Item<'_>) -> Option<TimelineItem> {
     let kind = match item.kind {
         ItemKind::UserMessage | ItemKind::AgentReasoning => return None,
         ItemKind::AgentMessage => "message",
@@ -308,7 +290,7 @@ fn tool_call(item: &Item<'_>) -> Option<TaskToolCall> {
     })
 }
 
-/// Shows an automation.
+/// Converts an automation.
 pub(crate) fn automation_record(automation: &Automation) -> Result<AutomationRecord> {
     let (plan, spec) = (&automation.plan, &automation.plan.spec);
     let record = AutomationRecord {
@@ -338,8 +320,7 @@ pub(crate) fn automation_record(automation: &Automation) -> Result<AutomationRec
     Ok(record.with_policy(&policy(spec)?))
 }
 
-/// Shows a run, which is where its task is. One whose task the queue did not take has failed; one whose task is not kept any more
-/// had its end.
+/// Converts a run; its status is the status of its task. A run whose task the queue refused has failed. A run whose task was pruned has completed.
 pub(crate) fn run_record(app: &Service, found: &RunWithTask) -> AutomationRunRecord {
     let (run, task) = (&found.run, found.task.as_ref());
     let held = task.and_then(|task| app.hold_of(task));
@@ -361,7 +342,7 @@ pub(crate) fn run_record(app: &Service, found: &RunWithTask) -> AutomationRunRec
         task_id: task.map(|task| task.id.to_string()),
         thread_id: task.and_then(thread_id),
         turn_id: task.and_then(Task::turn_id).map(|turn| turn.to_string()),
-        error: (run.error.clone()).or_else(|| error(task?, held.as_ref())),
+        error: run.error.clone().or_else(|| error(task?, held.as_ref())),
         held,
         unapproved_calls: task.and_then(unapproved_calls),
     }

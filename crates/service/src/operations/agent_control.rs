@@ -27,13 +27,12 @@ const NUDGE: &str = "windlass.nudge";
 impl Handle<op::CancelAgentRun> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::CancelAgentRun>,
     ) -> Result<AgentRun> {
-        let id = &call.path.id;
         let agent_id = &call.path.agent_id;
-        let owner = self.find(id).await?;
-        let agent = self.agent_of(context, &owner, agent_id).await?;
+        let owner = self.find(&call.path.id).await?;
+        let agent = self.find_agent(ctx, &owner, agent_id).await?;
         let has_ended = || {
             let text = format!("The agent's thread {agent_id} is not active: the agent has ended");
             ApiError::new(ErrorCode::NoActiveTurn, text)
@@ -41,7 +40,7 @@ impl Handle<op::CancelAgentRun> for Service {
         let turn = agent.row.open_turn().ok_or_else(has_ended)?.id;
         let reason = Some("a client cancelled the agent".to_owned());
         match self.runtime.interrupt(agent.id, Some(turn), reason).await {
-            Ok(()) => self.agent_run(context, agent_id).await,
+            Ok(()) => self.agent_run(ctx, agent_id).await,
             Err(AgentLoopError::NoActiveTurn(_) | AgentLoopError::TurnNotFound { .. }) => {
                 Err(has_ended())
             }
@@ -54,20 +53,18 @@ impl Handle<op::CancelAgentRun> for Service {
 impl Handle<op::NudgeAgentRuns> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::NudgeAgentRuns>,
     ) -> Result<NudgedAgentRuns> {
-        let id = &call.path.id;
-        let request = call.request;
-        let owner = self.find(id).await?;
+        let owner = self.find(&call.path.id).await?;
         let active = owner
             .row
             .open_turn()
             .ok_or_else(|| no_active_turn(&owner))?;
         let active = active.id;
-        self.check_trusted(context, &owner, active).await?;
+        self.check_trusted(ctx, &owner, active).await?;
         let running = self
-            .running_agents(context, &owner, request.agent_ids)
+            .running_agents(ctx, &owner, call.request.agent_ids)
             .await?;
         let mut nudged = NudgedAgentRuns {
             accepted: !running.is_empty(),
@@ -102,7 +99,7 @@ impl Service {
     /// Returns which of the named agents still run, without duplicates.
     async fn running_agents(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         owner: &FoundThread,
         mut ids: Vec<String>,
     ) -> Result<Vec<String>> {
@@ -114,7 +111,7 @@ impl Service {
         }
         let mut running = Vec::new();
         for id in ids {
-            let agent = self.agent_of(context, owner, &id).await?;
+            let agent = self.find_agent(ctx, owner, &id).await?;
             if agent.row.open_turn().is_some() {
                 running.push(id);
             }
@@ -123,23 +120,18 @@ impl Service {
     }
 
     /// Finds an agent that works for a thread, directly or through another agent.
-    async fn agent_of(
+    async fn find_agent(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         owner: &FoundThread,
         agent_id: &str,
     ) -> Result<FoundThread> {
-        let found = match ids::parse_thread(agent_id) {
-            Some(id) => self.look_up(id).await?,
-            None => None,
-        };
-        let found = found.filter(|found| self.may_see_thread(context, found));
-        let found = found.ok_or_else(|| not_found(agent_id))?;
-        let mut above = parent_of(&found);
+        let found = self.find_accessible(ctx, agent_id).await?;
+        let mut parent = parent_of(&found);
         for _ in 0..LEVELS {
-            match above {
+            match parent {
                 Some(id) if id == owner.id => return Ok(found),
-                Some(id) => above = self.look_up(id).await?.as_ref().and_then(parent_of),
+                Some(id) => parent = self.look_up(id).await?.as_ref().and_then(parent_of),
                 None => break,
             }
         }

@@ -32,19 +32,13 @@ pub(super) const LEVELS: u32 = 16;
 const OBJECTIVE: usize = 500;
 
 pub(super) fn not_found(id: &str) -> ApiError {
-    ApiError::new(
-        ErrorCode::AgentRunNotFound,
-        format!("no agent that a model started has the id `{id}`"),
-    )
+    let text = format!("no agent that a model started has the id `{id}`");
+    ApiError::new(ErrorCode::AgentRunNotFound, text)
 }
 
 impl Handle<op::GetAgentRun> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::GetAgentRun>,
-    ) -> Result<AgentRun> {
-        self.agent_run(context, &call.path.run_id).await
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::GetAgentRun>) -> Result<AgentRun> {
+        self.agent_run(ctx, &call.path.run_id).await
     }
 }
 
@@ -52,24 +46,20 @@ impl Handle<op::GetAgentRun> for Service {
 impl Handle<op::ListAgentRuns> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::ListAgentRuns>,
     ) -> Result<AgentRunList> {
-        let parent = call.query.parent.as_deref();
         let limit = limit(call.query.limit, DEFAULT_LIMIT, MAX_LIMIT);
-        let parent = match parent {
-            Some(id) => Some(
-                ids::parse_thread(id)
-                    .ok_or_else(|| ApiError::query("parent must be the id of a thread"))?,
-            ),
-            None => None,
-        };
+        let invalid = || ApiError::query("parent must be the id of a thread");
+        let parent = call.query.parent.as_deref();
+        let parent = parent.map(|id| ids::parse_thread(id).ok_or_else(invalid));
+        let parent = parent.transpose()?;
         let mut runs = Vec::new();
         for page in 0..PAGES {
             let ids = self.runtime.child_ids(parent, page * PAGE, PAGE).await?;
             for id in &ids {
                 let found = self.look_up(*id).await?;
-                let Some(found) = found.filter(|found| self.may_see_thread(context, found)) else {
+                let Some(found) = found.filter(|found| self.can_access_thread(ctx, found)) else {
                     continue;
                 };
                 runs.extend(self.shown_run(&found).await?);
@@ -86,21 +76,29 @@ impl Handle<op::ListAgentRuns> for Service {
 }
 
 impl Service {
-    pub(super) async fn agent_run(&self, context: &RequestContext, id: &str) -> Result<AgentRun> {
+    pub(super) async fn agent_run(&self, ctx: &RequestContext, id: &str) -> Result<AgentRun> {
+        let found = self.find_accessible(ctx, id).await?;
+        let run = self.shown_run(&found).await?;
+        run.ok_or_else(|| not_found(id))
+    }
+
+    /// Finds a thread that the caller may access.
+    pub(super) async fn find_accessible(
+        &self,
+        ctx: &RequestContext,
+        id: &str,
+    ) -> Result<FoundThread> {
         let found = match ids::parse_thread(id) {
             Some(id) => self.look_up(id).await?,
             None => None,
         };
-        let run = match found.filter(|found| self.may_see_thread(context, found)) {
-            Some(found) => self.shown_run(&found).await?,
-            None => None,
-        };
-        run.ok_or_else(|| not_found(id))
+        let found = found.filter(|found| self.can_access_thread(ctx, found));
+        found.ok_or_else(|| not_found(id))
     }
 
     /// For an agent, threads of other owners do not exist.
-    pub(super) fn may_see_thread(&self, context: &RequestContext, found: &FoundThread) -> bool {
-        let agent = context.caller.agent();
+    fn can_access_thread(&self, ctx: &RequestContext, found: &FoundThread) -> bool {
+        let agent = ctx.caller.agent();
         agent.is_none() || agent == found.thread.agent.as_deref()
     }
 
@@ -141,12 +139,9 @@ impl Service {
             Some(TurnStatus::Failed) => AgentRunStatus::Failed,
             Some(TurnStatus::Interrupted) => AgentRunStatus::Interrupted,
         };
-        let said = Some(row.preview.clone()).filter(|said| !said.is_empty());
-        let asked = row
-            .latest
-            .as_ref()
-            .map(|latest| latest.input_summary.as_str());
-        let objective = asked.or(thread.title.as_deref()).unwrap_or_default();
+        let message = Some(row.preview.clone()).filter(|message| !message.is_empty());
+        let input = row.latest.as_ref().map(|latest| &*latest.input_summary);
+        let objective = input.or(thread.title.as_deref()).unwrap_or_default();
         Ok(Some(AgentRun {
             spec: AgentRunSpec {
                 worker_id: thread.id.clone(),
@@ -173,14 +168,12 @@ impl Service {
             status,
             created_at_ms: row.created_at.timestamp_millis(),
             updated_at_ms: row.at.timestamp_millis(),
-            started_at_ms: view
-                .and_then(|view| view.outline.started_at)
-                .map(|at| at.timestamp_millis()),
-            completed_at_ms: view
-                .and_then(|view| view.ended_at)
-                .map(|at| at.timestamp_millis()),
-            result_summary: said.clone().filter(|_| status == AgentRunStatus::Completed),
-            latest_message: said,
+            started_at_ms: view.and_then(|view| Some(view.outline.started_at?.timestamp_millis())),
+            completed_at_ms: view.and_then(|view| Some(view.ended_at?.timestamp_millis())),
+            result_summary: message
+                .clone()
+                .filter(|_| status == AgentRunStatus::Completed),
+            latest_message: message,
             error: view.and_then(|view| view.error.clone()),
             steps_taken: view.map_or(0, |view| view.iterations + view.tool_call_count) as u64,
             usage: usage(found),
@@ -197,11 +190,14 @@ impl Service {
                 kind: "thread".to_owned(),
                 supported: true,
                 agent_id: thread.id.clone(),
-                instructions: format!("Its thread is {}: steer, stop or go on in it.", thread.id),
+                instructions: format!(
+                    "Its thread is {}: steer, stop or continue it there.",
+                    thread.id
+                ),
             },
             verification: AgentRunVerification {
                 status: "self_report_only".to_owned(),
-                summary: "nobody has checked what it did".to_owned(),
+                summary: "the result was not verified".to_owned(),
             },
             artifacts: Vec::new(),
             events: Vec::new(),
@@ -219,15 +215,10 @@ fn usage(found: &FoundThread) -> AgentRunUsage {
     let input = used.map(|used| u64::from(used.input_tokens));
     let output = used.map(|used| u64::from(used.output_tokens));
     AgentRunUsage {
-        status: if used.is_some() {
-            "reported"
-        } else {
-            "unknown"
-        }
-        .to_owned(),
+        status: used.map_or("unknown", |_| "reported").to_owned(),
         input_tokens: input,
         output_tokens: output,
         total_tokens: input.zip(output).map(|(input, output)| input + output),
-        note: "what the ended turns of its thread used".to_owned(),
+        note: "usage of the ended turns of its thread".to_owned(),
     }
 }

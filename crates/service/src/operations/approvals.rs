@@ -23,7 +23,7 @@ use crate::service::Service;
 impl Handle<op::DecideApproval> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::DecideApproval>,
     ) -> Result<ApprovalAnswered> {
         let approval_id = call.path.approval_id;
@@ -55,9 +55,9 @@ impl Handle<op::DecideApproval> for Service {
             ApprovalDecision::Allow => Approval::Turn,
         };
         if matches!(approval, Approval::Turn | Approval::Project) {
-            context.caller.check_approves_all()?;
+            ctx.caller.check_approves_all()?;
         }
-        let to_keep = if approval == Approval::Project {
+        let to_remember = if approval == Approval::Project {
             Some(self.call_in_project(session_id, &wait).await?)
         } else {
             None
@@ -68,11 +68,10 @@ impl Handle<op::DecideApproval> for Service {
         check_taken(decided, not_pending)?;
         // Stored after the decision, because a decision that was not accepted must not allow anything. If the process ends in between, the next such
         // call needs an approval again.
-        if let Some(kept) = to_keep {
-            let keeping = tokio::task::spawn_blocking(move || kept.keep()).await;
-            keeping
-                .map_err(ApiError::internal)?
-                .map_err(ApiError::internal)?;
+        if let Some(call) = to_remember {
+            let stored = tokio::task::spawn_blocking(move || call.remember()).await;
+            let stored = stored.map_err(ApiError::internal)?;
+            stored.map_err(ApiError::internal)?;
         }
         if for_thread {
             self.remember_approval(session_id).await?;
@@ -87,35 +86,41 @@ impl Handle<op::DecideApproval> for Service {
 }
 
 impl Service {
-    /// Returns the record to store for a call that waits.
-    async fn call_in_project(&self, session_id: SessionId, wait: &WaitRow) -> Result<ToKeep> {
+    /// Returns a waiting call with its project.
+    async fn call_in_project(
+        &self,
+        session_id: SessionId,
+        wait: &WaitRow,
+    ) -> Result<CallToRemember> {
         let refused = |why: &str| Err(ApiError::field("/remember_for", why));
-        let Some(book) = self.settings.remembered.clone() else {
-            return refused("nothing is remembered for projects here");
+        let Some(approvals) = self.settings.remembered.clone() else {
+            return refused("this daemon stores no approvals for projects");
         };
         let found = self.thread(session_id).await?;
         if found.thread.agent.is_some() {
-            return refused("nothing is remembered for threads of agents");
+            return refused("approvals for projects are not available in threads of agents");
         }
         let before = wait.seq.saturating_sub(1);
-        let asked = self.runtime.events_since(session_id, before, 1).await?;
-        let call = match asked.first().map(|event| &event.data) {
+        let events = self.runtime.events_since(session_id, before, 1).await?;
+        let call = match events.first().map(|event| &event.data) {
             Some(EventData::ApprovalRequired(data)) if data.request_id.is_none() => {
                 data.tool_call.clone()
             }
             Some(EventData::ApprovalRequired(_)) => {
-                return refused("what an agent of others asks for is not remembered for projects");
+                return refused(
+                    "approvals for projects are not available for calls of external agents",
+                );
             }
-            _ => return refused("what was asked is no longer kept"),
+            _ => return refused("retention removed the record of the call"),
         };
-        let turn = self.turn_named(&found, &wait.turn_id.to_string()).await?;
+        let turn = self.find_turn(&found, &wait.turn_id.to_string()).await?;
         let Some(environment) = self.environment_of(&found, &turn).await? else {
-            return refused("the turn works in no environment");
+            return refused("the turn has no environment");
         };
         let at = self.settings.environments.resolve(Some(&environment));
         let at = at.map_err(ApiError::internal)?;
-        Ok(ToKeep {
-            book,
+        Ok(CallToRemember {
+            approvals,
             root: at.root_path().to_owned(),
             cwd: at.cwd(),
             call,
@@ -141,16 +146,16 @@ fn check_reason(decision: ApprovalDecision, reason: Option<&str>) -> Result<()> 
     Ok(())
 }
 
-/// A call whose approval is to be stored, and its project.
-struct ToKeep {
-    book: ProjectApprovals,
+/// A call whose approval will be stored, and its project.
+struct CallToRemember {
+    approvals: ProjectApprovals,
     root: PathBuf,
     cwd: PathBuf,
     call: ToolCall,
 }
 
-impl ToKeep {
-    fn keep(&self) -> std::result::Result<(), JsonFileError> {
-        self.book.add(&self.root, &self.cwd, &self.call)
+impl CallToRemember {
+    fn remember(&self) -> std::result::Result<(), JsonFileError> {
+        self.approvals.add(&self.root, &self.cwd, &self.call)
     }
 }

@@ -64,11 +64,8 @@ impl Service {
             };
             let arguments = serde_json::json!({ "path": path });
             if path.is_some() && rules.decide(READ, &arguments, false) == ApprovalAction::Deny {
-                let pointer = format!("/input/{n}/path");
-                return Err(ApiError::field(
-                    &pointer,
-                    "an approval rule denies this path",
-                ));
+                let text = "an approval rule denies this path";
+                return Err(ApiError::field(&format!("/input/{n}/path"), text));
             }
         }
         Ok(())
@@ -76,7 +73,7 @@ impl Service {
 }
 
 /// The source of a part's bytes.
-enum Source {
+enum PartSource {
     Inline(Vec<u8>),
     Path(String),
 }
@@ -115,7 +112,7 @@ impl PartReader<'_> {
                 media_type,
             } => {
                 let data = data.map(|data| decoded(pointer, &data)).transpose()?;
-                let source = one_of(pointer, ("data", data), path)?;
+                let source = part_source(pointer, ("data", data), path)?;
                 let bytes = self.bytes(pointer, source, MAX_IMAGE_BYTES)?;
                 let image = image(pointer, &bytes, media_type)?;
                 Ok((ContentPart::Image(image), bytes.len()))
@@ -124,18 +121,16 @@ impl PartReader<'_> {
                 let name = name.or_else(|| path.clone()).unwrap_or_default();
                 check_name(pointer, &name)?;
                 let text = text.map(String::into_bytes);
-                let source = one_of(pointer, ("text", text), path)?;
+                let source = part_source(pointer, ("text", text), path)?;
                 let bytes = self.bytes(pointer, source, MAX_FILE_BYTES)?;
                 let length = bytes.len();
-                let text = String::from_utf8(bytes)
-                    .ok()
-                    .filter(|text| !text.contains('\0'));
-                let text = text.ok_or_else(|| {
-                    ApiError::new(
-                        ErrorCode::UnsupportedInput,
-                        format!("the file `{name}` is not UTF-8 text; other files are not sent to models"),
-                    )
-                    .with(serde_json::json!({"field": pointer}))
+                let text = String::from_utf8(bytes).ok();
+                let text = text.filter(|text| !text.contains('\0')).ok_or_else(|| {
+                    let text = format!(
+                        "the file `{name}` is not UTF-8 text; other files are not sent to models"
+                    );
+                    ApiError::new(ErrorCode::UnsupportedInput, text)
+                        .with(serde_json::json!({"field": pointer}))
                 })?;
                 let text = format!("<file name=\"{name}\">\n{text}\n</file>");
                 Ok((ContentPart::text(text), length))
@@ -143,11 +138,11 @@ impl PartReader<'_> {
         }
     }
 
-    fn bytes(&self, pointer: &str, source: Source, limit: usize) -> Result<Vec<u8>> {
+    fn bytes(&self, pointer: &str, source: PartSource, limit: usize) -> Result<Vec<u8>> {
         let bytes = match source {
-            Source::Inline(bytes) if bytes.len() > limit => None,
-            Source::Inline(bytes) => Some(bytes),
-            Source::Path(path) => {
+            PartSource::Inline(bytes) if bytes.len() > limit => None,
+            PartSource::Inline(bytes) => Some(bytes),
+            PartSource::Path(path) => {
                 let at = format!("{pointer}/path");
                 let no_workspace =
                     || ApiError::field(&at, "the turn's environment cannot be opened");
@@ -160,18 +155,18 @@ impl PartReader<'_> {
     }
 }
 
-fn one_of(
+fn part_source(
     pointer: &str,
     (name, inline): (&str, Option<Vec<u8>>),
     path: Option<String>,
-) -> Result<Source> {
+) -> Result<PartSource> {
     match (inline, path) {
-        (Some(bytes), None) => Ok(Source::Inline(bytes)),
-        (None, Some(path)) => Ok(Source::Path(path)),
-        _ => Err(ApiError::field(
-            pointer,
-            format!("it has either `{name}` or `path`"),
-        )),
+        (Some(bytes), None) => Ok(PartSource::Inline(bytes)),
+        (None, Some(path)) => Ok(PartSource::Path(path)),
+        _ => {
+            let text = format!("it has either `{name}` or `path`");
+            Err(ApiError::field(pointer, text))
+        }
     }
 }
 
@@ -187,43 +182,33 @@ fn decoded(pointer: &str, data: &str) -> Result<Vec<u8>> {
 }
 
 fn image(pointer: &str, bytes: &[u8], declared: Option<String>) -> Result<ImageContentPart> {
-    let found = media_type(bytes).ok_or_else(|| {
+    let detected = media_type(bytes).ok_or_else(|| {
         let text = "it is not an image of a known type: png, jpeg, gif or webp";
         ApiError::field(pointer, text)
     })?;
-    if let Some(declared) = declared.filter(|declared| declared != found) {
-        let text = format!("the image is `{found}` and not `{declared}`");
+    if let Some(declared) = declared.filter(|declared| declared != detected) {
+        let text = format!("the image is `{detected}` and not `{declared}`");
         return Err(ApiError::field(&format!("{pointer}/media_type"), text));
     }
     Ok(ImageContentPart {
         url: None,
         base64: Some(STANDARD.encode(bytes)),
-        media_type: Some(found.to_owned()),
+        media_type: Some(detected.to_owned()),
     })
 }
 
 /// Detects the type of an image from its first bytes.
 fn media_type(bytes: &[u8]) -> Option<&'static str> {
-    match bytes {
-        [0x89, b'P', b'N', b'G', b'\r', b'\n', 0x1a, b'\n', ..] => Some("image/png"),
-        [0xff, 0xd8, 0xff, ..] => Some("image/jpeg"),
-        [b'G', b'I', b'F', b'8', b'7' | b'9', b'a', ..] => Some("image/gif"),
-        [
-            b'R',
-            b'I',
-            b'F',
-            b'F',
-            _,
-            _,
-            _,
-            _,
-            b'W',
-            b'E',
-            b'B',
-            b'P',
-            ..,
-        ] => Some("image/webp"),
-        _ => None,
+    if bytes.starts_with(b"\x89PNG\r\n\x1a\n") {
+        Some("image/png")
+    } else if bytes.starts_with(b"\xff\xd8\xff") {
+        Some("image/jpeg")
+    } else if bytes.starts_with(b"GIF87a") || bytes.starts_with(b"GIF89a") {
+        Some("image/gif")
+    } else if bytes.starts_with(b"RIFF") && bytes.get(8..12) == Some(b"WEBP") {
+        Some("image/webp")
+    } else {
+        None
     }
 }
 
@@ -233,12 +218,10 @@ fn check_name(pointer: &str, name: &str) -> Result<()> {
     if !name.is_empty() && name.len() <= MAX_NAME_BYTES && name.chars().all(is_plain) {
         return Ok(());
     }
-    Err(ApiError::field(
-        &format!("{pointer}/name"),
-        format!(
-            "a file has a name of 1 to {MAX_NAME_BYTES} bytes without control characters, quotes and angle brackets"
-        ),
-    ))
+    let text = format!(
+        "a file has a name of 1 to {MAX_NAME_BYTES} bytes without control characters, quotes and angle brackets"
+    );
+    Err(ApiError::field(&format!("{pointer}/name"), text))
 }
 
 #[cfg(test)]
@@ -246,7 +229,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn images_are_known_by_their_first_bytes() {
+    fn media_type_is_detected_from_the_first_bytes() {
         for (bytes, expected) in [
             (&b"\x89PNG\r\n\x1a\n...."[..], Some("image/png")),
             (b"\xff\xd8\xff\xe0", Some("image/jpeg")),

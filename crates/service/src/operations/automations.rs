@@ -1,20 +1,18 @@
 //! Creates, changes and runs automations.
 
-use windlass_jobs::{
-    Automation, AutomationId, AutomationStatus, JobError, JobSpec, MissedRuns, Plan,
-};
+use windlass_jobs::{Automation, AutomationId, AutomationStatus, JobSpec, MissedRuns, Plan};
 use windlass_protocol::api::{Call, Page};
 use windlass_protocol::operations as op;
 use windlass_protocol::{AutomationRecord, AutomationRunRecord, ErrorCode, PatchAutomation};
 
-use super::start::said;
+use super::start::require_prompt;
 use super::tasks::{DEFAULT_LIMIT, MAX_LIMIT};
 use super::thread_record::stored_options;
-use super::{RequestContext, limit};
+use super::{RequestContext, accessible, limit};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::ids;
-use crate::jobs::{automation_record, run_record, thread_for};
+use crate::jobs::{automation_record, run_record, thread_request};
 use crate::service::Service;
 
 /// Number of automations that are read at a time.
@@ -46,10 +44,10 @@ fn status(status: windlass_protocol::AutomationStatus) -> AutomationStatus {
 impl Handle<op::CreateAutomation> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::CreateAutomation>,
     ) -> Result<AutomationRecord> {
-        context.unknown_fields.refuse_limits()?;
+        ctx.unknown_fields.refuse_limits()?;
         let request = call.request;
         let automations = &self.jobs()?.automations;
         self.check_serving()?;
@@ -67,16 +65,16 @@ impl Handle<op::CreateAutomation> for Service {
             time_zone: request.time_zone,
             missed: request.missed.map(missed).unwrap_or_default(),
         };
-        self.check_plan(context, &plan)?;
-        let (owner, status) = (context.caller.owner(), status(request.status));
-        let made = match &context.repeatable {
+        self.check_plan(ctx, &plan)?;
+        let (owner, status) = (ctx.caller.owner(), status(request.status));
+        let created = match &ctx.repeatable {
             Some(request) => {
-                let id = AutomationId::from_uuid(ids::made_by(request).uuid());
+                let id = AutomationId::from_uuid(ids::derived(request));
                 automations.create_once(id, &owner, plan, status).await?
             }
             None => automations.create(&owner, plan, status).await?,
         };
-        automation_record(&made)
+        automation_record(&created)
     }
 }
 
@@ -84,7 +82,7 @@ impl Handle<op::CreateAutomation> for Service {
 impl Handle<op::ListAutomations> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         _: Call<op::ListAutomations>,
     ) -> Result<Page<AutomationRecord>> {
         let automations = &self.jobs()?.automations;
@@ -94,21 +92,22 @@ impl Handle<op::ListAutomations> for Service {
             let page = automations.list(before, PAGE).await?;
             before = page.last().map(|last| last.id);
             let is_last = page.len() < PAGE;
-            let mine = page.into_iter();
-            for mut one in mine.filter(|one| context.caller.may_see(&one.owner)) {
+            let page = page.into_iter();
+            for mut automation in page.filter(|it| ctx.caller.can_access(&it.owner)) {
+                let prompt = &mut automation.plan.spec.prompt;
                 // The complete prompt is available from the automation itself.
                 if bytes > LIST_BYTES {
-                    one.plan.spec.prompt = beginning(&one.plan.spec.prompt);
+                    *prompt = beginning(prompt);
                 }
-                bytes += one.plan.spec.prompt.len();
-                listed.push(one);
+                bytes += prompt.len();
+                listed.push(automation);
             }
             if is_last {
                 break;
             }
         }
         // IDs that derive from requests do not sort by time.
-        listed.sort_by_key(|one| std::cmp::Reverse(one.created_at));
+        listed.sort_by_key(|it| std::cmp::Reverse(it.created_at));
         let records: Result<Vec<_>> = listed.iter().map(automation_record).collect();
         Ok(records?.into())
     }
@@ -117,11 +116,10 @@ impl Handle<op::ListAutomations> for Service {
 impl Handle<op::GetAutomation> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::GetAutomation>,
     ) -> Result<AutomationRecord> {
-        let id = &call.path.id;
-        automation_record(&self.find_automation(context, id).await?)
+        automation_record(&self.find_automation(ctx, &call.path.id).await?)
     }
 }
 
@@ -129,31 +127,28 @@ impl Handle<op::GetAutomation> for Service {
 impl Handle<op::PatchAutomation> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::PatchAutomation>,
     ) -> Result<AutomationRecord> {
-        context.unknown_fields.refuse_limits()?;
-        let id = &call.path.id;
+        ctx.unknown_fields.refuse_limits()?;
         let request = call.request;
         let automations = &self.jobs()?.automations;
-        let before = self.find_changeable(context, id).await?;
+        let before = self.find_changeable(ctx, &call.path.id).await?;
         if request == PatchAutomation::default() {
-            return Err(ApiError::new(
-                ErrorCode::NoChanges,
-                "at least one field of the automation is required",
-            ));
+            let text = "at least one field of the automation is required";
+            return Err(ApiError::new(ErrorCode::NoChanges, text));
         }
-        let wanted = request.status;
+        let new_status = request.status.map(status);
         let mut plan = before.plan.clone();
         change(&mut plan, &request);
-        let owner = RequestContext::new(self.caller_of(&before.owner)?);
+        let owner = RequestContext::new(self.owner_as_caller(&before.owner)?);
         self.check_plan(&owner, &plan)?;
         let mut after = before;
         if plan != after.plan {
             let apply = move |plan: &mut Plan| change(plan, &request);
             after = automations.update(after.id, apply).await?;
         }
-        match wanted.map(status) {
+        match new_status {
             Some(AutomationStatus::Active) => after = automations.resume(after.id).await?,
             Some(AutomationStatus::Paused) => after = automations.pause(after.id).await?,
             None => {}
@@ -166,11 +161,10 @@ impl Handle<op::PatchAutomation> for Service {
 impl Handle<op::DeleteAutomation> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::DeleteAutomation>,
     ) -> Result<AutomationRecord> {
-        let id = &call.path.id;
-        let found = self.find_changeable(context, id).await?;
+        let found = self.find_changeable(ctx, &call.path.id).await?;
         self.jobs()?.automations.remove(found.id).await?;
         automation_record(&found)
     }
@@ -180,15 +174,13 @@ impl Handle<op::DeleteAutomation> for Service {
 impl Handle<op::RunAutomation> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::RunAutomation>,
     ) -> Result<AutomationRunRecord> {
-        let id = &call.path.id;
-        let found = self.find_automation(context, id).await?;
+        let found = self.find_automation(ctx, &call.path.id).await?;
         let automations = &self.jobs()?.automations;
-        let run = automations.run_now(found.id, context.repeatable.as_deref());
-        let run = run.await?;
-        Ok(run_record(self, &run))
+        let run = automations.run_now(found.id, ctx.repeatable.as_deref());
+        Ok(run_record(self, &run.await?))
     }
 }
 
@@ -196,11 +188,10 @@ impl Handle<op::RunAutomation> for Service {
 impl Handle<op::PauseAutomation> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::PauseAutomation>,
     ) -> Result<AutomationRecord> {
-        let id = &call.path.id;
-        let found = self.find_changeable(context, id).await?;
+        let found = self.find_changeable(ctx, &call.path.id).await?;
         automation_record(&self.jobs()?.automations.pause(found.id).await?)
     }
 }
@@ -209,11 +200,10 @@ impl Handle<op::PauseAutomation> for Service {
 impl Handle<op::ResumeAutomation> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::ResumeAutomation>,
     ) -> Result<AutomationRecord> {
-        let id = &call.path.id;
-        let found = self.find_changeable(context, id).await?;
+        let found = self.find_changeable(ctx, &call.path.id).await?;
         automation_record(&self.jobs()?.automations.resume(found.id).await?)
     }
 }
@@ -222,12 +212,11 @@ impl Handle<op::ResumeAutomation> for Service {
 impl Handle<op::ListAutomationRuns> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::ListAutomationRuns>,
     ) -> Result<Page<AutomationRunRecord>> {
-        let id = &call.path.id;
         let limit = limit(call.query.limit, DEFAULT_LIMIT, MAX_LIMIT);
-        let found = self.find_automation(context, id).await?;
+        let found = self.find_automation(ctx, &call.path.id).await?;
         let runs = self.jobs()?.automations.runs(found.id, None, limit).await?;
         let runs: Vec<_> = runs.iter().map(|run| run_record(self, run)).collect();
         Ok(runs.into())
@@ -236,8 +225,8 @@ impl Handle<op::ListAutomationRuns> for Service {
 
 impl Service {
     /// Rejects a plan with which no run could start.
-    fn check_plan(&self, context: &RequestContext, plan: &Plan) -> Result<()> {
-        said(&plan.spec.prompt)?;
+    fn check_plan(&self, ctx: &RequestContext, plan: &Plan) -> Result<()> {
+        require_prompt(&plan.spec.prompt)?;
         plan.check_bounds()?;
         for directory in &plan.cwds {
             self.workspace(directory)?;
@@ -246,25 +235,20 @@ impl Service {
             workspace: plan.cwds.first().cloned(),
             ..plan.spec.clone()
         };
-        self.draft(context, thread_for(&spec)?)?;
-        Ok(())
+        self.draft(ctx, thread_request(&spec)?).map(drop)
     }
 
     /// Finds an automation. For an agent, automations of other owners do not exist.
-    async fn find_automation(&self, context: &RequestContext, id: &str) -> Result<Automation> {
+    async fn find_automation(&self, ctx: &RequestContext, id: &str) -> Result<Automation> {
         let automations = &self.jobs()?.automations;
-        let parsed: AutomationId = ids::exact(id).ok_or_else(|| not_found(id))?;
-        match automations.get(parsed).await {
-            Ok(found) if context.caller.may_see(&found.owner) => Ok(found),
-            // The same error, so that it does not reveal whether the automation exists.
-            Ok(_) | Err(JobError::NotFound { .. }) => Err(not_found(id)),
-            Err(error) => Err(error.into()),
-        }
+        let not_found = || not_found(id);
+        let found = automations.get(ids::exact(id).ok_or_else(not_found)?).await;
+        accessible(ctx, found, |found| &found.owner, not_found)
     }
 
-    /// Finds an automation that clients may change.
-    async fn find_changeable(&self, context: &RequestContext, id: &str) -> Result<Automation> {
-        let found = self.find_automation(context, id).await?;
+    /// Finds an automation that clients can change.
+    async fn find_changeable(&self, ctx: &RequestContext, id: &str) -> Result<Automation> {
+        let found = self.find_automation(ctx, id).await?;
         if found.is_declared() {
             let text = format!(
                 "the automation `{}` is declared in the configuration of the daemon; change [automations.{0}] there and reload it",
@@ -278,9 +262,9 @@ impl Service {
 
 /// Applies the fields of a request to a plan.
 fn change(plan: &mut Plan, request: &PatchAutomation) {
-    fn set<T: Clone>(place: &mut T, value: Option<&T>) {
+    fn set<T: Clone>(field: &mut T, value: Option<&T>) {
         if let Some(value) = value {
-            place.clone_from(value);
+            field.clone_from(value);
         }
     }
     set(&mut plan.name, request.name.as_ref());

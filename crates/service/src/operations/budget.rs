@@ -6,7 +6,7 @@ use windlass_protocol::{Budget, ErrorCode};
 
 use super::thread_record::wire_budget;
 use crate::error::{ApiError, Result};
-use crate::tokens::Caller;
+use crate::tokens::ApiCaller;
 
 /// Maximum amount in US dollars; larger amounts would overflow.
 const MAX_USD: f64 = 1e9;
@@ -56,7 +56,7 @@ fn budgets(budget: &Budget) -> Budgets {
     }
 }
 
-impl Caller {
+impl ApiCaller {
     /// An agent may lower its own budget, but not raise it.
     pub(super) fn check_raise(
         &self,

@@ -5,7 +5,7 @@ use windlass_protocol::operations as op;
 use windlass_protocol::{StartTurn, ThreadAndTurn};
 
 use super::RequestContext;
-use super::create::filled;
+use super::create::non_blank;
 use super::start::TurnPurpose;
 use crate::error::Result;
 use crate::handle::Handle;
@@ -18,20 +18,15 @@ const REASON: &str = "Manual context compaction";
 impl Handle<op::CompactThread> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::CompactThread>,
     ) -> Result<ThreadAndTurn> {
-        let id = &call.path.id;
-        let request = call.request;
-        let found = self.find(id).await?;
-        if let Some(answer) = self.started_before(context, &found).await? {
+        let found = self.find(&call.path.id).await?;
+        if let Some(answer) = self.already_started(ctx, &found).await? {
             return Ok(answer);
         }
-        let reason = filled(request.reason).unwrap_or_else(|| REASON.to_owned());
-        let input = self.input(context, &found.record, &reason, StartTurn::default())?;
-        Ok(self
-            .begin(context, found, input, TurnPurpose::Compact)
-            .await?
-            .1)
+        let reason = non_blank(call.request.reason).unwrap_or_else(|| REASON.to_owned());
+        let input = self.input(ctx, &found.record, &reason, StartTurn::default())?;
+        Ok(self.begin(ctx, found, input, TurnPurpose::Compact).await?.1)
     }
 }

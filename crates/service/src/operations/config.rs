@@ -41,56 +41,61 @@ const MAX_EFFORT_BYTES: usize = 32;
 const AUTO: &str = "auto";
 
 /// A validated change that is not applied yet.
-struct Change {
+struct ConfigChange {
     value: String,
-    make: Box<dyn FnOnce(&mut Overrides) + Send>,
+    apply: Box<dyn FnOnce(&mut Overrides) + Send>,
 }
 
-impl Change {
-    fn new(value: impl Into<String>, make: impl FnOnce(&mut Overrides) + Send + 'static) -> Self {
+impl ConfigChange {
+    fn new(value: impl Into<String>, apply: impl FnOnce(&mut Overrides) + Send + 'static) -> Self {
         Self {
             value: value.into(),
-            make: Box::new(make),
+            apply: Box::new(apply),
         }
     }
 }
 
 impl Handle<op::GetConfig> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::GetConfig>) -> Result<RuntimeConfig> {
-        let (chosen, host) = (self.chosen(), &self.settings.config);
-        let policy = &chosen.overrides.policy;
-        let model = chosen.models.usual().to_owned();
-        let provider = chosen.provider().to_owned();
-        let entry = chosen.providers.iter().find(|entry| entry.id == provider);
-        let word = |word: &str| word.to_owned();
+        let (effective, host) = (self.effective(), &self.settings.config);
+        let policy = &effective.overrides.policy;
+        let model = effective.models.default_name().to_owned();
+        let provider = effective.provider().to_owned();
+        let entry = effective
+            .providers
+            .iter()
+            .find(|entry| entry.id == provider);
         Ok(RuntimeConfig {
             default_model: model.clone(),
             model,
-            base_url: entry
-                .map(|entry| entry.default_base_url.clone())
-                .unwrap_or_default(),
+            base_url: entry.map_or_else(String::new, |entry| entry.default_base_url.clone()),
             provider,
-            approval_mode: word(match host.approvals {
+            approval_mode: match host.approvals {
                 None | Some(ApprovalAction::Ask) => "suggest",
                 Some(ApprovalAction::Allow) => "auto",
                 Some(ApprovalAction::Deny) => "never",
-            }),
+            }
+            .to_owned(),
             reasoning_effort: policy
                 .reasoning_effort
-                .clone()
-                .unwrap_or_else(|| word(AUTO)),
+                .as_deref()
+                .unwrap_or(AUTO)
+                .to_owned(),
             auto_compact: host.compacts,
-            cost_currency: word("usd"),
-            default_mode: word(policy.mode.as_deref().unwrap_or(Mode::default().as_str())),
+            cost_currency: "usd".to_owned(),
+            default_mode: policy
+                .mode
+                .clone()
+                .unwrap_or_else(|| Mode::default().to_string()),
             allow_shell: policy.allow_shell.unwrap_or(true),
             subagents_enabled: host.subagent_depth.is_some(),
             subagents_max_depth: host.subagent_depth.unwrap_or(0),
             show_thinking: true,
             show_tool_details: true,
-            inline_diffs: word(AUTO),
-            locale: word(AUTO),
-            sandbox_mode: word("workspace-write"),
-            search_provider: word("none"),
+            inline_diffs: AUTO.to_owned(),
+            locale: AUTO.to_owned(),
+            sandbox_mode: "workspace-write".to_owned(),
+            search_provider: "none".to_owned(),
             settable: SETTABLE.map(str::to_owned).into(),
             ..RuntimeConfig::default()
         })
@@ -102,14 +107,14 @@ impl Handle<op::SetConfig> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::SetConfig>) -> Result<ConfigSet> {
         let request = call.request;
         let key = request.key.trim().to_ascii_lowercase();
-        let Change { value, make } = self.config_change(&key, request.value.trim())?;
+        let ConfigChange { value, apply } = self.config_change(&key, request.value.trim())?;
         if request.persist {
-            self.choose(make).await?;
+            self.change_overrides(apply).await?;
         }
         let message = if request.persist {
-            "set: it counts for new threads from now on, also after a restart"
+            "set: it applies to new threads, also after a restart"
         } else {
-            "checked only: it counts with \"persist\": true"
+            "validated only: it is stored with \"persist\": true"
         };
         Ok(ConfigSet {
             key,
@@ -129,14 +134,13 @@ impl Handle<op::SwitchProvider> for Service {
         call: Call<op::SwitchProvider>,
     ) -> Result<SwitchedProvider> {
         let id = &call.path.id;
-        let request = call.request;
-        let model = self.model_of(&self.chosen(), id, request.model.as_deref())?;
-        let chosen = self
-            .choose(|overrides| overrides.policy.model = Some(model))
+        let model = self.model_of(&self.effective(), id, call.request.model.as_deref())?;
+        let effective = self
+            .change_overrides(|overrides| overrides.policy.model = Some(model))
             .await?;
-        let model = chosen.models.usual().to_owned();
+        let model = effective.models.default_name().to_owned();
         Ok(SwitchedProvider {
-            message: format!("new threads ask {id} for {model}, also after a restart"),
+            message: format!("new threads use {model} of {id}, also after a restart"),
             provider: id.to_owned(),
             model,
             persisted: true,
@@ -155,10 +159,9 @@ impl Handle<op::ReloadConfig> for Service {
             return Err(ApiError::not_implemented("reading the configuration again"));
         };
         // Reloads run one after the other, so that the last one read is the last one applied.
-        let _alone = self.changing.lock("reading the configuration").await;
+        let _guard = self.write_locks.lock("reading the configuration").await;
         let reloaded = reload.reload().await.map_err(|why| {
-            let text =
-                format!("the configuration cannot be used, and everything stays as it was: {why}");
+            let text = format!("the configuration is invalid and was not applied: {why}");
             ApiError::new(ErrorCode::ConfigInvalid, text)
         })?;
         if self.runs_jobs()
@@ -172,12 +175,10 @@ impl Handle<op::ReloadConfig> for Service {
             reloaded.applied.is_empty(),
             reloaded.needs_restart.is_empty(),
         ) {
-            (true, true) => {
-                "the configuration was read again; nothing has changed in it".to_owned()
-            }
-            (false, true) => "the configuration was read again; new threads work by it".to_owned(),
+            (true, true) => "the configuration was reloaded; it has not changed".to_owned(),
+            (false, true) => "the configuration was reloaded; it applies to new threads".to_owned(),
             (_, false) => format!(
-                "the configuration was read again; what has changed in {} counts when the daemon is started again",
+                "the configuration was reloaded; changes of {} apply after a restart of the daemon",
                 reloaded.needs_restart.join(", ")
             ),
         };
@@ -190,12 +191,12 @@ impl Handle<op::ReloadConfig> for Service {
 }
 
 impl Service {
-    fn config_change(&self, key: &str, value: &str) -> Result<Change> {
+    fn config_change(&self, key: &str, value: &str) -> Result<ConfigChange> {
         match key {
             "model" | "default_model" => self.model_change(value),
             "provider" => {
-                let model = self.model_of(&self.chosen(), value, None)?;
-                Ok(Change::new(value, |overrides| {
+                let model = self.model_of(&self.effective(), value, None)?;
+                Ok(ConfigChange::new(value, |overrides| {
                     overrides.policy.model = Some(model)
                 }))
             }
@@ -207,20 +208,22 @@ impl Service {
     }
 
     /// A model name without a provider belongs to the current provider.
-    fn model_change(&self, value: &str) -> Result<Change> {
+    fn model_change(&self, value: &str) -> Result<ConfigChange> {
         if value.is_empty() || value == AUTO {
-            return Ok(Change::new(AUTO, |overrides| overrides.policy.model = None));
+            return Ok(ConfigChange::new(AUTO, |overrides| {
+                overrides.policy.model = None
+            }));
         }
-        let chosen = self.chosen();
-        let models = &chosen.models;
-        let is_own = models.provider.as_deref() == Some(chosen.provider());
+        let effective = self.effective();
+        let models = &effective.models;
+        let is_own = models.provider.as_deref() == Some(effective.provider());
         let name = if is_own || models.names_provider(value) {
             value.to_owned()
         } else {
-            format!("{}/{value}", chosen.provider())
+            format!("{}/{value}", effective.provider())
         };
-        let name = checked_model(&chosen, &name)?;
-        Ok(Change::new(name.clone(), |overrides| {
+        let name = checked_model(&effective, &name)?;
+        Ok(ConfigChange::new(name.clone(), |overrides| {
             overrides.policy.model = Some(name)
         }))
     }
@@ -228,11 +231,11 @@ impl Service {
     /// Returns the name of a provider's model: the requested one, else the provider's default.
     fn model_of(
         &self,
-        chosen: &EffectiveSettings,
+        effective: &EffectiveSettings,
         id: &str,
-        wished: Option<&str>,
+        requested: Option<&str>,
     ) -> Result<String> {
-        let provider = self.provider(chosen, id)?;
+        let provider = self.provider(effective, id)?;
         if !provider.usable {
             let text = format!(
                 "the provider `{id}` has no key; set one of {} for the daemon, or its address in the configuration, and restart it",
@@ -240,27 +243,27 @@ impl Service {
             );
             return Err(ApiError::new(ErrorCode::ProviderUnusable, text));
         }
-        let wished = wished
+        let requested = requested
             .map(str::trim)
             .filter(|model| !model.is_empty() && *model != AUTO);
-        let models = &chosen.models;
+        let models = &effective.models;
         if models.provider.as_deref() == Some(id) {
-            checked_model(chosen, wished.unwrap_or(&models.default))
+            checked_model(effective, requested.unwrap_or(&models.default))
         } else {
-            let model = wished.unwrap_or(&provider.default_model);
-            checked_model(chosen, &format!("{id}/{model}"))
+            let model = requested.unwrap_or(&provider.default_model);
+            checked_model(effective, &format!("{id}/{model}"))
         }
     }
 }
 
-fn checked_model(chosen: &EffectiveSettings, name: &str) -> Result<String> {
-    let name = chosen.models.name(Some(name));
+fn checked_model(effective: &EffectiveSettings, name: &str) -> Result<String> {
+    let name = effective.models.resolve(Some(name));
     name.map_err(|error| error.at("/value"))
 }
 
-fn effort_change(value: &str) -> Result<Change> {
+fn effort_change(value: &str) -> Result<ConfigChange> {
     if value.is_empty() || value == AUTO {
-        return Ok(Change::new(AUTO, |overrides| {
+        return Ok(ConfigChange::new(AUTO, |overrides| {
             overrides.policy.reasoning_effort = None
         }));
     }
@@ -270,31 +273,31 @@ fn effort_change(value: &str) -> Result<Change> {
         return Err(ApiError::field("/value", text));
     }
     let effort = value.to_owned();
-    Ok(Change::new(value, |overrides| {
+    Ok(ConfigChange::new(value, |overrides| {
         overrides.policy.reasoning_effort = Some(effort)
     }))
 }
 
-fn mode_change(value: &str) -> Result<Change> {
+fn mode_change(value: &str) -> Result<ConfigChange> {
     if value.is_empty() {
-        return Ok(Change::new(Mode::default().as_str(), |overrides| {
+        return Ok(ConfigChange::new(Mode::default().as_str(), |overrides| {
             overrides.policy.mode = None
         }));
     }
     let mode: Mode = value
         .parse()
         .map_err(|error| ApiError::field("/value", format!("{error}")))?;
-    // It would disable approvals in threads of other clients, which did not ask for it.
+    // It would disable approvals in threads of other clients.
     if mode == Mode::Yolo {
-        let text = "no thread begins without approvals unless its client says so; name the mode when you make the thread";
+        let text = "only the client of a thread can disable approvals; set the mode when you create the thread";
         return Err(ApiError::field("/value", text));
     }
-    Ok(Change::new(mode.as_str(), move |overrides| {
+    Ok(ConfigChange::new(mode.as_str(), move |overrides| {
         overrides.policy.mode = Some(mode.to_string())
     }))
 }
 
-fn shell_change(value: &str) -> Result<Change> {
+fn shell_change(value: &str) -> Result<ConfigChange> {
     let allowed = match value {
         "" => None,
         "true" => Some(true),
@@ -302,7 +305,7 @@ fn shell_change(value: &str) -> Result<Change> {
         _ => return Err(ApiError::field("/value", "write true or false")),
     };
     let shown = allowed.unwrap_or(true).to_string();
-    Ok(Change::new(shown, move |overrides| {
+    Ok(ConfigChange::new(shown, move |overrides| {
         overrides.policy.allow_shell = allowed
     }))
 }
@@ -313,13 +316,13 @@ fn refused(key: &str, file_keys: &[String]) -> ApiError {
     let is_key = || file_keys.iter().any(|known| is_part_of(key, known));
     if let Some(setting) = in_file.or_else(|| is_key().then_some(key)) {
         let text = format!(
-            "`{setting}` of windlass.toml says this: change it there and start the daemon again, or for a provider's address reload the configuration"
+            "this is the setting `{setting}` of windlass.toml: change it there and restart the daemon, or reload the configuration if it is the address of a provider"
         );
         return ApiError::new(ErrorCode::RestartRequired, text)
             .with(json!({ "key": key, "setting": setting }));
     }
     let text = format!(
-        "Unknown config key; those that can be set are {}",
+        "Unknown config key; the settable keys are {}",
         SETTABLE.join(", ")
     );
     ApiError::new(ErrorCode::UnknownSetting, text).with(json!({ "settable": SETTABLE }))
@@ -340,7 +343,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_of_the_file_is_told_from_an_unknown_one() {
+    fn file_keys_and_unknown_keys_get_different_codes() {
         let keys = ["limits.threads", "providers.*.base_url"].map(str::to_owned);
         for (key, code) in [
             ("limits.threads", ErrorCode::RestartRequired),

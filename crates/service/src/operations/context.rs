@@ -21,8 +21,7 @@ impl Handle<op::GetThreadContext> for Service {
         _: &RequestContext,
         call: Call<op::GetThreadContext>,
     ) -> Result<ContextUsage> {
-        let id = &call.path.id;
-        let found = self.find(id).await?;
+        let found = self.find(&call.path.id).await?;
         self.context_of(&found, None).await
     }
 }
@@ -31,11 +30,10 @@ impl Handle<op::GetThreadContext> for Service {
 impl Handle<op::GetSessionContext> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::GetSessionContext>,
     ) -> Result<ContextUsage> {
-        let id = &call.path.id;
-        let (session, found) = self.session_and_thread(context, id).await?;
+        let (session, found) = self.session_and_thread(ctx, &call.path.id).await?;
         let turn = ids::parse_turn(&session.turn_id).ok_or_else(ApiError::turn_not_found)?;
         self.context_of(&found, Some(turn)).await
     }
@@ -43,11 +41,11 @@ impl Handle<op::GetSessionContext> for Service {
 
 impl Service {
     async fn context_of(&self, found: &FoundThread, at: Option<TurnId>) -> Result<ContextUsage> {
-        let chosen = self.chosen();
-        let models = &chosen.models;
+        let effective = self.effective();
+        let models = &effective.models;
         let model = &found.thread.model;
         let turn = TurnRequest {
-            model: models.other_name(model),
+            model: models.provider_model_name(model),
             ..TurnRequest::default()
         };
         let controls = Controls {

@@ -14,16 +14,15 @@ use windlass_runtime::SessionBuilder;
 
 use super::thread_record::{copied_fields, new_policy, params, stored_budget, stored_tool};
 use super::{RequestContext, budget};
-use crate::environments::inside;
+use crate::environments::resolve_inside;
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
-use crate::settings::Access;
 use crate::threads::FoundThread;
 use crate::{external, ids};
 
-/// Treats a blank text as absent.
-pub(super) fn filled(text: Option<String>) -> Option<String> {
+/// Returns a text unless it is blank.
+pub(super) fn non_blank(text: Option<String>) -> Option<String> {
     text.filter(|text| !text.trim().is_empty())
 }
 
@@ -35,26 +34,20 @@ const SHORT_BYTES: usize = 256;
 pub(super) fn check_title(title: Option<&str>) -> Result<()> {
     let count = title.map_or(0, |title| title.chars().count());
     if count > TITLE_CHARS {
-        Err(ApiError::field(
-            "/title",
-            format!("a title has at most {TITLE_CHARS} characters, not {count}"),
-        ))
-    } else {
-        Ok(())
+        let text = format!("a title has at most {TITLE_CHARS} characters, not {count}");
+        return Err(ApiError::field("/title", text));
     }
+    Ok(())
 }
 
 /// Rejects a short text that is too long.
 pub(super) fn check_short(name: &str, text: Option<&str>) -> Result<()> {
     let count = text.map_or(0, str::len);
     if count > SHORT_BYTES {
-        Err(ApiError::field(
-            &format!("/{name}"),
-            format!("`{name}` has at most {SHORT_BYTES} bytes, not {count}"),
-        ))
-    } else {
-        Ok(())
+        let text = format!("`{name}` has at most {SHORT_BYTES} bytes, not {count}");
+        return Err(ApiError::field(&format!("/{name}"), text));
     }
+    Ok(())
 }
 
 fn check_texts(request: &CreateThread) -> Result<()> {
@@ -71,17 +64,12 @@ fn check_texts(request: &CreateThread) -> Result<()> {
 }
 
 impl Handle<op::CreateThread> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::CreateThread>,
-    ) -> Result<Thread> {
-        let request = call.request;
-        if let Some(made) = self.made_before(context).await? {
-            return Ok(made.thread);
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::CreateThread>) -> Result<Thread> {
+        if let Some(existing) = self.already_created(ctx).await? {
+            return Ok(existing.thread);
         }
-        let draft = self.draft(context, request)?;
-        Ok(self.open_thread(context, draft).await?.thread)
+        let draft = self.draft(ctx, call.request)?;
+        Ok(self.open_thread(ctx, draft).await?.thread)
     }
 }
 
@@ -89,18 +77,18 @@ impl Service {
     /// Validates a client's request for a new thread; nothing is stored yet.
     pub(crate) fn draft(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         request: CreateThread,
     ) -> Result<ThreadRecord> {
         let copied = copied_fields(&request);
         let mut options = request.policy();
-        context.caller.check_trust(&options)?;
+        ctx.caller.check_trust(&options)?;
         check_texts(&request)?;
-        let chosen = self.chosen();
-        let (models, usual) = (&chosen.models, &chosen.overrides);
-        let backend = self.backend(filled(request.backend))?;
+        let effective = self.effective();
+        let (models, defaults) = (&effective.models, &effective.overrides);
+        let backend = self.backend(non_blank(request.backend))?;
         options.backend.clone_from(&backend);
-        options.reasoning_effort = filled(options.reasoning_effort);
+        options.reasoning_effort = non_blank(options.reasoning_effort);
         let of_backend = backend
             .as_ref()
             .and_then(|name| self.settings.api_backends.get(name));
@@ -114,29 +102,26 @@ impl Service {
             (None, Some(first)) => first.cwd.display().to_string(),
             (None, None) => self.fixed.local.root.display().to_string(),
         };
-        let is_external = self.is_external(backend.as_deref());
-        let model = if is_external {
-            models.name_for_agent(model)?
-        } else {
-            models.name(model)?
-        };
+        let model = self.resolve_model(backend.as_deref(), model)?;
         let provider = models.provider_of(&model).map(str::to_owned);
-        let qualified_model = models.qualified(&model).filter(|_| !is_external);
+        let qualified_model = models
+            .qualified(&model)
+            .filter(|_| !self.is_external(backend.as_deref()));
         let now = Utc::now();
-        let provider_id = filled(request.model_provider_id)
+        let provider_id = non_blank(request.model_provider_id)
             .or_else(|| request.model_provider.clone())
             .or_else(|| provider.clone());
-        let usual = params(&usual.policy).map_err(ApiError::internal)?;
+        let defaults = params(&defaults.policy).map_err(ApiError::internal)?;
         Ok(ThreadRecord {
             created_at: now,
             updated_at: now,
-            owner: context.caller.agent().map(str::to_owned),
+            owner: ctx.caller.agent().map(str::to_owned),
             policy: TurnPolicy {
                 model,
-                provider: filled(request.model_provider).or(provider),
+                provider: non_blank(request.model_provider).or(provider),
                 provider_id,
                 qualified_model,
-                ..new_policy(options.or(usual))
+                ..new_policy(options.or(defaults))
             },
             workspace,
             environments,
@@ -148,16 +133,16 @@ impl Service {
 
     /// Returns the external agent that runs the turns of a thread with this backend; `None` if it is an API backend, which uses the daemon's own
     /// loop.
-    pub(super) fn carrier<'a>(&self, backend: Option<&'a str>) -> Result<Option<&'a str>> {
-        let carrier = backend.filter(|_| self.is_external(backend));
+    pub(super) fn external_agent<'a>(&self, backend: Option<&'a str>) -> Result<Option<&'a str>> {
+        let external_agent = backend.filter(|_| self.is_external(backend));
         // An external agent uses the operator's login, so it must not run for unauthenticated clients.
-        if carrier.is_some() && matches!(self.settings.access, Access::Open) {
+        if external_agent.is_some() && self.settings.access.is_open() {
             return Err(ApiError::field(
                 "/backend",
-                "agents of others carry no turns of a daemon that asks for no token; start it without --insecure",
+                "external agents need a daemon that requires a token; start it without --insecure",
             ));
         }
-        Ok(carrier)
+        Ok(external_agent)
     }
 
     /// Returns whether an external agent runs the turns of a thread with this backend.
@@ -165,20 +150,31 @@ impl Service {
         backend.is_some_and(|name| !self.settings.api_backends.contains_key(name))
     }
 
+    /// Resolves the name of a model for a thread with this backend. An external agent reaches its provider directly, so that provider is not checked.
+    pub(crate) fn resolve_model(
+        &self,
+        backend: Option<&str>,
+        requested: Option<&str>,
+    ) -> Result<String> {
+        let models = &self.effective().models;
+        if self.is_external(backend) {
+            models.resolve_for_agent(requested)
+        } else {
+            models.resolve(requested)
+        }
+    }
+
     /// Checks that a backend is available.
-    fn backend(&self, named: Option<String>) -> Result<Option<String>> {
-        let Some(name) = named else {
+    fn backend(&self, name: Option<String>) -> Result<Option<String>> {
+        let Some(name) = name else {
             return Ok(None);
         };
         let (agents, apis) = (&self.settings.backends, &self.settings.api_backends);
-        if let Some(carrier) = self.carrier(Some(&name))?
-            && !agents.contains(carrier)
+        if let Some(external_agent) = self.external_agent(Some(&name))?
+            && !agents.contains(external_agent)
         {
-            let known: Vec<_> = agents
-                .iter()
-                .chain(apis.keys())
-                .map(String::as_str)
-                .collect();
+            let known = agents.iter().chain(apis.keys()).map(String::as_str);
+            let known: Vec<_> = known.collect();
             let text = format!(
                 "there is no backend `{name}`; there are: {}",
                 known.join(", ")
@@ -190,58 +186,60 @@ impl Service {
 
     /// Resolves a directory in the environment `local`.
     pub(super) fn workspace(&self, path: &str) -> Result<String> {
-        let path = inside(&self.fixed.local, Path::new(path))?;
+        let path = resolve_inside(&self.fixed.local, Path::new(path))?;
         self.refuse_hidden(&path)?;
         Ok(path.display().to_string())
     }
 
     /// Finds the thread that an earlier attempt of the same request created. Its ID derives from the request, so the age of that attempt does not
     /// matter.
-    pub(super) async fn made_before(
+    pub(super) async fn already_created(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
     ) -> Result<Option<FoundThread>> {
-        match &context.repeatable {
-            Some(request) => self.look_up(ids::made_by(request)).await,
+        match &ctx.repeatable {
+            Some(request) => self.look_up(ids::derived_thread(request)).await,
             None => Ok(None),
         }
     }
 
-    /// Returns the ID of a new thread: derived from the request if that has an idempotency key, else random. Call [`made_before`](Self::made_before)
+    /// Returns the ID of a new thread: derived from the request if that has an idempotency key, else random. Call [`already_created`](Self::already_created)
     /// first.
-    pub(super) fn new_thread_id(&self, context: &RequestContext) -> SessionId {
-        let derived = context.repeatable.as_deref().map(ids::made_by);
+    pub(super) fn new_thread_id(&self, ctx: &RequestContext) -> SessionId {
+        let derived = ctx.repeatable.as_deref().map(ids::derived_thread);
         derived.unwrap_or_default()
     }
 
-    /// Reserves room for one more thread; fails if a limit on threads is reached.
-    pub(super) async fn take_room(&self, context: &RequestContext) -> Result<()> {
+    /// Reserves quota for one more thread, of an agent if one is named.
+    pub(crate) async fn reserve_thread(&self, agent: Option<&str>) -> Result<()> {
         let (queries, limits) = (&*self.queries, &self.settings.limits);
-        if let Some(agent) = context.caller.agent() {
+        if let Some(agent) = agent {
             let of_agent = limits.threads_of_agent;
-            self.thread_quota.take_of(queries, agent, of_agent).await?;
+            self.thread_quota
+                .reserve_for_agent(queries, agent, of_agent)
+                .await?;
         }
-        self.thread_quota.take(queries, limits.threads).await
+        self.thread_quota.reserve(queries, limits.threads).await
     }
 
     /// Stores a thread with its first record.
     pub(super) async fn open_thread(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         record: ThreadRecord,
     ) -> Result<FoundThread> {
-        let id = self.new_thread_id(context);
-        self.open_thread_as(context, id, record).await
+        let id = self.new_thread_id(ctx);
+        self.open_thread_as(ctx, id, record).await
     }
 
     /// Stores a thread under an unused ID.
     pub(crate) async fn open_thread_as(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         id: SessionId,
         record: ThreadRecord,
     ) -> Result<FoundThread> {
-        self.take_room(context).await?;
+        self.reserve_thread(ctx.caller.agent()).await?;
         let mut session = SessionBuilder::new(self.settings.harness_id).build();
         session.id = id;
         session.agent_id = self.settings.agent_id;

@@ -29,7 +29,7 @@ const LONG_CHUNK_BYTES: usize = 64 * 1024;
 /// Maximum number of records of a thread whose response may be built in memory.
 const FEW_RECORDS: u64 = 4_096;
 
-/// Among how many of a turn's last records its final answer is: one commit ends the answer and the turn.
+/// The final answer of a turn is among this number of its last records, because one commit ends the answer and the turn.
 const LAST_RECORDS: usize = 16;
 
 /// A thread with its newest turns, without their items.
@@ -58,7 +58,7 @@ struct AfterItems {
 }
 
 /// A part of a response.
-enum Part {
+enum DetailPart {
     Text(Vec<u8>),
     Turns(SessionId, std::vec::IntoIter<TurnRow>),
     Items(Box<ItemReader>),
@@ -66,15 +66,15 @@ enum Part {
 
 /// A response with items. It is written chunk by chunk, and later parts are not read ahead.
 pub struct DetailJson {
-    parts: std::vec::IntoIter<Part>,
-    current: Option<Part>,
+    parts: std::vec::IntoIter<DetailPart>,
+    current: Option<DetailPart>,
     needs_comma: bool,
     /// Number of records of the thread.
     records: u64,
 }
 
 impl DetailJson {
-    fn new(records: u64, parts: Vec<Part>) -> Self {
+    fn new(records: u64, parts: Vec<DetailPart>) -> Self {
         Self {
             parts: parts.into_iter(),
             current: None,
@@ -93,16 +93,16 @@ impl DetailJson {
             }
             let wrote = match &mut self.current {
                 None => break,
-                Some(Part::Text(text)) => {
+                Some(DetailPart::Text(text)) => {
                     chunk.append(text);
                     false
                 }
-                Some(Part::Turns(id, rows)) => match rows.next() {
-                    Some(row) => add(&mut chunk, &mut self.needs_comma, &turn_of(*id, &row))?,
+                Some(DetailPart::Turns(id, rows)) => match rows.next() {
+                    Some(row) => push(&mut chunk, &mut self.needs_comma, &turn_of(*id, &row))?,
                     None => false,
                 },
-                Some(Part::Items(items)) => match items.next().await? {
-                    Some(item) => add(&mut chunk, &mut self.needs_comma, &item)?,
+                Some(DetailPart::Items(items)) => match items.next().await? {
+                    Some(item) => push(&mut chunk, &mut self.needs_comma, &item)?,
                     None => false,
                 },
             };
@@ -113,31 +113,31 @@ impl DetailJson {
         if chunk.len() > LONG_CHUNK_BYTES {
             // A slow client may retain the chunk for a while.
             chunk.shrink_to_fit();
-            if let Some(Part::Items(items)) = &mut self.current {
+            if let Some(DetailPart::Items(items)) = &mut self.current {
                 items.release();
             }
         }
         Ok((!chunk.is_empty()).then(|| chunk.into()))
     }
 
-    /// Returns the complete response if its thread has few records and it has at most `most` bytes, else `None`.
-    pub async fn whole(mut self, most: usize) -> Result<Option<Vec<u8>>> {
+    /// Returns the complete response if its thread has few records and it has at most `max_bytes` bytes, else `None`.
+    pub async fn read_short(mut self, max_bytes: usize) -> Result<Option<Vec<u8>>> {
         if self.records > FEW_RECORDS {
             return Ok(None);
         }
-        let mut whole = Vec::new();
+        let mut json = Vec::new();
         while let Some(chunk) = self.next().await? {
-            whole.extend_from_slice(&chunk);
-            if whole.len() > most {
+            json.extend_from_slice(&chunk);
+            if json.len() > max_bytes {
                 return Ok(None);
             }
         }
-        Ok(Some(whole))
+        Ok(Some(json))
     }
 }
 
-/// Adds an element of a list; returns that there may be more.
-fn add(chunk: &mut Vec<u8>, needs_comma: &mut bool, value: &impl Serialize) -> Result<bool> {
+/// Appends an element of a list; returns `true`, because more may follow.
+fn push(chunk: &mut Vec<u8>, needs_comma: &mut bool, value: &impl Serialize) -> Result<bool> {
     if std::mem::replace(needs_comma, true) {
         chunk.push(b',');
     }
@@ -184,13 +184,14 @@ impl Service {
         let stream = ids::parse_thread(id).ok_or_else(not_found)?.into();
         // The newest turn is the one that may wait for input.
         let outline = self.queries.thread_outline(&stream, newest.max(1)).await?;
-        let ThreadOutline { thread, turns, .. } = outline.ok_or_else(not_found)?;
+        let ThreadOutline {
+            thread, mut turns, ..
+        } = outline.ok_or_else(not_found)?;
         let mut found = FoundThread::read(thread).ok_or_else(not_found)?;
         self.check_readable_after(&stream, found.row.seq).await?;
         let waiting = turns.iter().filter(|turn| !turn.waits.is_empty());
         let waiting = waiting.cloned().collect();
         // Pruned turns are not shown.
-        let mut turns = turns;
         turns.retain(|turn| !turn.is_pruned);
         turns.drain(..turns.len().saturating_sub(newest));
         let newest = turns.last().map(|row| turn_of(found.id, row).id);
@@ -202,7 +203,7 @@ impl Service {
         })
     }
 
-    /// Fails if the record after `seq` is damaged. Rows end before such a record, so the thread would look shorter than it is.
+    /// Fails if the record after `seq` is damaged. Rows end before such a record, so the thread would appear shorter than it is.
     async fn check_readable_after(&self, stream: &StreamKey, seq: u64) -> Result<()> {
         self.runtime.journal().read(stream, seq, 1).await?;
         Ok(())
@@ -219,19 +220,19 @@ impl Service {
         let (session_id, head) = (open.found.id, open.found.row.seq);
         let after = self.after_items(&open).await?;
         let mut after = serde_json::to_vec(&after).map_err(ApiError::internal)?;
-        // It continues the object that starts with the thread.
+        // These fields continue the object that starts with the thread.
         after[0] = b',';
         let read = with_items(open.turns.clone(), items);
         let items = self.read_items(session_id, read, head);
         Ok(DetailJson::new(
             head,
             vec![
-                Part::Text(opening("thread", &open.found.thread)?),
-                Part::Text(b",\"turns\":[".to_vec()),
-                Part::Turns(session_id, open.turns.into_iter()),
-                Part::Text(b"],\"items\":[".to_vec()),
-                Part::Items(Box::new(items)),
-                Part::Text([&b"]"[..], &after].concat()),
+                DetailPart::Text(opening("thread", &open.found.thread)?),
+                DetailPart::Text(b",\"turns\":[".to_vec()),
+                DetailPart::Turns(session_id, open.turns.into_iter()),
+                DetailPart::Text(b"],\"items\":[".to_vec()),
+                DetailPart::Items(Box::new(items)),
+                DetailPart::Text([&b"]"[..], &after].concat()),
             ],
         ))
     }
@@ -242,10 +243,10 @@ impl Service {
         turn_id: &str,
     ) -> Result<(Turn, ItemReader, Option<Value>)> {
         let found = self.find(id).await?;
-        let row = match self.turn_named(&found, turn_id).await {
+        let row = match self.find_turn(&found, turn_id).await {
             Ok(row) => row,
             Err(error) if error.code() == ErrorCode::TurnNotFound => {
-                let turn = self.queued_turn_named(&found, turn_id).await?;
+                let turn = self.find_queued_turn(&found, turn_id).await?;
                 // A queued turn has neither a row nor items.
                 let items = self.read_items(found.id, Vec::new(), found.row.seq);
                 return Ok((turn.ok_or(error)?, items, None));
@@ -289,15 +290,15 @@ impl Service {
         Ok(DetailJson::new(
             items.head(),
             vec![
-                Part::Text(opening("turn", &turn)?),
-                Part::Text(b",\"items\":[".to_vec()),
-                Part::Items(Box::new(items)),
-                Part::Text(end),
+                DetailPart::Text(opening("turn", &turn)?),
+                DetailPart::Text(b",\"items\":[".to_vec()),
+                DetailPart::Items(Box::new(items)),
+                DetailPart::Text(end),
             ],
         ))
     }
 
-    async fn queued_turn_named(&self, found: &FoundThread, turn_id: &str) -> Result<Option<Turn>> {
+    async fn find_queued_turn(&self, found: &FoundThread, turn_id: &str) -> Result<Option<Turn>> {
         match ids::parse_turn(turn_id) {
             Some(turn_id) => self.queued_turn(found, turn_id).await,
             None => Ok(None),
@@ -338,9 +339,10 @@ impl Service {
 
 /// Returns the turns whose items are read.
 fn with_items(turns: Vec<TurnRow>, items: Option<bool>) -> Vec<TurnRow> {
-    match items {
-        Some(false) => Vec::new(),
-        Some(true) | None => turns,
+    if items == Some(false) {
+        Vec::new()
+    } else {
+        turns
     }
 }
 

@@ -2,11 +2,11 @@
 
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
-use windlass_protocol::{Environment, EnvironmentList, ErrorCode};
+use windlass_protocol::{EnvironmentInfo, EnvironmentList, ErrorCode};
 use windlass_store::queries::{ThreadQuery, ThreadState};
 
 use super::RequestContext;
-use crate::environments::{checked, for_tools, not_found};
+use crate::environments::{not_found, tool_environment, validated};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
@@ -27,7 +27,7 @@ impl Handle<op::GetEnvironment> for Service {
         &self,
         _: &RequestContext,
         call: Call<op::GetEnvironment>,
-    ) -> Result<Environment> {
+    ) -> Result<EnvironmentInfo> {
         self.environment(&call.path.id)
     }
 }
@@ -35,22 +35,22 @@ impl Handle<op::GetEnvironment> for Service {
 impl Handle<op::CreateEnvironment> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::CreateEnvironment>,
-    ) -> Result<Environment> {
+    ) -> Result<EnvironmentInfo> {
         let request = call.request;
-        let environment = checked(request)?;
+        let environment = validated(request)?;
         self.refuse_hidden(&environment.root)?;
         let is_new = !self.fixed.has(&environment.id)
             && self.store.add_environment(environment.clone()).await?;
         if !is_new {
             // If an equal environment exists, an earlier attempt of this request created it and its response was lost.
             let made = self.environment(&environment.id)?;
-            let wanted = Environment {
+            let wanted = EnvironmentInfo {
                 created_at: made.created_at.clone(),
                 ..environment
             };
-            if context.repeatable.is_some() && made == wanted {
+            if ctx.repeatable.is_some() && made == wanted {
                 return Ok(made);
             }
             return Err(ApiError::new(
@@ -58,7 +58,9 @@ impl Handle<op::CreateEnvironment> for Service {
                 "an environment of this id exists",
             ));
         }
-        self.settings.environments.put(for_tools(&environment));
+        self.settings
+            .environments
+            .put(tool_environment(&environment));
         self.reload_environments().await?;
         Ok(environment)
     }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use windlass_core::events::Event;
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::api::{Call, CallFuture, Parts, Stream};
+use windlass_protocol::api::{Call, CallFuture, Parts, ResponseStream};
 use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, Item, RuntimeEventEnvelope, Thread, Turn};
 use windlass_store::StreamKey;
 
 use super::RequestContext;
-use super::follow::{FollowOptions, included};
+use super::follow::included;
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
@@ -35,7 +35,7 @@ struct HeadLine {
 }
 
 /// Turns that a fork shares with its parent, as the fork shows them.
-#[derive(Default, Serialize)]
+#[derive(Serialize)]
 struct SharedTurns {
     turns: Vec<Turn>,
     items: Vec<Item>,
@@ -43,7 +43,7 @@ struct SharedTurns {
 
 /// The events of a thread up to the newest at the start of the export. Pages are read on demand, so memory use does not depend on the length of the
 /// thread.
-struct Export {
+struct ThreadExport {
     app: Service,
     /// The line before the events.
     head_line: Option<HeadLine>,
@@ -61,31 +61,42 @@ struct Export {
 impl Handle<op::ExportThread> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::ExportThread>,
-    ) -> Result<Stream<Vec<u8>>> {
-        let wanted = FollowOptions {
-            since: call.query.since_seq.unwrap_or(0),
-            newest: None,
-            include: included(call.query.include.as_deref()),
+    ) -> Result<ResponseStream<Vec<u8>>> {
+        let since = call.query.since_seq.unwrap_or(0);
+        let include = included(call.query.include.as_deref());
+        let found = self.find(&call.path.id).await?;
+        let shared = if since < found.shared() {
+            Some(self.shared_turns(&found).await?)
+        } else {
+            None
         };
-        let export = self.export(context, &call.path.id, wanted).await?;
-        Ok(Box::new(export))
+        Ok(Box::new(ThreadExport {
+            app: Service::clone(self),
+            session_id: found.id,
+            include,
+            page: VecDeque::new(),
+            read: since.max(found.shared()),
+            head: found.row.seq,
+            previous: since,
+            head_line: Some(HeadLine {
+                thread: found.thread,
+                shared,
+            }),
+            reader: Subscriber::take(self, &ctx.caller)?,
+        }))
     }
 }
 
-impl Parts<Vec<u8>> for Export {
+impl Parts<Vec<u8>> for ThreadExport {
     fn next(&mut self) -> CallFuture<'_, Option<Vec<u8>>> {
         Box::pin(async {
-            let line = match self.head_line.take() {
-                Some(head) => Some(line(&head)?),
-                None => self
-                    .next_event()
-                    .await?
-                    .map(|event| line(&event))
-                    .transpose()?,
-            };
-            Ok(line)
+            if let Some(head) = self.head_line.take() {
+                return Ok(Some(line(&head)?));
+            }
+            let event = self.next_event().await?;
+            Ok(event.map(|event| line(&event)).transpose()?)
         })
     }
 }
@@ -97,56 +108,21 @@ fn line(value: &impl Serialize) -> Result<Vec<u8>> {
 }
 
 impl Service {
-    /// Starts an export of the events after a number.
-    async fn export(
-        &self,
-        context: &RequestContext,
-        id: &str,
-        wanted: FollowOptions,
-    ) -> Result<Export> {
-        let found = self.find(id).await?;
-        let shared = if wanted.since < found.shared() {
-            Some(self.shared_part(&found).await?)
-        } else {
-            None
-        };
-        Ok(Export {
-            app: Service::clone(self),
-            session_id: found.id,
-            include: wanted.include,
-            page: VecDeque::new(),
-            read: wanted.since.max(found.shared()),
-            head: found.row.seq,
-            previous: wanted.since,
-            head_line: Some(HeadLine {
-                thread: found.thread,
-                shared,
-            }),
-            reader: Subscriber::take(self, &context.caller)?,
-        })
-    }
-
-    async fn shared_part(&self, found: &FoundThread) -> Result<SharedTurns> {
+    async fn shared_turns(&self, found: &FoundThread) -> Result<SharedTurns> {
         let mut open = self.open_thread_turns(&found.thread.id, usize::MAX).await?;
         open.turns.retain(|turn| turn.is_shared);
-        let mut shared = SharedTurns {
-            turns: open.shown_turns().collect(),
-            items: Vec::new(),
-        };
-        let head = open.found.row.seq;
-        let mut items = self.read_items(open.found.id, open.turns, head);
-        while let Some(item) = items.next().await? {
-            shared.items.push(item);
-        }
-        Ok(shared)
+        let turns = open.shown_turns().collect();
+        let items = self.read_items(open.found.id, open.turns, open.found.row.seq);
+        let items = items.collect().await?;
+        Ok(SharedTurns { turns, items })
     }
 }
 
-impl Export {
+impl ThreadExport {
     /// Returns the next event; `None` after the last.
     async fn next_event(&mut self) -> Result<Option<RuntimeEventEnvelope>> {
         loop {
-            if self.page.is_empty() && !self.turn_page().await? {
+            if self.page.is_empty() && !self.read_page().await? {
                 return Ok(None);
             }
             let Some(event) = self.page.pop_front() else {
@@ -161,25 +137,20 @@ impl Export {
     }
 
     /// Reads the next page; returns whether there was one.
-    async fn turn_page(&mut self) -> Result<bool> {
+    async fn read_page(&mut self) -> Result<bool> {
         if self.read >= self.head {
             return Ok(false);
         }
         if self.reader.revoked().is_cancelled() || self.app.stopping.is_cancelled() {
-            let text = "the export was cut off: the daemon stops, or the token was taken back";
+            let text =
+                "the export was aborted: the daemon is shutting down, or the token was revoked";
             return Err(ApiError::new(ErrorCode::ShuttingDown, text));
         }
-        let journal = self.app.runtime.journal();
+        let (journal, head) = (self.app.runtime.journal(), self.head);
         let key = StreamKey::from(self.session_id);
-        let page = journal
-            .read_within(&key, self.read, PAGE, PAGE_BYTES)
-            .await?;
-        let head = self.head;
-        self.page = page
-            .events
-            .into_iter()
-            .filter(|event| event.seq() <= head)
-            .collect();
+        let page = journal.read_within(&key, self.read, PAGE, PAGE_BYTES);
+        let events = page.await?.events.into_iter();
+        self.page = events.filter(|event| event.seq() <= head).collect();
         self.read = self.page.back().map_or(head, |event| event.seq());
         Ok(!self.page.is_empty())
     }

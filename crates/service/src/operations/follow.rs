@@ -8,13 +8,13 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::RuntimeEventEnvelope;
-use windlass_protocol::api::{Call, CallError, CallFuture, Parts, Stream};
+use windlass_protocol::api::{Call, CallError, CallFuture, Parts, ResponseStream};
 use windlass_protocol::operations as op;
 use windlass_store::StreamKey;
 
 use super::{RequestContext, saturated};
 use crate::error::{ApiError, Result};
-use crate::fanout::{Cursor, EventText, Fanout, Step, WireRecord};
+use crate::fanout::{Cursor, CursorStep, EventText, Fanout, WireRecord};
 use crate::handle::Handle;
 use crate::service::Service;
 use crate::subscribers::Subscriber;
@@ -44,7 +44,7 @@ pub(crate) struct FollowOptions {
 
 /// One item of a stream of events.
 pub enum FollowItem {
-    /// An event.
+    /// The next visible event.
     Event(FollowedEvent),
     /// The requested cursor is past the end; the stream follows from the head.
     PastEnd {
@@ -120,7 +120,7 @@ pub struct Follower {
     head: u64,
     past_end: Option<u64>,
     is_replaying: bool,
-    told_lag: Option<Instant>,
+    lag_reported: Option<Instant>,
     /// The turn of the newest record that was read.
     turn: Option<TurnId>,
     /// Removed records before the next one that were not reported yet.
@@ -130,7 +130,7 @@ pub struct Follower {
 
 impl Follower {
     /// Waits for the next item; `None` when the thread is removed or the follower's token is revoked.
-    pub async fn hear(&mut self) -> Option<FollowItem> {
+    pub async fn next_item(&mut self) -> Option<FollowItem> {
         if let Some(since) = self.past_end.take() {
             let head = self.head;
             return Some(FollowItem::PastEnd { since, head });
@@ -150,8 +150,8 @@ impl Follower {
                 () = tokio::time::sleep(QUIET) => return Some(FollowItem::Quiet),
             };
             let record = match step {
-                Step::Record(record) => record,
-                Step::Pruned { first, last } => {
+                CursorStep::Record(record) => record,
+                CursorStep::Pruned { first, last } => {
                     let first = self.pruned.map_or(first, |(first, _)| first);
                     self.pruned = Some((first, last));
                     continue;
@@ -203,8 +203,8 @@ impl Follower {
 
     /// Returns whether to report that the follower is behind: at most once per second.
     async fn lags(&mut self) -> bool {
-        let told = self.told_lag;
-        if told.is_some_and(|told| told.elapsed() < Duration::from_secs(1)) {
+        let reported = self.lag_reported;
+        if reported.is_some_and(|at| at.elapsed() < Duration::from_secs(1)) {
             return false;
         }
         if let Ok(head) = self.app.runtime.latest_sequence(self.session_id).await {
@@ -212,7 +212,7 @@ impl Follower {
         }
         let lags = self.head.saturating_sub(self.seen) > LAG;
         if lags {
-            self.told_lag = Some(Instant::now());
+            self.lag_reported = Some(Instant::now());
         }
         lags
     }
@@ -221,10 +221,10 @@ impl Follower {
 impl Handle<op::StreamEvents> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::StreamEvents>,
-    ) -> Result<Stream<RuntimeEventEnvelope>> {
-        Ok(Box::new(self.follow_call(context, call).await?))
+    ) -> Result<ResponseStream<RuntimeEventEnvelope>> {
+        Ok(Box::new(self.follow_call(ctx, call).await?))
     }
 }
 
@@ -233,11 +233,8 @@ impl Parts<RuntimeEventEnvelope> for Follower {
         let stopping = self.app.stopping.clone();
         Box::pin(async move {
             loop {
-                let heard = tokio::select! {
-                    heard = self.hear() => heard,
-                    () = stopping.cancelled() => None,
-                };
-                match heard {
+                let item = stopping.run_until_cancelled(self.next_item()).await;
+                match item.flatten() {
                     Some(FollowItem::Event(event)) => return event.envelope().map(Some),
                     Some(_) => {}
                     None => return Ok(None),
@@ -250,7 +247,7 @@ impl Parts<RuntimeEventEnvelope> for Follower {
 /// Parses the names of optional events.
 pub(super) fn included(names: Option<&str>) -> Include {
     let names = names.unwrap_or_default();
-    let includes = |wanted| names.split(',').any(|name| name.trim() == wanted);
+    let includes = |event| names.split(',').any(|name| name.trim() == event);
     Include {
         tool_output: includes("tool_output"),
         queue: includes("queue"),
@@ -261,39 +258,38 @@ impl Service {
     /// Starts to follow a thread with the options of a request.
     pub async fn follow_call(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::StreamEvents>,
     ) -> Result<Follower> {
         let query = call.query;
-        let wanted = FollowOptions {
+        let options = FollowOptions {
             since: query.since_seq.unwrap_or(0),
             newest: query.replay_limit.map(saturated),
             include: included(query.include.as_deref()),
         };
-        if wanted.newest.is_some_and(|newest| newest > MAX_REPLAY) {
+        if options.newest.is_some_and(|newest| newest > MAX_REPLAY) {
             return Err(ApiError::query("replay_limit cannot exceed 4096"));
         }
-        self.follow(context, &call.path.id, wanted).await
+        self.follow(ctx, &call.path.id, options).await
     }
 
     /// Starts to follow a thread.
     pub(crate) async fn follow(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         id: &str,
-        wanted: FollowOptions,
-    ) -> Result<Follower> {
-        let FollowOptions {
+        FollowOptions {
             since,
             newest,
             include,
-        } = wanted;
+        }: FollowOptions,
+    ) -> Result<Follower> {
         let found = self.find(id).await?;
-        let subscriber = Subscriber::take(self, &context.caller)?;
+        let subscriber = Subscriber::take(self, &ctx.caller)?;
         let (session_id, head) = (found.id, found.row.seq);
         let (after, previous) = match newest {
             _ if since > head => (head, head),
-            Some(newest) => self.left_out(&found, since, newest, include).await?,
+            Some(newest) => self.replay_start(&found, since, newest, include).await?,
             // Shared turns of a fork are not events of the fork.
             None => (since.max(found.shared()), since),
         };
@@ -308,18 +304,16 @@ impl Service {
             head,
             past_end: Some(since).filter(|since| *since > head),
             is_replaying: true,
-            told_lag: None,
+            lag_reported: None,
             turn: None,
             pruned: None,
             subscriber,
         })
     }
-}
 
-impl Service {
     /// Finds the start for a follower that wants only the newest events. It reads backwards, so the cost depends on the number of events to send and
     /// not on the length of the thread. Returns the number to read from, and that of the newest omitted event.
-    async fn left_out(
+    async fn replay_start(
         &self,
         found: &FoundThread,
         since: u64,
@@ -332,12 +326,8 @@ impl Service {
         let mut before = head;
         while before > begin {
             let after = before.saturating_sub(PAGE).max(begin);
-            for last in self
-                .shown_between(id, after, before, include)
-                .await?
-                .into_iter()
-                .rev()
-            {
+            let shown = self.shown_between(id, after, before, include).await?;
+            for last in shown.into_iter().rev() {
                 match left.checked_sub(1) {
                     Some(fewer) => left = fewer,
                     // If no recorded event is requested, hidden records are skipped too.
@@ -366,10 +356,9 @@ impl Service {
                 break;
             };
             after = last.seq();
-            let wanted = page.events.iter();
-            let wanted = wanted.filter(|event| event.seq() <= upto);
-            let wanted = wanted.filter(|event| view::view(event, include).is_some());
-            shown.extend(wanted.map(|event| event.seq()));
+            let events = page.events.iter().filter(|event| event.seq() <= upto);
+            let visible = events.filter(|event| view::view(event, include).is_some());
+            shown.extend(visible.map(|event| event.seq()));
         }
         Ok(shown)
     }

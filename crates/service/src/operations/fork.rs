@@ -3,9 +3,7 @@
 //! The journal shares the records, so the cost of a fork does not depend on the length of the thread. Shared records are not events of the fork; its
 //! detail shows them under IDs of the fork.
 
-use chrono::Utc;
 use windlass_core::error::AgentLoopError;
-use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::TurnId;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
@@ -14,14 +12,14 @@ use windlass_runtime::{ForkAt, ForkOptions};
 use windlass_store::queries::TurnRow;
 
 use super::RequestContext;
-use super::thread_record::stored_mode;
+use super::thread_record::{inherited_record, stored_mode};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
 /// The end of the shared history, and the fork's own settings.
-pub(super) struct Cut {
+pub(super) struct ForkPoint {
     at: ForkAt,
     /// The ID of the first turn that is not shared, as the parent shows it.
     dropped: Option<TurnId>,
@@ -30,7 +28,7 @@ pub(super) struct Cut {
     mode: Option<Mode>,
 }
 
-impl Cut {
+impl ForkPoint {
     fn at(at: ForkAt) -> Self {
         Self {
             at,
@@ -44,7 +42,7 @@ impl Cut {
     /// Cuts before a turn that was found by its depth.
     pub(super) fn before(found: &FoundThread, turn: &TurnRow, depth: u32) -> Self {
         Self {
-            dropped: Some(found.name_of(turn)),
+            dropped: Some(found.visible_turn_id(turn)),
             depth: Some(depth),
             ..Self::at(ForkAt::Before(turn.view.id))
         }
@@ -53,46 +51,37 @@ impl Cut {
 
 /// Creates a thread that starts with the history of another one.
 impl Handle<op::ForkThread> for Service {
-    async fn handle(&self, context: &RequestContext, call: Call<op::ForkThread>) -> Result<Thread> {
-        let id = &call.path.id;
-        let request = call.request;
-        let parent = self.find(id).await?;
-        self.fork_found(context, &parent, request, None).await
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::ForkThread>) -> Result<Thread> {
+        let parent = self.find(&call.path.id).await?;
+        self.fork_thread(ctx, &parent, call.request, None).await
     }
 }
 
 impl Service {
     /// Creates a fork, optionally with another mode.
-    pub(super) async fn fork_found(
+    pub(super) async fn fork_thread(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         parent: &FoundThread,
         request: ForkThread,
         mode: Option<Mode>,
     ) -> Result<Thread> {
-        if let Some(made) = self.made_before(context).await? {
-            return Ok(made.thread);
+        if let Some(existing) = self.already_created(ctx).await? {
+            return Ok(existing.thread);
         }
-        let chosen = self.chosen();
-        let is_external = self.is_external(parent.thread.backend.as_deref());
-        let model = request.model.as_deref().map(|name| {
-            if is_external {
-                chosen.models.name_for_agent(Some(name))
-            } else {
-                chosen.models.name(Some(name))
-            }
-        });
+        let (backend, model) = (&parent.thread.backend, request.model.as_deref());
+        let model = model.map(|_| self.resolve_model(backend.as_deref(), model));
         let at = match &request.turn_id {
-            Some(name) => ForkAt::Turn(self.turn_named(parent, name).await?.view.id),
+            Some(name) => ForkAt::Turn(self.find_turn(parent, name).await?.view.id),
             None => ForkAt::Latest,
         };
-        let cut = Cut {
+        let cut = ForkPoint {
             model: model.transpose()?,
             mode,
-            ..Cut::at(at)
+            ..ForkPoint::at(at)
         };
-        self.take_room(context).await?;
-        Ok(self.make_fork(context, parent, cut).await?.thread)
+        self.reserve_thread(ctx.caller.agent()).await?;
+        Ok(self.create_fork(ctx, parent, cut).await?.thread)
     }
 
     /// Finds the first turn to drop: the one of an earlier attempt, or the one at a depth.
@@ -100,53 +89,45 @@ impl Service {
         &self,
         found: &FoundThread,
         depth: u32,
-        made: Option<&FoundThread>,
+        existing: Option<&FoundThread>,
     ) -> Result<TurnRow> {
-        if let Some(dropped) = made.and_then(|made| made.row.origin?.dropped) {
-            return self.turn_named(found, &dropped.to_string()).await;
+        if let Some(dropped) = existing.and_then(|fork| fork.row.origin?.dropped) {
+            return self.find_turn(found, &dropped.to_string()).await;
         }
-        let mut said: u32 = 0;
-        let is_meant = |turn: &TurnRow| {
+        let mut user_turns: u32 = 0;
+        let is_at_depth = |turn: &TurnRow| {
             // A compaction turn answers no prompt, so it is not counted.
-            let is_said = turn.view.outline.compaction.is_none();
-            let is_meant = is_said && said == depth;
-            said += u32::from(is_said);
-            is_meant
+            let is_user_turn = turn.view.outline.compaction.is_none();
+            let is_at_depth = is_user_turn && user_turns == depth;
+            user_turns += u32::from(is_user_turn);
+            is_at_depth
         };
-        if let Some(turn) = self.turn_back(found, is_meant).await? {
+        if let Some(turn) = self.newest_turn_where(found, is_at_depth).await? {
             return Ok(turn);
         }
-        let mut text = format!("fork_at_user_message: depth {depth} exceeds {said} user turn(s)");
+        let mut text =
+            format!("fork_at_user_message: depth {depth} exceeds {user_turns} user turn(s)");
         if self.has_pruned_turns(found).await? {
-            text.push_str(", because retention removed the records of those before");
+            text.push_str(", because retention removed the records of earlier turns");
         }
         Err(ApiError::new(ErrorCode::DepthOutOfRange, text))
     }
 
     /// Creates a fork; the caller has checked the limits. It takes one commit of the journal and one of the session's record.
-    pub(super) async fn make_fork(
+    pub(super) async fn create_fork(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         parent: &FoundThread,
-        cut: Cut,
+        cut: ForkPoint,
     ) -> Result<FoundThread> {
-        let id = self.new_thread_id(context);
-        let (now, of_parent) = (Utc::now(), parent.record.clone());
-        let mut record = ThreadRecord {
-            created_at: now,
-            updated_at: now,
-            latest_turn_id: None,
-            archived: false,
-            policy: of_parent.policy.inherited(),
-            // No turn waits for the fork of a child thread.
-            parent: None,
-            ..of_parent
-        };
+        let id = self.new_thread_id(ctx);
+        // It has no parent: no turn waits for the fork of a child thread.
+        let mut record = inherited_record(parent.record.clone());
         if let Some(mode) = cut.mode {
             record.policy.mode = stored_mode(mode);
         }
         if let Some(model) = cut.model {
-            self.chosen().models.set(&mut record.policy, model);
+            self.effective().models.set(&mut record.policy, model);
         }
         let mut options = ForkOptions::new().id(id).record(record);
         if let Some(depth) = cut.depth {
@@ -155,10 +136,10 @@ impl Service {
         if let Some(dropped) = cut.dropped {
             options = options.dropped_turn(dropped);
         }
-        let forking = self
+        let forked = self
             .runtime
             .fork_session(parent.id, cut.at, options.clone());
-        match forking.await {
+        match forked.await {
             // An open turn belongs only to the parent.
             Err(AgentLoopError::TurnBusy { turn_id, .. }) if cut.at == ForkAt::Latest => {
                 let (at, options) = (ForkAt::Before(turn_id), options.dropped_turn(turn_id));

@@ -14,9 +14,8 @@ use crate::service::Service;
 /// Interrupts a turn if it is the running one.
 impl Handle<op::InterruptTurn> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::InterruptTurn>) -> Result<Turn> {
-        let id = &call.path.id;
         let turn_id = &call.path.turn_id;
-        let found = self.find(id).await?;
+        let found = self.find(&call.path.id).await?;
         let Some(active) = found.row.open_turn().map(|turn| turn.id) else {
             return Err(no_active_turn(&found));
         };

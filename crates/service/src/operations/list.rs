@@ -35,7 +35,7 @@ pub(super) fn states(wanted: Option<CommaList<op::ThreadState>>) -> Vec<ThreadSt
 impl Handle<op::ListThreads> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::ListThreads>,
     ) -> Result<Page<Thread>> {
         let ThreadsQuery {
@@ -51,7 +51,7 @@ impl Handle<op::ListThreads> for Service {
             after: cursor,
             ..ThreadQuery::first(limit.map_or(usize::MAX, saturated))
         };
-        let Listed { entries, next } = self.listed(context, query).await?;
+        let Listed { entries, next } = self.listed(ctx, query).await?;
         let mut bytes = 0;
         let entries = entries.into_iter().map(|found| {
             let mut thread = found.thread;
@@ -71,11 +71,11 @@ impl Service {
     /// Returns the threads that match a query; an agent gets only its own.
     pub(super) async fn listed(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         query: ThreadQuery,
     ) -> Result<Listed<FoundThread>> {
         let listed = self.queries.threads(ThreadQuery {
-            agent: context.caller.agent().map(str::to_owned),
+            agent: ctx.caller.agent().map(str::to_owned),
             ..query
         });
         let Listed {

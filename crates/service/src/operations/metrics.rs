@@ -1,6 +1,6 @@
 //! Metrics for Prometheus.
 
-use std::fmt::Write;
+use std::fmt::Display;
 use std::sync::atomic::Ordering::Relaxed;
 
 use windlass_jobs::TaskCounts;
@@ -21,117 +21,120 @@ impl Handle<op::GetMetrics> for Service {
     let turns = app.runtime.turn_figures();
     let mut figures = vec![
         ("http_requests_total", "counter", "Requests that were answered.", of.requests.load(Relaxed)),
-        ("http_failures_total", "counter", "Requests that failed inside.", of.failures.load(Relaxed)),
+        ("http_failures_total", "counter", "Requests that failed with an internal error.", of.failures.load(Relaxed)),
         ("turns_started_total", "counter", "Turns that were started.", turns.started),
-        ("model_calls_total", "counter", "Model calls that ended, whichever way.", turns.model_calls),
-        ("model_errors_total", "counter", "Model calls that failed, after they were tried again.", turns.model_errors),
+        ("model_calls_total", "counter", "Model calls that ended, failed ones included.", turns.model_calls),
+        ("model_errors_total", "counter", "Model calls that failed after all retries.", turns.model_errors),
         ("events_sent_total", "counter", "Events that were sent to subscribers.", of.frames.load(Relaxed)),
         ("subscribers", "gauge", "Event streams that are open.", number(of.subscribers.load(Relaxed))),
         ("connections", "gauge", "Connections that are open.", number(of.connections.load(Relaxed))),
-        ("upkeeps_total", "counter", "Times that the store was looked after.", of.upkeeps.load(Relaxed)),
-        ("upkeep_failures_total", "counter", "Times that looking after the store failed.", of.failed_upkeeps.load(Relaxed)),
+        ("upkeeps_total", "counter", "Completed maintenance runs of the store.", of.upkeeps.load(Relaxed)),
+        ("upkeep_failures_total", "counter", "Failed maintenance runs of the store.", of.failed_upkeeps.load(Relaxed)),
         ("unremovable_bytes_over_limit", "gauge", "Bytes by which rows that retention never removes exceed retention.max_bytes.", of.over_limit.load(Relaxed)),
-        ("removed_records_total", "counter", "Records that the retention has removed.", of.removed.load(Relaxed)),
+        ("removed_records_total", "counter", "Records that retention has removed.", of.removed.load(Relaxed)),
     ];
     // An unknown metric is omitted, because a wrong value would be worse.
     match app.store.stored_bytes().await {
         Ok(bytes) => figures.extend(bytes.map(|bytes| ("stored_bytes", "gauge", "Bytes of the database in use.", bytes))),
-        Err(error) => tracing::warn!(%error, "the size of the store is not known"),
+        Err(error) => tracing::warn!(%error, "the size of the store cannot be read"),
     }
     match app.queries.counts().await {
         Ok(counts) => figures.extend([
             ("threads", "gauge", "Threads.", counts.current + counts.archived),
-            ("turns_open", "gauge", "Turns that have no end.", counts.open),
-            ("turns_waiting", "gauge", "Turns that wait for somebody.", counts.waiting),
-            ("turns_active", "gauge", "Turns that are at work.", counts.open.saturating_sub(counts.waiting)),
+            ("turns_open", "gauge", "Open turns, parked ones included.", counts.open),
+            ("turns_waiting", "gauge", "Parked turns, which wait for a client or a user.", counts.waiting),
+            ("turns_active", "gauge", "Turns that are executing.", counts.open.saturating_sub(counts.waiting)),
         ]),
         Err(error) => tracing::warn!(%error, "threads cannot be counted"),
     }
-    let mut text = String::new();
+    let mut metrics = Metrics(String::new());
     for (name, kind, help, value) in figures {
-        head(&mut text, name, kind, help);
-        let _ = writeln!(text, "windlass_{name} {value}");
+        metrics.head(name, kind, help);
+        metrics.value(name, value);
     }
-    of_turns(&mut text, &turns);
-    of_loops(&mut text, app.loops.panics());
+    metrics.turns(&turns);
+    metrics.labelled("background_panics_total", "counter", "Panics of background loops since the start, by loop.", "loop", &app.loops.panics());
     if let Some(jobs) = &app.jobs {
         match jobs.tasks.counts().await {
-            Ok(counts) => of_tasks(&mut text, &counts),
+            Ok(counts) => metrics.tasks(&counts),
             Err(error) => tracing::warn!(%error, "tasks cannot be counted"),
         }
     }
-    Ok(text)
+    Ok(metrics.0)
 }
 }
 
-fn head(text: &mut String, name: &str, kind: &str, help: &str) {
-    let _ = writeln!(
-        text,
-        "# HELP windlass_{name} {help}\n# TYPE windlass_{name} {kind}"
-    );
-}
+/// Metrics in the text format of Prometheus.
+struct Metrics(String);
 
-fn of_loops(text: &mut String, panics: Vec<(&'static str, u64)>) {
-    let help = "Panics of background loops since the start, by loop.";
-    head(text, "background_panics_total", "counter", help);
-    for (name, count) in panics {
-        let _ = writeln!(
-            text,
-            "windlass_background_panics_total{{loop=\"{name}\"}} {count}"
+impl Metrics {
+    fn head(&mut self, name: &str, kind: &str, help: &str) {
+        let head = format!("# HELP windlass_{name} {help}\n# TYPE windlass_{name} {kind}\n");
+        self.0.push_str(&head);
+    }
+
+    /// Adds a value of a metric; `name` includes its labels.
+    fn value(&mut self, name: &str, value: impl Display) {
+        self.0.push_str(&format!("windlass_{name} {value}\n"));
+    }
+
+    /// Adds a metric with one value for each value of a label.
+    fn labelled(
+        &mut self,
+        name: &str,
+        kind: &str,
+        help: &str,
+        label: &str,
+        values: &[(&str, u64)],
+    ) {
+        self.head(name, kind, help);
+        for (of, value) in values {
+            self.value(&format!("{name}{{{label}=\"{of}\"}}"), value);
+        }
+    }
+
+    fn tasks(&mut self, counts: &TaskCounts) {
+        let open = [
+            ("queued", counts.queued as u64),
+            ("running", counts.running as u64),
+        ];
+        self.labelled("tasks", "gauge", "Open tasks.", "status", &open);
+        let ended = [
+            ("completed", counts.completed),
+            ("failed", counts.failed),
+            ("canceled", counts.canceled),
+        ];
+        let help = "Ended tasks by status since the creation of the store.";
+        self.labelled("tasks_ended_total", "counter", help, "status", &ended);
+    }
+
+    fn turns(&mut self, turns: &TurnMetrics) {
+        let ended = [
+            ("completed", turns.completed),
+            ("failed", turns.failed),
+            ("interrupted", turns.interrupted),
+        ];
+        let help = "Ended turns by status.";
+        self.labelled("turns_ended_total", "counter", help, "status", &ended);
+        let tokens = [
+            ("input", turns.input_tokens),
+            ("output", turns.output_tokens),
+        ];
+        let help = "Tokens of ended turns.";
+        self.labelled("tokens_total", "counter", help, "kind", &tokens);
+        let name = "turn_duration_seconds";
+        self.head(
+            name,
+            "histogram",
+            "Duration of ended turns, including waits.",
         );
+        let all = turns.completed + turns.failed + turns.interrupted;
+        for (bound, count) in &turns.durations {
+            self.value(&format!("{name}_bucket{{le=\"{bound}\"}}"), count);
+        }
+        self.value(&format!("{name}_bucket{{le=\"+Inf\"}}"), all);
+        let (seconds, rest) = (turns.duration_ms / 1000, turns.duration_ms % 1000);
+        self.value(&format!("{name}_sum"), format!("{seconds}.{rest:03}"));
+        self.value(&format!("{name}_count"), all);
     }
-}
-
-fn of_tasks(text: &mut String, counts: &TaskCounts) {
-    head(text, "tasks", "gauge", "Tasks that have no end.");
-    for (status, count) in [("queued", counts.queued), ("running", counts.running)] {
-        let _ = writeln!(text, "windlass_tasks{{status=\"{status}\"}} {count}");
-    }
-    let help = "Tasks that ended, by how, since the store was made.";
-    head(text, "tasks_ended_total", "counter", help);
-    for (status, count) in [
-        ("completed", counts.completed),
-        ("failed", counts.failed),
-        ("canceled", counts.canceled),
-    ] {
-        let _ = writeln!(
-            text,
-            "windlass_tasks_ended_total{{status=\"{status}\"}} {count}"
-        );
-    }
-}
-
-/// Writes a metric with several labelled values.
-fn of_turns(text: &mut String, turns: &TurnMetrics) {
-    let help = "Turns that ended, by how.";
-    head(text, "turns_ended_total", "counter", help);
-    for (status, count) in [
-        ("completed", turns.completed),
-        ("failed", turns.failed),
-        ("interrupted", turns.interrupted),
-    ] {
-        let _ = writeln!(
-            text,
-            "windlass_turns_ended_total{{status=\"{status}\"}} {count}"
-        );
-    }
-    let help = "Tokens of turns that ended.";
-    head(text, "tokens_total", "counter", help);
-    for (kind, count) in [
-        ("input", turns.input_tokens),
-        ("output", turns.output_tokens),
-    ] {
-        let _ = writeln!(text, "windlass_tokens_total{{kind=\"{kind}\"}} {count}");
-    }
-    let name = "turn_duration_seconds";
-    let help = "How long turns took, with what they waited for.";
-    head(text, name, "histogram", help);
-    let all = turns.completed + turns.failed + turns.interrupted;
-    for (bound, count) in &turns.durations {
-        let _ = writeln!(text, "windlass_{name}_bucket{{le=\"{bound}\"}} {count}");
-    }
-    let _ = writeln!(text, "windlass_{name}_bucket{{le=\"+Inf\"}} {all}");
-    let (seconds, rest) = (turns.duration_ms / 1000, turns.duration_ms % 1000);
-    let _ = writeln!(text, "windlass_{name}_sum {seconds}.{rest:03}");
-    let _ = writeln!(text, "windlass_{name}_count {all}");
 }

@@ -56,13 +56,16 @@ pub use fleet::FleetFollower;
 pub use follow::{FollowItem, FollowedEvent, Follower};
 pub use one_shot_frames::OneTurn;
 
-use crate::tokens::Caller;
+use windlass_jobs::JobError;
+
+use crate::error::{ApiError, Result};
+use crate::tokens::ApiCaller;
 
 /// The caller and the metadata of a request, passed to an operation with its call.
 #[derive(Debug)]
 pub struct RequestContext {
-    /// The client.
-    pub caller: Caller,
+    /// The authenticated client and its rights.
+    pub caller: ApiCaller,
     /// Identifies the request across retries, if it has an idempotency key.
     pub repeatable: Option<String>,
     /// Fields of the body that the request type does not declare.
@@ -72,7 +75,7 @@ pub struct RequestContext {
 impl RequestContext {
     /// Creates the context of a request without an idempotency key.
     #[must_use]
-    pub fn new(caller: Caller) -> Self {
+    pub fn new(caller: ApiCaller) -> Self {
         Self {
             caller,
             repeatable: None,
@@ -82,8 +85,22 @@ impl RequestContext {
 }
 
 /// Returns the maximum number of entries of a list: the requested number, within limits.
-fn limit(wanted: Option<u64>, default: usize, most: usize) -> usize {
-    wanted.map_or(default, saturated).clamp(1, most)
+fn limit(requested: Option<u64>, default: usize, max: usize) -> usize {
+    requested.map_or(default, saturated).clamp(1, max)
+}
+
+/// Returns a job of the caller. For an agent, a job of another owner gets the same error as a missing one, which does not reveal whether it exists.
+fn accessible<T>(
+    ctx: &RequestContext,
+    found: std::result::Result<T, JobError>,
+    owner: impl Fn(&T) -> &str,
+    not_found: impl Fn() -> ApiError,
+) -> Result<T> {
+    match found {
+        Ok(job) if ctx.caller.can_access(owner(&job)) => Ok(job),
+        Ok(_) | Err(JobError::NotFound { .. }) => Err(not_found()),
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn saturated(number: u64) -> usize {

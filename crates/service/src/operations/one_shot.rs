@@ -1,6 +1,6 @@
 //! A single prompt with its answer: an archived thread with one turn.
 
-use windlass_protocol::api::{Call, CallFuture, Parts, Stream};
+use windlass_protocol::api::{Call, CallFuture, Parts, ResponseStream};
 use windlass_protocol::operations as op;
 use windlass_protocol::stream::{OneShot, OneShotStarted};
 use windlass_protocol::{CreateThread, StartTurn};
@@ -8,7 +8,7 @@ use windlass_runtime::OnBusy;
 
 use super::RequestContext;
 use super::one_shot_frames::OneTurn;
-use super::start::{TurnPurpose, said};
+use super::start::{TurnPurpose, require_prompt};
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::service::Service;
@@ -17,10 +17,10 @@ use crate::subscribers::Subscriber;
 impl Handle<op::StreamOneTurn> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::StreamOneTurn>,
-    ) -> Result<Stream<Vec<u8>>> {
-        Ok(Box::new(self.one_shot(context, call.request).await?))
+    ) -> Result<ResponseStream<Vec<u8>>> {
+        Ok(Box::new(self.one_shot(ctx, call.request).await?))
     }
 }
 
@@ -32,24 +32,24 @@ impl Parts<Vec<u8>> for OneTurn {
 
 impl Service {
     /// Creates a thread for one turn, and starts the turn.
-    pub async fn one_shot(&self, context: &RequestContext, request: OneShot) -> Result<OneTurn> {
-        let prompt = said(&request.prompt)?.to_owned();
-        let place = Subscriber::take(self, &context.caller)?;
+    pub async fn one_shot(&self, ctx: &RequestContext, request: OneShot) -> Result<OneTurn> {
+        let prompt = require_prompt(&request.prompt)?.to_owned();
+        let place = Subscriber::take(self, &ctx.caller)?;
         let draft = CreateThread {
             workspace: request.workspace.clone(),
             archived: Some(true),
             ..CreateThread::default()
         };
-        let draft = self.draft(context, draft.with_policy(&request.policy()))?;
+        let draft = self.draft(ctx, draft.with_policy(&request.policy()))?;
         let turn = StartTurn {
             output_schema: request.output_schema,
             ..StartTurn::default()
         };
-        let input = self.input(context, &draft, &prompt, turn)?;
-        let found = self.open_thread(context, draft).await?;
+        let input = self.input(ctx, &draft, &prompt, turn)?;
+        let found = self.open_thread(ctx, draft).await?;
         let id = found.id;
         let (turn_id, begun) = self
-            .begin(context, found, input, TurnPurpose::Answer(OnBusy::Refuse))
+            .begin(ctx, found, input, TurnPurpose::Answer(OnBusy::Refuse))
             .await?;
         let started = OneShotStarted {
             thread_id: begun.thread.id,

@@ -8,7 +8,7 @@ use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, PatchThread, Thread};
 
-use super::create::{check_short, check_title, filled};
+use super::create::{check_short, check_title, non_blank};
 use super::thread_record::{
     permit, stored_budget, stored_on_restart, stored_tool, thread, wire_budget,
 };
@@ -21,21 +21,16 @@ use crate::service::Service;
 use crate::threads::FoundThread;
 
 impl Handle<op::PatchThread> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::PatchThread>,
-    ) -> Result<Thread> {
-        let id = &call.path.id;
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::PatchThread>) -> Result<Thread> {
         let request = call.request;
-        let found = self.find(id).await?;
+        let found = self.find(&call.path.id).await?;
         if request == PatchThread::default() {
             return Err(ApiError::new(
                 ErrorCode::NoChanges,
                 "At least one thread field is required",
             ));
         }
-        self.change(context, found.id, request).await
+        self.change(ctx, found.id, request).await
     }
 }
 
@@ -43,11 +38,11 @@ impl Service {
     /// Changes a thread's record.
     pub(super) async fn change(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         id: SessionId,
         request: PatchThread,
     ) -> Result<Thread> {
-        let _alone = self.changing.lock(&id.to_string()).await;
+        let _guard = self.write_locks.lock(&id.to_string()).await;
         let FoundThread {
             row,
             record: before,
@@ -58,26 +53,26 @@ impl Service {
         {
             return Err(ApiError::turn_active(active.id));
         }
-        context.caller.check_trust(&request.policy())?;
+        ctx.caller.check_trust(&request.policy())?;
         check_title(request.title.as_deref())?;
         check_short("reasoning_effort", request.reasoning_effort.as_deref())?;
-        let after = self.changed(context, before.clone(), request)?;
-        self.keep_changes(id, before, after).await
+        let after = self.changed(ctx, before.clone(), request)?;
+        self.store_changes(id, before, after).await
     }
 
     /// Disables approvals in the thread after an "always" decision.
     pub(super) async fn remember_approval(&self, id: SessionId) -> Result<()> {
-        let _alone = self.changing.lock(&id.to_string()).await;
+        let _guard = self.write_locks.lock(&id.to_string()).await;
         let before = self.thread(id).await?.record;
         let mut after = before.clone();
         after.policy.approvals_remembered |= !before.policy.auto_approve;
         after.policy.auto_approve = true;
-        self.keep_changes(id, before, after).await?;
+        self.store_changes(id, before, after).await?;
         Ok(())
     }
 
     /// Records the changed fields. If nothing changed, there is no event.
-    async fn keep_changes(
+    async fn store_changes(
         &self,
         id: SessionId,
         before: ThreadRecord,
@@ -99,7 +94,7 @@ impl Service {
 
     fn changed(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         mut thread: ThreadRecord,
         request: PatchThread,
     ) -> Result<ThreadRecord> {
@@ -118,9 +113,7 @@ impl Service {
         if request.budget.is_some() {
             let after = budgets::checked(request.budget)?;
             let before = thread.budget.as_ref().map(wire_budget);
-            context
-                .caller
-                .check_raise(before.as_ref(), after.as_ref())?;
+            ctx.caller.check_raise(before.as_ref(), after.as_ref())?;
             thread.budget = after.as_ref().map(stored_budget);
         }
         if let Some(model) = request.model {
@@ -130,12 +123,13 @@ impl Service {
                     "the model is blank; name one, or `auto` for the configured one",
                 ));
             }
-            let chosen = self.chosen();
-            if self.is_external(thread.policy.backend.as_deref()) {
-                thread.policy.model = chosen.models.name_for_agent(Some(&model))?
+            let backend = thread.policy.backend.as_deref();
+            let is_external = self.is_external(backend);
+            let model = self.resolve_model(backend, Some(&model))?;
+            if is_external {
+                thread.policy.model = model;
             } else {
-                let name = chosen.models.name(Some(&model))?;
-                chosen.models.set(&mut thread.policy, name);
+                self.effective().models.set(&mut thread.policy, model);
             }
         }
         if let Some(tools) = request.dynamic_tools {
@@ -159,7 +153,7 @@ impl Service {
 /// A blank text clears the field.
 fn set_text(field: &mut Option<String>, value: Option<String>) {
     if value.is_some() {
-        *field = filled(value);
+        *field = non_blank(value);
     }
 }
 

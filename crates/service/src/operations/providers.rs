@@ -15,14 +15,14 @@ use crate::service::Service;
 
 impl Handle<op::ListProviders> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::ListProviders>) -> Result<ProviderList> {
-        let chosen = self.chosen();
-        let current = chosen.provider().to_owned();
-        let mut providers = chosen.providers.clone();
+        let effective = self.effective();
+        let current = effective.provider().to_owned();
+        let mut providers = effective.providers.clone();
         // The current provider's default model is the current model.
         for entry in providers.iter_mut().filter(|entry| entry.id == current) {
-            let usual = chosen.models.usual();
-            let bare = usual.strip_prefix(&format!("{current}/"));
-            entry.default_model = bare.unwrap_or(usual).to_owned();
+            let default_name = effective.models.default_name();
+            let bare = default_name.strip_prefix(&format!("{current}/"));
+            entry.default_model = bare.unwrap_or(default_name).to_owned();
         }
         Ok(ProviderList { current, providers })
     }
@@ -31,8 +31,8 @@ impl Handle<op::ListProviders> for Service {
 /// Lists the models of the provider that serves threads that name no model.
 impl Handle<op::ListModels> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::ListModels>) -> Result<ModelList> {
-        let chosen = self.chosen();
-        let provider = self.provider(&chosen, chosen.provider())?;
+        let effective = self.effective();
+        let provider = self.provider(&effective, effective.provider())?;
         let listed = self.configured_models(&provider.id)?;
         Ok(ModelList {
             provider: provider.id.clone(),
@@ -55,9 +55,9 @@ impl Handle<op::ListProviderModels> for Service {
 impl Service {
     /// Lists the configured models of a provider, and its default model.
     fn configured_models(&self, id: &str) -> Result<ProviderModelList> {
-        let chosen = self.chosen();
-        let provider = self.provider(&chosen, id)?;
-        let mut models = chosen.models.of(id);
+        let effective = self.effective();
+        let provider = self.provider(&effective, id)?;
+        let mut models = effective.models.names_of_provider(id);
         if !provider.default_model.is_empty() && !models.contains(&provider.default_model) {
             models.push(provider.default_model.clone());
         }
@@ -69,12 +69,12 @@ impl Service {
 
     pub(super) fn provider<'a>(
         &self,
-        chosen: &'a EffectiveSettings,
+        effective: &'a EffectiveSettings,
         id: &str,
     ) -> Result<&'a ProviderEntry> {
-        let found = chosen.providers.iter().find(|entry| entry.id == id);
+        let found = effective.providers.iter().find(|entry| entry.id == id);
         found.ok_or_else(|| {
-            let known: Vec<_> = chosen
+            let known: Vec<_> = effective
                 .providers
                 .iter()
                 .map(|entry| entry.id.as_str())

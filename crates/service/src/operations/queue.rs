@@ -8,9 +8,9 @@ use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, InputQueue, Mode, QueuedInput, Turn};
 use windlass_runtime::{OnBusy, QueueEdit, Queued};
 
-use super::RequestContext;
-use super::start::said;
-use super::steer::marked;
+use super::start::require_prompt;
+use super::steer::with_request_digest;
+use super::{RequestContext, saturated};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
@@ -46,7 +46,7 @@ impl Handle<op::ListQueue> for Service {
     async fn handle(&self, _: &RequestContext, call: Call<op::ListQueue>) -> Result<InputQueue> {
         let found = self.find(&call.path.id).await?;
         let queue = self.runtime.queued_inputs(found.id).await?;
-        Ok(shown(&queue))
+        Ok(wire_queue(&queue))
     }
 }
 
@@ -54,34 +54,30 @@ impl Handle<op::ListQueue> for Service {
 impl Handle<op::EditQueuedInput> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::EditQueuedInput>,
     ) -> Result<QueuedInput> {
         let (turn_id, request) = (&call.path.turn_id, call.request);
         if request.prompt.is_none() && request.position.is_none() {
-            return Err(ApiError::new(
-                ErrorCode::NoChanges,
-                "the request has neither `prompt` nor `position`",
-            ));
+            let text = "the request has neither `prompt` nor `position`";
+            return Err(ApiError::new(ErrorCode::NoChanges, text));
         }
         if let Some(prompt) = &request.prompt {
-            said(prompt)?;
+            require_prompt(prompt)?;
         }
         let found = self.find(&call.path.id).await?;
         let queued = self.queued(&found, turn_id).await?;
-        check_queued_trust(context, &found, &queued.message)?;
+        check_queued_trust(ctx, &found, &queued.message)?;
         let edit = QueueEdit {
             content: request
                 .prompt
                 .map(|text| with_prompt(&queued.message.content, text)),
-            position: request
-                .position
-                .map(|at| usize::try_from(at).unwrap_or(usize::MAX)),
+            position: request.position.map(saturated),
         };
         let turn = queued.turn_id;
         let edited = self.runtime.edit_queued_input(found.id, turn, edit).await;
         let queue = self.or_not_queued(&found, turn, edited).await?;
-        let mut inputs = shown(&queue).queue.into_iter();
+        let mut inputs = wire_queue(&queue).queue.into_iter();
         let edited = inputs.find(|input| input.turn_id == *turn_id);
         edited.ok_or_else(ApiError::turn_not_found)
     }
@@ -100,9 +96,9 @@ impl Handle<op::RemoveQueuedInput> for Service {
 impl Service {
     /// Returns the turn of an input that does not start its own turn now: the running turn that it joins, or the turn that an earlier attempt of the
     /// request queued.
-    pub(super) async fn waits_or_joins(
+    pub(super) async fn queued_or_steered(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         found: &FoundThread,
         content: &[ContentPart],
         on_busy: windlass_protocol::OnBusy,
@@ -111,8 +107,8 @@ impl Service {
         if on_busy == Wire::Refuse {
             return Ok(None);
         }
-        if let Some(request) = &context.repeatable {
-            let queued = self.queued_turn(found, ids::turn_of(request)).await?;
+        if let Some(request) = &ctx.repeatable {
+            let queued = self.queued_turn(found, ids::derived_turn(request)).await?;
             if queued.is_some() {
                 return Ok(queued);
             }
@@ -120,7 +116,7 @@ impl Service {
         match on_busy {
             Wire::Steer => {
                 let input = user_message(content.to_vec());
-                self.join_running(context, found, input).await
+                self.join_running(ctx, found, input).await
             }
             Wire::Refuse | Wire::Queue | Wire::Interrupt => Ok(None),
         }
@@ -129,7 +125,7 @@ impl Service {
     /// Adds an input to the running turn; `None` if there is none.
     async fn join_running(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         found: &FoundThread,
         input: InputMessage,
     ) -> Result<Option<Turn>> {
@@ -137,11 +133,11 @@ impl Service {
             return Ok(None);
         };
         let turn_id = open.to_string();
-        if self.steered_before(context, found, &turn_id).await? {
+        if self.already_steered(ctx, found, &turn_id).await? {
             return self.shown_turn(found, &turn_id).await.map(Some);
         }
-        self.check_trusted(context, found, open).await?;
-        let input = marked(context, input);
+        self.check_trusted(ctx, found, open).await?;
+        let input = with_request_digest(ctx, input);
         match self.runtime.steer_turn(found.id, open, input).await {
             Ok(_) => self.shown_turn(found, &turn_id).await.map(Some),
             // The turn ended in the meantime.
@@ -185,18 +181,14 @@ impl Service {
 }
 
 /// In a thread with approvals, an agent may not rewrite the input of a turn that another client queued without approvals.
-fn check_queued_trust(
-    context: &RequestContext,
-    found: &FoundThread,
-    message: &Message,
-) -> Result<()> {
+fn check_queued_trust(ctx: &RequestContext, found: &FoundThread, message: &Message) -> Result<()> {
     let thread = &found.thread;
     let is_trusted = thread.auto_approve || thread.mode == Mode::Yolo;
     let request = message.turn_request();
     if is_trusted || !request.is_some_and(|request| request.approve_all) {
         return Ok(());
     }
-    context.caller.check_approves_all()
+    ctx.caller.check_approves_all()
 }
 
 pub(super) fn user_message(content: Vec<ContentPart>) -> InputMessage {
@@ -217,7 +209,7 @@ fn with_prompt(content: &[ContentPart], prompt: String) -> Vec<ContentPart> {
     content
 }
 
-fn shown(queue: &[Queued]) -> InputQueue {
+fn wire_queue(queue: &[Queued]) -> InputQueue {
     let inputs = (0..).zip(queue);
     let queue = inputs.map(|(position, queued)| view::queued_input(position, queued));
     InputQueue {

@@ -17,12 +17,10 @@ impl Handle<op::ReplayThread> for Service {
         _: &RequestContext,
         call: Call<op::ReplayThread>,
     ) -> Result<ReplayedThread> {
-        let id = &call.path.id;
-        let request = call.request;
-        let found = self.find(id).await?;
+        let found = self.find(&call.path.id).await?;
         let mut replay = Replay::of(&self.runtime, found.id);
-        if let Some(name) = &request.turn_id {
-            replay = replay.until(self.turn_named(&found, name).await?.view.id);
+        if let Some(name) = &call.request.turn_id {
+            replay = replay.until(self.find_turn(&found, name).await?.view.id);
         }
         let report = replay.run().await?;
         let turns = report.reconfigured.iter();

@@ -17,13 +17,9 @@ use crate::service::Service;
 const FAILED: &str = "external tool failed";
 
 impl Handle<op::SubmitToolResult> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::SubmitToolResult>,
-    ) -> Result<()> {
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::SubmitToolResult>) -> Result<()> {
         let (path, result) = (call.path, call.request);
-        let mut unknown = context.unknown_fields.top_level();
+        let mut unknown = ctx.unknown_fields.top_level();
         if let Some(other) = unknown.next().filter(|_| result.content.is_empty()) {
             // A call accepts one result, so a result in an unknown field must be an error rather than an empty result.
             let text = format!(

@@ -16,10 +16,10 @@ use windlass_protocol::{ErrorCode, RetryThread, StartTurn, ThreadAndTurn};
 use windlass_runtime::OnBusy;
 use windlass_store::queries::TurnRow;
 
-use super::fork::Cut;
-use super::start::{TurnPurpose, said};
+use super::fork::ForkPoint;
+use super::start::{TurnPurpose, require_prompt};
 use super::{RequestContext, budget};
-use crate::environments::{TurnTools, inside};
+use crate::environments::{TurnTools, resolve_inside};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
@@ -29,7 +29,7 @@ use crate::threads::FoundThread;
 const FIRST_RECORDS: usize = 16;
 
 /// Returns the text of an input.
-pub(super) fn said_in(input: Option<&Event>) -> String {
+pub(super) fn input_text(input: Option<&Event>) -> String {
     match input.and_then(change) {
         Some(Change::Item(ItemStep::Started(item) | ItemStep::Ended(item))) => {
             item.detail().into_owned()
@@ -39,27 +39,25 @@ pub(super) fn said_in(input: Option<&Event>) -> String {
 }
 
 /// The options with which a turn was started.
-struct Recorded {
+struct RecordedOptions {
     controls: Controls,
     request: TurnRequest,
     environment: TurnEnvironment,
 }
 
-impl Recorded {
+impl RecordedOptions {
     /// Reads the options from the record of the turn's input; `None` if the turn was not started through this API, so that it had no restrictions
     /// either.
-    fn of(input: Option<&Event>) -> Result<Option<Self>> {
+    fn read(input: Option<&Event>) -> Result<Option<Self>> {
         let Some(EventData::InputMessage(data)) = input.map(|event| &event.data) else {
-            return Err(unreadable(
-                "its input is no longer kept: retention removed it",
-            ));
+            return Err(not_retryable("retention removed its input"));
         };
         let mut controls = data.message.controls.clone().unwrap_or_default();
         let Some(request) = controls.turn.take() else {
             return Ok(None);
         };
         let Some(environment) = request.environment.clone() else {
-            return Err(unreadable("only a part of what it was allowed is recorded"));
+            return Err(not_retryable("only a part of its permissions is recorded"));
         };
         Ok(Some(Self {
             controls,
@@ -69,8 +67,8 @@ impl Recorded {
     }
 }
 
-fn unreadable(why: &str) -> ApiError {
-    let text = format!("the turn cannot be tried again: {why}; use undo and start a turn instead");
+fn not_retryable(why: &str) -> ApiError {
+    let text = format!("the turn cannot be retried: {why}; use undo and start a turn instead");
     ApiError::new(ErrorCode::NotForkable, text)
 }
 
@@ -78,48 +76,44 @@ fn unreadable(why: &str) -> ApiError {
 impl Handle<op::RetryThread> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::RetryThread>,
     ) -> Result<ThreadAndTurn> {
-        let id = &call.path.id;
         let request = call.request;
-        let parent = self.find(id).await?;
-        let made = self.made_before(context).await?;
-        if let Some(fork) = &made
-            && let Some(answer) = self.started_before(context, fork).await?
+        let parent = self.find(&call.path.id).await?;
+        let existing = self.already_created(ctx).await?;
+        if let Some(fork) = &existing
+            && let Some(answer) = self.already_started(ctx, fork).await?
         {
             return Ok(answer);
         }
         let depth = request.depth;
-        let turn = self.turn_to_drop(&parent, depth, made.as_ref()).await?;
+        let turn = self.turn_to_drop(&parent, depth, existing.as_ref());
+        let turn = turn.await?;
+        let purpose = TurnPurpose::Answer(OnBusy::Refuse);
         // All checks come before the fork, so that a rejected request leaves no fork behind.
         self.check_serving()?;
-        let input = self.input_again(context, &parent, &turn, &request).await?;
-        if let Some(fork) = made {
-            return Ok(self
-                .begin(context, fork, input, TurnPurpose::Answer(OnBusy::Refuse))
-                .await?
-                .1);
+        let input = self.retry_input(ctx, &parent, &turn, &request).await?;
+        if let Some(fork) = existing {
+            return Ok(self.begin(ctx, fork, input, purpose).await?.1);
         }
-        self.take_room(context).await?;
+        self.reserve_thread(ctx.caller.agent()).await?;
         let mut restored = None;
         if request.files {
             let cut_off = request.cut_off;
             restored = Some(self.restore_files(&parent, &turn, cut_off).await?);
         }
-        let cut = Cut::before(&parent, &turn, depth);
-        let fork = self.make_fork(context, &parent, cut).await?;
+        let cut = ForkPoint::before(&parent, &turn, depth);
+        let fork = self.create_fork(ctx, &parent, cut).await?;
         let fork_id = fork.id;
-        let begun = self
-            .begin(context, fork, input, TurnPurpose::Answer(OnBusy::Refuse))
-            .await;
+        let started = self.begin(ctx, fork, input, purpose).await;
         // This fork is new and therefore unused, unlike one that an earlier attempt created.
-        if begun.is_err() {
+        if started.is_err() {
             let _ = self.runtime.remove_session(fork_id).await;
         }
         Ok(ThreadAndTurn {
             files: restored,
-            ..begun?.1
+            ..started?.1
         })
     }
 }
@@ -147,14 +141,14 @@ impl Service {
         turn: &TurnRow,
     ) -> Result<Option<TurnEnvironment>> {
         let input = self.first_input(found, turn).await?;
-        Ok(Recorded::of(input.as_deref())?.map(|recorded| recorded.environment))
+        Ok(RecordedOptions::read(input.as_deref())?.map(|recorded| recorded.environment))
     }
 
     /// Builds the input of a retried turn. Its permissions come from its own record; the agent's other instructions are those of the thread as it is
     /// now.
-    async fn input_again(
+    async fn retry_input(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         parent: &FoundThread,
         turn: &TurnRow,
         request: &RetryThread,
@@ -162,28 +156,28 @@ impl Service {
         let thread = &parent.record;
         let first = self.first_input(parent, turn).await?;
         let prompt = request.prompt.clone();
-        let prompt = prompt.unwrap_or_else(|| said_in(first.as_deref()));
-        said(&prompt)?;
-        let Some(recorded) = Recorded::of(first.as_deref())? else {
+        let prompt = prompt.unwrap_or_else(|| input_text(first.as_deref()));
+        require_prompt(&prompt)?;
+        let Some(recorded) = RecordedOptions::read(first.as_deref())? else {
             let request = StartTurn {
                 model: request.model.clone(),
                 ..StartTurn::default()
             };
-            return self.input(context, thread, &prompt, request);
+            return self.input(ctx, thread, &prompt, request);
         };
-        let (model_id, model) = self.model_again(&thread.policy, &recorded, request)?;
-        let named = request.model.as_deref();
-        let named = named.and_then(|name| self.chosen().models.qualified(name));
-        let narrowed = self.environment_again(recorded.environment)?;
+        let (model_id, model) = self.retry_model(&thread.policy, &recorded, request)?;
+        let requested = request.model.as_deref();
+        let qualified = requested.and_then(|name| self.effective().models.qualified(name));
+        let tools = self.retry_environment(recorded.environment)?;
         // A summary of a different prompt would be wrong.
         let summary = recorded.request.input_summary.clone();
         let input_summary = summary.filter(|_| request.prompt.is_none());
         let turn = TurnRequest {
             model,
-            environment: Some(narrowed.environment),
+            environment: Some(tools.environment),
             input_summary,
-            labels: self.labels(&thread.policy, named),
-            ..self.allowed_again(context, thread, recorded.request, narrowed.idle_tools)?
+            labels: self.labels(&thread.policy, qualified),
+            ..self.retry_permissions(ctx, thread, recorded.request, tools.idle_tools)?
         };
         let controls = Controls {
             model_id,
@@ -197,31 +191,30 @@ impl Service {
     }
 
     /// Selects the model: the requested one, else the turn's, which must still be available. Returns its ID, and its name if it is not configured.
-    fn model_again(
+    fn retry_model(
         &self,
         thread: &TurnPolicy,
-        recorded: &Recorded,
+        recorded: &RecordedOptions,
         request: &RetryThread,
     ) -> Result<(Option<ModelId>, Option<String>)> {
-        let chosen = self.chosen();
-        let models = &chosen.models;
-        let named = |name: &str| (models.id(name), models.other_name(name));
+        let effective = self.effective();
+        let models = &effective.models;
+        let id_and_name = |name: &str| (models.id(name), models.provider_model_name(name));
         if self.is_external(thread.backend.as_deref()) {
             let recorded = recorded.request.model.as_deref();
-            let wished = request.model.as_deref().or(recorded);
-            return Ok(named(
-                &models.name_for_agent(wished.or(Some(&thread.model)))?,
-            ));
+            let requested = request.model.as_deref().or(recorded);
+            let model = models.resolve_for_agent(requested.or(Some(&thread.model)))?;
+            return Ok(id_and_name(&model));
         }
         let other = recorded.request.model.as_deref();
         match (&request.model, recorded.controls.model_id, other) {
-            (Some(name), ..) => Ok(named(&models.of_turn(thread, Some(name))?)),
-            (None, None, other) => Ok(named(&models.of_turn(thread, other)?)),
+            (Some(name), ..) => Ok(id_and_name(&models.for_turn(thread, Some(name))?)),
+            (None, None, other) => Ok(id_and_name(&models.for_turn(thread, other)?)),
             (None, Some(id), other) if models.reaches(id) => {
                 Ok((Some(id), other.map(str::to_owned)))
             }
             (None, Some(_), _) => {
-                models.of_turn(thread, None)?;
+                models.for_turn(thread, None)?;
                 Err(ApiError::field(
                     "/model",
                     "the model of the turn is no longer configured; name another",
@@ -231,30 +224,30 @@ impl Service {
     }
 
     /// Checks that the turn's environment is still available.
-    fn environment_again(&self, recorded: TurnEnvironment) -> Result<TurnTools> {
+    fn retry_environment(&self, recorded: TurnEnvironment) -> Result<TurnTools> {
         let id = &recorded.environment_id;
         let environment = self.environment(id).map_err(|error| {
             let text = format!(
-                "the turn worked in the environment `{id}`, which is not there any more; register it again, or use undo \
-                 and start a turn elsewhere"
+                "the environment `{id}` of the turn no longer exists; register it again, or use undo and start a turn \
+                 in another one"
             );
-            error.saying(text)
+            error.with_message(text)
         })?;
-        let cwd = inside(&environment, &recorded.cwd)?;
+        let cwd = resolve_inside(&environment, &recorded.cwd)?;
         self.with_idle_tools(TurnEnvironment { cwd, ..recorded })
     }
 
     /// Returns the permissions of the turn, with all other options of the thread as it is now.
-    fn allowed_again(
+    fn retry_permissions(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         thread: &ThreadRecord,
         recorded: TurnRequest,
         idle_tools: Vec<String>,
     ) -> Result<TurnRequest> {
-        self.carrier(thread.policy.backend.as_deref())?;
+        self.external_agent(thread.policy.backend.as_deref())?;
         if recorded.approve_all && !thread.policy.approves_all() {
-            context.caller.check_approves_all()?;
+            ctx.caller.check_approves_all()?;
         }
         let mut request = TurnRequest {
             system_prompt: thread.system_prompt.clone(),

@@ -5,7 +5,7 @@ use windlass_protocol::{ErrorCode, Mode, TurnPolicyParams};
 
 use crate::error::{ApiError, Result};
 use crate::service::Service;
-use crate::tokens::{Caller, TokenScope};
+use crate::tokens::{ApiCaller, TokenScope};
 
 fn forbidden(text: &str) -> ApiError {
     ApiError::new(ErrorCode::Forbidden, text)
@@ -35,8 +35,8 @@ fn closed_to_agents(what: &str) -> &'static str {
         ),
         ("/apps/", "does not read which MCP servers there are"),
     ];
-    let said = words.iter().find(|(part, _)| what.contains(part));
-    said.map_or(
+    let matching = words.iter().find(|(part, _)| what.contains(part));
+    matching.map_or(
         "may not do this: it is for its own threads, tasks and runs",
         |(_, text)| text,
     )
@@ -46,7 +46,7 @@ impl Service {
     /// Checks that a caller may make a request, for a thread if one is named; `what` is the path or the method.
     pub async fn check_scope(
         &self,
-        caller: &Caller,
+        caller: &ApiCaller,
         required: RequiredScope,
         thread: &str,
         what: &str,
@@ -76,7 +76,7 @@ impl Service {
     }
 }
 
-impl Caller {
+impl ApiCaller {
     /// Returns the agent of the token, if it is limited to one.
     pub(crate) fn agent(&self) -> Option<&str> {
         match &self.scope {

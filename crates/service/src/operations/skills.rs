@@ -20,12 +20,12 @@ impl Handle<op::ListSkills> for Service {
         let found = self.found_skills().await?;
         let root = &self.fixed.local.root;
         let shown = |path: &std::path::Path| root.join(path).display().to_string();
-        let off = &self.chosen().overrides.skills_off;
+        let off = &self.effective().overrides.skills_off;
         let directories: Vec<String> = found.directories.iter().map(|path| shown(path)).collect();
         let mut warnings = found.unusable;
         if !self.settings.config.reads_repository {
             let text =
-                "models are told of no skills: repository.instructions is off in windlass.toml";
+                "models have no skills, because repository.instructions is off in windlass.toml";
             warnings.push(text.to_owned());
         }
         let skills = found.skills.into_iter().map(|skill| SkillEntry {
@@ -54,7 +54,7 @@ impl Handle<op::SwitchSkill> for Service {
     ) -> Result<SwitchedSkill> {
         let name = &call.path.name;
         let request = call.request;
-        let off = &self.chosen().overrides.skills_off;
+        let off = &self.effective().overrides.skills_off;
         let is_known = off.contains(name) || {
             let found = self.found_skills().await?;
             found.skills.iter().any(|skill| skill.name == *name)
@@ -64,10 +64,10 @@ impl Handle<op::SwitchSkill> for Service {
             return Err(ApiError::new(ErrorCode::SkillNotFound, text));
         }
         if !request.enabled && off.len() >= MAX_OFF {
-            return Err(ApiError::limit("skills that are off", MAX_OFF));
+            return Err(ApiError::limit("disabled skills", MAX_OFF));
         }
         let switched = name.to_owned();
-        self.choose(|overrides| {
+        self.change_overrides(|overrides| {
             if request.enabled {
                 overrides.skills_off.remove(&switched)
             } else {

@@ -1,14 +1,13 @@
 //! Checkpoints of files: lists them, and restores files without changing a conversation.
 
 use windlass_core::typed_id::{SessionId, TurnId};
-use windlass_protocol::ErrorCode;
 use windlass_protocol::api::{Call, Page};
 use windlass_protocol::operations as op;
 use windlass_protocol::workspace::{RestoredSnapshot, Snapshot};
 use windlass_store::queries::TurnRow;
 use windlass_tools::{CheckpointError, Checkpoints};
 
-use super::undo::refused;
+use super::undo::checkpoint_error;
 use super::{RequestContext, limit};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
@@ -28,19 +27,19 @@ impl Handle<op::RestoreSnapshot> for Service {
         call: Call<op::RestoreSnapshot>,
     ) -> Result<RestoredSnapshot> {
         let id = &call.path.id;
-        let not_found = || {
-            let text = format!("Snapshot not found: {id}");
-            ApiError::new(ErrorCode::TurnNotFound, text)
-        };
+        let not_found =
+            || ApiError::turn_not_found().with_message(format!("Snapshot not found: {id}"));
         let turn_id = ids::parse_turn(id).ok_or_else(not_found)?;
-        let session = self.kept(move |kept| kept.session_of(turn_id)).await?;
+        let session = self
+            .query_checkpoints(move |it| it.session_of(turn_id))
+            .await?;
         let session = session.flatten().ok_or_else(not_found)?;
-        let found = self.changed_in(session, turn_id).await?;
+        let found = self.find_turn_with_changes(session, turn_id).await?;
         let (found, row) = found.ok_or_else(|| {
             let text = format!(
                 "Snapshot not found: {id}; its thread was removed, or retention removed the records of its turn"
             );
-            not_found().saying(text)
+            not_found().with_message(text)
         })?;
         Ok(RestoredSnapshot {
             files: self.restore_files(&found, &row, false).await?,
@@ -57,16 +56,21 @@ impl Handle<op::ListSnapshots> for Service {
         call: Call<op::ListSnapshots>,
     ) -> Result<Page<Snapshot>> {
         let limit = limit(call.query.limit, DEFAULT_LIMIT, MAX_LIMIT);
-        let turns = self.kept(move |kept| kept.newest_turns(limit)).await?;
+        let turns = self
+            .query_checkpoints(move |it| it.newest_turns(limit))
+            .await?;
         let mut snapshots = Vec::new();
         for turn in turns.unwrap_or_default() {
-            if let Some((found, row)) = self.changed_in(turn.session_id, turn.turn_id).await? {
+            if let Some((found, row)) = self
+                .find_turn_with_changes(turn.session_id, turn.turn_id)
+                .await?
+            {
                 let outline = row.view.outline;
-                let began = outline.started_at.or(outline.created_at);
+                let started_at = outline.started_at.or(outline.created_at);
                 snapshots.push(Snapshot {
                     id: turn.turn_id.to_string(),
                     label: outline.input_summary,
-                    timestamp: began.map_or(0, |began| began.timestamp()),
+                    timestamp: started_at.map_or(0, |at| at.timestamp()),
                     thread_id: found.thread.id,
                 });
             }
@@ -77,20 +81,20 @@ impl Handle<op::ListSnapshots> for Service {
 
 impl Service {
     /// Queries the checkpoints; `None` if they are disabled.
-    async fn kept<T: Send + 'static>(
+    async fn query_checkpoints<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&Checkpoints) -> Result<T, CheckpointError> + Send + 'static,
+        query: impl FnOnce(&Checkpoints) -> Result<T, CheckpointError> + Send + 'static,
     ) -> Result<Option<T>> {
         let Some(checkpoints) = self.settings.environments.checkpoints() else {
             return Ok(None);
         };
-        let asked = tokio::task::spawn_blocking(move || ask(&checkpoints));
-        let answer = asked.await.map_err(ApiError::internal)?;
-        answer.map(Some).map_err(refused)
+        let queried = tokio::task::spawn_blocking(move || query(&checkpoints));
+        let result = queried.await.map_err(ApiError::internal)?;
+        result.map(Some).map_err(checkpoint_error)
     }
 
     /// Finds a turn in its thread; `None` if retention removed either.
-    async fn changed_in(
+    async fn find_turn_with_changes(
         &self,
         session_id: SessionId,
         turn_id: TurnId,

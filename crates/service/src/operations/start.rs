@@ -40,11 +40,14 @@ pub(super) enum TurnPurpose {
 const OUTPUT_SCHEMA: &str = "/output_schema";
 
 /// Checks the schema of the final answer. External agents do not take one.
-fn output_schema(carrier: Option<&str>, schema: Option<Value>) -> Result<Option<OutputSchema>> {
+fn output_schema(
+    external_agent: Option<&str>,
+    schema: Option<Value>,
+) -> Result<Option<OutputSchema>> {
     let Some(schema) = schema else {
         return Ok(None);
     };
-    if let Some(agent) = carrier {
+    if let Some(agent) = external_agent {
         let refused = AgentLoopError::UnsupportedInput {
             model: agent.to_owned(),
             input: "output schemas",
@@ -56,25 +59,28 @@ fn output_schema(carrier: Option<&str>, schema: Option<Value>) -> Result<Option<
 }
 
 /// Rejects a blank prompt.
-pub(super) fn said(prompt: &str) -> Result<&str> {
-    let blank = || ApiError::new(ErrorCode::PromptRequired, "prompt is required");
-    let is_said = !prompt.trim().is_empty();
-    is_said.then_some(prompt).ok_or_else(blank)
+pub(super) fn require_prompt(prompt: &str) -> Result<&str> {
+    if prompt.trim().is_empty() {
+        return Err(ApiError::new(
+            ErrorCode::PromptRequired,
+            "prompt is required",
+        ));
+    }
+    Ok(prompt)
 }
 
 /// Starts a turn; returns when its input is durable.
 impl Handle<op::StartTurn> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::StartTurn>,
     ) -> Result<ThreadAndTurn> {
-        let id = &call.path.id;
         let mut request = call.request;
-        let prompt = said(&request.prompt)?.to_owned();
-        let found = self.find(id).await?;
+        let prompt = require_prompt(&request.prompt)?.to_owned();
+        let found = self.find(&call.path.id).await?;
         let on_busy = request.on_busy.unwrap_or_default();
-        if let Some(answer) = self.started_before(context, &found).await? {
+        if let Some(answer) = self.already_started(ctx, &found).await? {
             return Ok(answer);
         }
         let joins = on_busy == windlass_protocol::OnBusy::Steer && found.row.open_turn().is_some();
@@ -89,7 +95,7 @@ impl Handle<op::StartTurn> for Service {
             .content(&found.record, at.as_deref(), prompt.clone(), parts)
             .await?;
         if let Some(turn) = self
-            .waits_or_joins(context, &found, &content, on_busy)
+            .queued_or_steered(ctx, &found, &content, on_busy)
             .await?
         {
             return Ok(ThreadAndTurn {
@@ -98,14 +104,14 @@ impl Handle<op::StartTurn> for Service {
                 files: None,
             });
         }
-        let mut input = self.input(context, &found.record, &prompt, request)?;
+        let mut input = self.input(ctx, &found.record, &prompt, request)?;
         input.content = content;
         let policy = queue::policy(on_busy);
         if policy != OnBusy::Refuse {
             self.runtime.check_input(found.id, &input).await?;
         }
         let purpose = TurnPurpose::Answer(policy);
-        Ok(self.begin(context, found, input, purpose).await?.1)
+        Ok(self.begin(ctx, found, input, purpose).await?.1)
     }
 }
 
@@ -114,33 +120,33 @@ impl Service {
     /// uses the same ones.
     pub(crate) fn input(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         thread: &ThreadRecord,
         prompt: &str,
         request: StartTurn,
     ) -> Result<InputMessage> {
         let options = request.policy();
-        context.caller.check_trust(&options)?;
+        ctx.caller.check_trust(&options)?;
         let mut policy = thread.policy.clone();
         permit(&mut policy, &options);
-        let carrier = self.carrier(policy.backend.as_deref())?;
-        let chosen = self.chosen();
-        let models = &chosen.models;
-        let wished = request.model.as_deref();
-        let model = match carrier {
-            Some(_) => models.name_for_agent(wished.or(Some(&policy.model)))?,
-            None => models.of_turn(&policy, wished)?,
+        let external_agent = self.external_agent(policy.backend.as_deref())?;
+        let effective = self.effective();
+        let models = &effective.models;
+        let requested = request.model.as_deref();
+        let model = match external_agent {
+            Some(_) => models.resolve_for_agent(requested.or(Some(&policy.model)))?,
+            None => models.for_turn(&policy, requested)?,
         };
         let own = request.dynamic_tools.clone().unwrap_or_default();
         external::check(&own, &self.builtin_tools)?;
         let of_thread: Vec<_> = thread.client_tools.iter().map(wire_tool).collect();
         let tools = external::joined(&of_thread, &own)?;
         let environment = self.turn_environment(thread, request.environment_id.as_deref())?;
-        let narrowed = self.narrowed(&environment, &policy)?;
+        let turn_tools = self.turn_tools(&environment, &policy)?;
         let mut disallowed_tools = request.disallowed_tools.unwrap_or_default();
-        disallowed_tools.extend(narrowed.idle_tools);
+        disallowed_tools.extend(turn_tools.idle_tools);
         let turn = TurnRequest {
-            model: models.other_name(&model),
+            model: models.provider_model_name(&model),
             system_prompt: thread.system_prompt.clone(),
             tools: external::definitions(&tools, &self.builtin_tools),
             allowed_tools: request.allowed_tools,
@@ -148,13 +154,13 @@ impl Service {
             needs_output: true,
             interrupt_on_restart: thread.on_restart == Some(OnRestart::Interrupt),
             approve_all: policy.approves_all(),
-            environment: Some(narrowed.environment),
+            environment: Some(turn_tools.environment),
             input_summary: request.input_summary.filter(|text| !text.trim().is_empty()),
             labels: self.labels(&policy, models.qualified(&model)),
-            backend: carrier.map(str::to_owned),
+            backend: external_agent.map(str::to_owned),
             owner: thread.owner.clone(),
             budgets: budget::of_turn(thread, request.budget)?,
-            output_schema: output_schema(carrier, request.output_schema)?,
+            output_schema: output_schema(external_agent, request.output_schema)?,
             parent: None,
         };
         let effort = request
@@ -194,15 +200,15 @@ impl Service {
 
     /// Finds the turn that an earlier attempt of the same request started. Its ID derives from the request, so the age of that attempt does not
     /// matter.
-    pub(super) async fn started_before(
+    pub(super) async fn already_started(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         found: &FoundThread,
     ) -> Result<Option<ThreadAndTurn>> {
-        let Some(request) = &context.repeatable else {
+        let Some(request) = &ctx.repeatable else {
             return Ok(None);
         };
-        let id = ids::turn_of(request);
+        let id = ids::derived_turn(request);
         let Some(row) = self.queries.turn(&found.row.stream, id).await? else {
             return Ok(None);
         };
@@ -223,7 +229,7 @@ impl Service {
         }
         let labels = open.labels.as_ref();
         let provider = labels.and_then(|labels| labels.provider.as_deref());
-        self.chosen()
+        self.effective()
             .models
             .check_open_turn(&found.record.policy, provider)
     }
@@ -231,10 +237,8 @@ impl Service {
     /// Rejects turns once the daemon is shutting down.
     pub(crate) fn check_serving(&self) -> Result<()> {
         if self.stopping.is_cancelled() {
-            return Err(ApiError::new(
-                ErrorCode::ShuttingDown,
-                "the daemon is stopping and starts no more turns",
-            ));
+            let text = "the daemon is shutting down and starts no more turns";
+            return Err(ApiError::new(ErrorCode::ShuttingDown, text));
         }
         Ok(())
     }
@@ -242,22 +246,22 @@ impl Service {
     /// Starts a turn; returns when its input is durable. The turn continues even if no client waits for it.
     pub(super) async fn begin(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         FoundThread { id, mut thread, .. }: FoundThread,
         input: InputMessage,
-        work: TurnPurpose,
+        purpose: TurnPurpose,
     ) -> Result<(TurnId, ThreadAndTurn)> {
         self.check_serving()?;
-        let on_busy = match work {
+        let on_busy = match purpose {
             TurnPurpose::Answer(on_busy) => on_busy,
             TurnPurpose::Compact => OnBusy::Refuse,
         };
         let options = TurnOptions {
             on_busy,
-            turn_id: context.repeatable.as_deref().map(ids::turn_of),
+            turn_id: ctx.repeatable.as_deref().map(ids::derived_turn),
             ..TurnOptions::default()
         };
-        let handle = match work {
+        let handle = match purpose {
             TurnPurpose::Answer(_) => self.runtime.submit_with(id, input, options).await?,
             TurnPurpose::Compact => self.runtime.compact_with(id, input, options).await?,
         };
@@ -270,15 +274,15 @@ impl Service {
                 turn
             }
             None => queued().ok_or_else(|| {
-                ApiError::internal("an input was accepted and neither starts a turn nor waits")
+                ApiError::internal("an accepted input has neither started a turn nor been queued")
             })?,
         };
-        let begun = ThreadAndTurn {
+        let started = ThreadAndTurn {
             thread,
             turn,
             files: None,
         };
-        Ok((handle.turn_id(), begun))
+        Ok((handle.turn_id(), started))
     }
 
     /// Returns a turn in the state of its first record, whatever its state is now; in its current state if retention removed that record.

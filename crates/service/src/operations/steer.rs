@@ -13,7 +13,7 @@ use windlass_protocol::{ErrorCode, Mode, Turn};
 
 use super::RequestContext;
 use super::queue::user_message;
-use super::start::said;
+use super::start::require_prompt;
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
@@ -36,21 +36,20 @@ pub(super) fn not_active(found: &FoundThread, turn_id: &str) -> ApiError {
 
 /// Adds input to a turn if it is the running one.
 impl Handle<op::SteerTurn> for Service {
-    async fn handle(&self, context: &RequestContext, call: Call<op::SteerTurn>) -> Result<Turn> {
-        let id = &call.path.id;
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::SteerTurn>) -> Result<Turn> {
         let turn_id = &call.path.turn_id;
         let request = call.request;
-        said(&request.prompt)?;
-        let found = self.find(id).await?;
-        if self.steered_before(context, &found, turn_id).await? {
+        require_prompt(&request.prompt)?;
+        let found = self.find(&call.path.id).await?;
+        if self.already_steered(ctx, &found, turn_id).await? {
             return self.shown_turn(&found, turn_id).await;
         }
         let active = self.check_active(&found, turn_id)?;
-        self.check_trusted(context, &found, active).await?;
+        self.check_trusted(ctx, &found, active).await?;
         let content = self
             .content(&found.record, None, request.prompt, request.input)
             .await?;
-        let input = marked(context, user_message(content));
+        let input = with_request_digest(ctx, user_message(content));
         match self.runtime.steer_turn(found.id, active, input).await {
             Ok(_) => self.shown_turn(&found, turn_id).await,
             // The turn ended after the check.
@@ -61,8 +60,8 @@ impl Handle<op::SteerTurn> for Service {
 }
 
 /// Records the request with its message, so that a repeated request is detected.
-pub(super) fn marked(context: &RequestContext, mut input: InputMessage) -> InputMessage {
-    if let Some(request) = context.repeatable.clone() {
+pub(super) fn with_request_digest(ctx: &RequestContext, mut input: InputMessage) -> InputMessage {
+    if let Some(request) = ctx.repeatable.clone() {
         input.metadata = Some(HashMap::from([(REQUEST.to_owned(), request.into())]));
     }
     input
@@ -88,12 +87,12 @@ impl Service {
     /// In a thread with approvals, an agent may not add input to a turn that another client started without approvals.
     pub(super) async fn check_trusted(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         found: &FoundThread,
         turn_id: TurnId,
     ) -> Result<()> {
         let thread = &found.thread;
-        if context.caller.agent().is_none() || thread.auto_approve || thread.mode == Mode::Yolo {
+        if ctx.caller.agent().is_none() || thread.auto_approve || thread.mode == Mode::Yolo {
             return Ok(());
         }
         let turn = self.queries.turn(&found.row.stream, turn_id).await?;
@@ -101,7 +100,7 @@ impl Service {
             Some(turn) => self.first_input(found, turn).await?,
             None => None,
         };
-        let asks = match first.as_deref().map(|event| &event.data) {
+        let needs_approvals = match first.as_deref().map(|event| &event.data) {
             Some(EventData::InputMessage(data)) => {
                 let request = data.message.turn_request();
                 request.is_none_or(|request| !request.approve_all)
@@ -109,29 +108,28 @@ impl Service {
             // Denied if it cannot be determined.
             _ => false,
         };
-        if asks {
-            Ok(())
-        } else {
-            context.caller.check_approves_all()
+        if needs_approvals {
+            return Ok(());
         }
+        ctx.caller.check_approves_all()
     }
 
     /// Returns whether an earlier attempt of the request added its message and only its response was lost.
-    pub(super) async fn steered_before(
+    pub(super) async fn already_steered(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         found: &FoundThread,
         turn_id: &str,
     ) -> Result<bool> {
-        let Some(request) = &context.repeatable else {
+        let Some(request) = &ctx.repeatable else {
             return Ok(false);
         };
         let latest = found.row.latest.as_ref();
         let Some(latest) = latest.filter(|latest| latest.id.to_string() == turn_id) else {
             return Ok(false);
         };
-        let begun = latest.first_seq;
-        let events = self.runtime.events_since(found.id, begun, usize::MAX);
+        let first = latest.first_seq;
+        let events = self.runtime.events_since(found.id, first, usize::MAX);
         Ok(events.await?.iter().any(|event| {
             let EventData::InputMessage(data) = &event.data else {
                 return false;

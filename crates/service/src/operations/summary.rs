@@ -24,7 +24,7 @@ const UNTITLED: &str = "New Thread";
 impl Handle<op::SummarizeThreads> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::SummarizeThreads>,
     ) -> Result<Page<ThreadSummary>> {
         let query = call.query;
@@ -36,20 +36,20 @@ impl Handle<op::SummarizeThreads> for Service {
             search: query.search.as_deref().map(ids::session_text),
             ..ThreadQuery::first(limit(query.limit, DEFAULT_LINES, MAX_LINES))
         };
-        let Listed { entries, next } = self.listed(context, query).await?;
+        let Listed { entries, next } = self.listed(ctx, query).await?;
         if with_git {
             let workspaces = entries.iter().map(|found| found.thread.workspace.as_str());
             let mut workspaces: Vec<&str> = workspaces.collect();
             workspaces.sort_unstable();
             workspaces.dedup();
-            self.git.meet(&workspaces).await;
+            self.git.warm_up(&workspaces).await;
         }
         let entries = entries.into_iter().map(|found| {
             let git = if with_git {
-                self.git.glance(&found.thread.workspace)
+                self.git.cached_status(&found.thread.workspace)
             } else {
                 WorkspaceStatus {
-                    git_unknown: Some("nobody asked".to_owned()),
+                    git_unknown: Some("the request excluded it".to_owned()),
                     ..WorkspaceStatus::default()
                 }
             };
@@ -62,10 +62,10 @@ impl Handle<op::SummarizeThreads> for Service {
 
 fn line(FoundThread { row, thread, .. }: FoundThread, git: WorkspaceStatus) -> ThreadSummary {
     let latest = row.latest.as_ref();
-    let said = latest.map(|latest| latest.input_summary.chars().take(TITLE_CHARS).collect());
+    let input = latest.map(|latest| latest.input_summary.chars().take(TITLE_CHARS).collect());
     let title = thread
         .title
-        .or(said)
+        .or(input)
         .filter(|title: &String| !title.is_empty());
     ThreadSummary {
         id: thread.id,

@@ -1,18 +1,18 @@
 //! Adds, lists and cancels tasks.
 
 use windlass_core::turn_policy::TurnPolicyOptions;
-use windlass_jobs::{JobError, JobSpec, NewTask, Task, TaskId};
+use windlass_jobs::{JobSpec, NewTask, Task, TaskId};
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, TaskCounts, TaskList, TaskRecord, TaskStatus};
 
-use super::start::said;
+use super::start::require_prompt;
 use super::thread_record::{params_of_thread, stored_options};
-use super::{RequestContext, limit};
+use super::{RequestContext, accessible, limit};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::ids;
-use crate::jobs::{Jobs, task_status, thread_for};
+use crate::jobs::{Jobs, task_status, thread_request};
 use crate::service::Service;
 
 /// Number of tasks per read, and of reads per response; beyond that, the response contains a cursor.
@@ -24,36 +24,30 @@ pub(super) const DEFAULT_LIMIT: usize = 50;
 pub(super) const MAX_LIMIT: usize = 500;
 
 impl Service {
-    /// Returns the job queue.
+    /// Returns the job ledgers; an error if this process has none.
     pub(crate) fn jobs(&self) -> Result<&Jobs> {
         self.jobs.as_ref().ok_or_else(|| {
             ApiError::new(
                 ErrorCode::NotConfigured,
-                "this process carries no tasks and automations out; start `windlass serve`",
+                "this process runs no tasks and automations; start `windlass serve`",
             )
         })
     }
 }
 
 fn not_found(id: &str) -> ApiError {
-    ApiError::new(
-        ErrorCode::TaskNotFound,
-        format!("no task has the id `{id}`"),
-    )
+    let text = format!("no task has the id `{id}`");
+    ApiError::new(ErrorCode::TaskNotFound, text)
 }
 
 /// Queues a task. Its options are fixed here: they are shown to clients and do not change later.
 impl Handle<op::CreateTask> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::CreateTask>,
-    ) -> Result<TaskRecord> {
-        context.unknown_fields.refuse_limits()?;
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::CreateTask>) -> Result<TaskRecord> {
+        ctx.unknown_fields.refuse_limits()?;
         let request = call.request;
         let jobs = self.jobs()?;
         self.check_serving()?;
-        said(&request.prompt)?;
+        require_prompt(&request.prompt)?;
         let mut spec = JobSpec {
             policy: stored_options(request.policy()),
             prompt: request.prompt,
@@ -61,14 +55,12 @@ impl Handle<op::CreateTask> for Service {
             max_attempts: request.max_attempts.unwrap_or(1),
         };
         spec.check()?;
-        let draft = self.draft(context, thread_for(&spec)?)?;
-        // Defaults depend on the server that runs the task, so another server leaves them open.
+        let draft = self.draft(ctx, thread_request(&spec)?)?;
+        // Defaults depend on the daemon that runs the task, so another daemon leaves them open.
         if self.runs_jobs() {
-            let settled = stored_options(params_of_thread(&draft.policy));
-            let reasoning_effort = spec.policy.reasoning_effort;
             spec.policy = TurnPolicyOptions {
-                reasoning_effort,
-                ..settled
+                reasoning_effort: spec.policy.reasoning_effort,
+                ..stored_options(params_of_thread(&draft.policy))
             };
         } else if spec.policy.model.is_some() {
             spec.policy.model = Some(draft.policy.model);
@@ -77,34 +69,24 @@ impl Handle<op::CreateTask> for Service {
         spec.workspace = spec.workspace.map(|_| draft.workspace);
         spec.policy.backend = draft.policy.backend;
         let task = NewTask {
-            request: context.repeatable.clone(),
+            request: ctx.repeatable.clone(),
             ..NewTask::new(spec)
         };
-        let task = jobs.tasks.submit(&context.caller.owner(), task).await?;
+        let task = jobs.tasks.submit(&ctx.caller.owner(), task).await?;
         self.task_record(&task).await
     }
 }
 
 impl Handle<op::GetTask> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::GetTask>,
-    ) -> Result<TaskRecord> {
-        let id = &call.path.id;
-        let task = self.find_task(context, id).await?;
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::GetTask>) -> Result<TaskRecord> {
+        let task = self.find_task(ctx, &call.path.id).await?;
         self.task_record(&task).await
     }
 }
 
 impl Handle<op::CancelTask> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::CancelTask>,
-    ) -> Result<TaskRecord> {
-        let id = &call.path.id;
-        let task = self.find_task(context, id).await?;
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::CancelTask>) -> Result<TaskRecord> {
+        let task = self.find_task(ctx, &call.path.id).await?;
         let task = self.jobs()?.tasks.cancel(task.id).await?;
         self.task_record(&task).await
     }
@@ -112,20 +94,16 @@ impl Handle<op::CancelTask> for Service {
 
 /// Lists tasks, newest first, with a cursor for the next page.
 impl Handle<op::ListTasks> for Service {
-    async fn handle(
-        &self,
-        context: &RequestContext,
-        call: Call<op::ListTasks>,
-    ) -> Result<TaskList> {
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::ListTasks>) -> Result<TaskList> {
         let query = call.query;
         let limit = limit(query.limit, DEFAULT_LIMIT, MAX_LIMIT);
         let statuses = query.status.map(|list| list.0).unwrap_or_default();
         let tasks = &self.jobs()?.tasks;
-        let owner = context.caller.agent().map(|_| context.caller.owner());
+        let owner = ctx.caller.agent().map(|_| ctx.caller.owner());
         let cursor = query.cursor.as_deref().map(str::parse::<TaskId>);
         let mut before = cursor
             .transpose()
-            .map_err(|_| ApiError::query("cursor must be the one of the page before"))?;
+            .map_err(|_| ApiError::query("cursor must be the one of the previous page"))?;
         let mut listed = Vec::new();
         'pages: for _ in 0..PAGES {
             let size = if statuses.is_empty() {
@@ -168,15 +146,11 @@ impl Handle<op::ListTasks> for Service {
 
 impl Service {
     /// Finds a task. For an agent, tasks of other owners do not exist.
-    async fn find_task(&self, context: &RequestContext, id: &str) -> Result<Task> {
+    async fn find_task(&self, ctx: &RequestContext, id: &str) -> Result<Task> {
         let tasks = &self.jobs()?.tasks;
-        let parsed: TaskId = ids::exact(id).ok_or_else(|| not_found(id))?;
-        match tasks.get(parsed).await {
-            Ok(task) if context.caller.may_see(&task.owner) => Ok(task),
-            // The same error, so that it does not reveal whether the task exists.
-            Ok(_) | Err(JobError::NotFound { .. }) => Err(not_found(id)),
-            Err(error) => Err(error.into()),
-        }
+        let not_found = || not_found(id);
+        let found = tasks.get(ids::exact(id).ok_or_else(not_found)?).await;
+        accessible(ctx, found, |task| &task.owner, not_found)
     }
 }
 

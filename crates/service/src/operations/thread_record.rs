@@ -1,5 +1,6 @@
 //! The only conversion between thread records and their wire format.
 
+use chrono::Utc;
 use windlass_core::thread_record::{
     ClientTool, OnRestart as StoredOnRestart, ThreadBudget, ThreadEnvironment, ThreadRecord,
 };
@@ -37,8 +38,8 @@ pub(crate) fn thread(id: SessionId, record: &ThreadRecord) -> Thread {
         task_id: record.task_id.clone(),
         title: record.title.clone(),
         reasoning_effort: policy.reasoning_effort.clone(),
-        dynamic_tools: filled(record.client_tools.iter().map(wire_tool).collect()),
-        environments: filled(environments.collect()),
+        dynamic_tools: non_empty(record.client_tools.iter().map(wire_tool).collect()),
+        environments: non_empty(environments.collect()),
         on_restart: record.on_restart.map(wire_on_restart),
         agent: record.owner.clone(),
         approvals_remembered: policy.approvals_remembered,
@@ -53,7 +54,7 @@ pub(crate) fn thread(id: SessionId, record: &ThreadRecord) -> Thread {
 
 /// Returns the record of a new thread with the fields that need no validation.
 pub(crate) fn copied_fields(request: &CreateThread) -> ThreadRecord {
-    let text = |text: &Option<String>| super::create::filled(text.clone());
+    let text = |text: &Option<String>| super::create::non_blank(text.clone());
     ThreadRecord {
         title: text(&request.title),
         archived: request.archived.unwrap_or(false),
@@ -64,8 +65,22 @@ pub(crate) fn copied_fields(request: &CreateThread) -> ThreadRecord {
     }
 }
 
+/// Returns the record of a new thread with the settings of another one.
+pub(crate) fn inherited_record(of: ThreadRecord) -> ThreadRecord {
+    let now = Utc::now();
+    ThreadRecord {
+        created_at: now,
+        updated_at: now,
+        latest_turn_id: None,
+        archived: false,
+        policy: of.policy.inherited(),
+        parent: None,
+        ..of
+    }
+}
+
 /// Returns a list unless it is empty.
-fn filled<T>(list: Vec<T>) -> Option<Vec<T>> {
+fn non_empty<T>(list: Vec<T>) -> Option<Vec<T>> {
     Some(list).filter(|list| !list.is_empty())
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use chrono::{DateTime, Utc};
 use serde_json::json;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
@@ -13,39 +12,39 @@ use windlass_store::queries::TurnRow;
 use windlass_tools::{CheckpointError, CutOffCalls, Restored, UndoneTurn};
 
 use super::RequestContext;
-use super::fork::Cut;
-use super::retry::said_in;
+use super::fork::ForkPoint;
+use super::retry::input_text;
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::service::Service;
 use crate::threads::FoundThread;
 
 /// Maximum number of paths in an error.
-const NAMED: usize = 1000;
+const MAX_PATHS: usize = 1000;
 /// Maximum number of files in a summary.
 const MAX_SHOWN: usize = 20;
 
 impl Handle<op::UndoThread> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::UndoThread>,
     ) -> Result<UndoneThread> {
-        self.undo_turns(context, &call.path.id, call.request).await
+        self.undo_turns(ctx, &call.path.id, call.request).await
     }
 }
 
 impl Handle<op::PatchUndoThread> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::PatchUndoThread>,
     ) -> Result<PatchUndone> {
         let request = UndoThread {
             files: true,
             ..call.request
         };
-        let undone = self.undo_turns(context, &call.path.id, request).await?;
+        let undone = self.undo_turns(ctx, &call.path.id, request).await?;
         Ok(PatchUndone {
             patch_result: patch_result(undone.files.as_ref()),
             undone,
@@ -78,7 +77,7 @@ impl Service {
     /// Creates a thread without the last turns of another one.
     async fn undo_turns(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         id: &str,
         UndoThread {
             depth,
@@ -87,20 +86,21 @@ impl Service {
         }: UndoThread,
     ) -> Result<UndoneThread> {
         let parent = self.find(id).await?;
-        let made = self.made_before(context).await?;
-        let turn = self.turn_to_drop(&parent, depth, made.as_ref()).await?;
-        let original_user_text = said_in(self.first_input(&parent, &turn).await?.as_deref());
+        let existing = self.already_created(ctx).await?;
+        let turn = self.turn_to_drop(&parent, depth, existing.as_ref());
+        let turn = turn.await?;
+        let original_user_text = input_text(self.first_input(&parent, &turn).await?.as_deref());
         let mut restored = None;
-        let fork = match made {
+        let fork = match existing {
             // Its files were restored before the fork was created.
-            Some(made) => made,
+            Some(fork) => fork,
             None => {
-                self.take_room(context).await?;
+                self.reserve_thread(ctx.caller.agent()).await?;
                 if files {
                     restored = Some(self.restore_files(&parent, &turn, cut_off).await?);
                 }
-                let cut = Cut::before(&parent, &turn, depth);
-                self.make_fork(context, &parent, cut).await?
+                let cut = ForkPoint::before(&parent, &turn, depth);
+                self.create_fork(ctx, &parent, cut).await?
             }
         };
         Ok(UndoneThread {
@@ -119,7 +119,7 @@ impl Service {
         cut_off: bool,
     ) -> Result<RestoredFiles> {
         let Some(checkpoints) = self.settings.environments.checkpoints() else {
-            let text = "files are not kept here; set checkpoints.enabled, or undo without files";
+            let text = "this daemon stores no checkpoints of files; set checkpoints.enabled, or undo without files";
             return Err(ApiError::new(ErrorCode::FilesNotKept, text));
         };
         let mut dropped = Vec::new();
@@ -127,11 +127,11 @@ impl Service {
             dropped.push(turn.clone());
             turn.view.id == first.view.id
         };
-        self.turn_back(parent, is_first).await?;
+        self.newest_turn_where(parent, is_first).await?;
         if let Some(open) = dropped.iter().find(|turn| !turn.view.is_ended()) {
-            return Err(ApiError::turn_active(parent.name_of(open)));
+            return Err(ApiError::turn_active(parent.visible_turn_id(open)));
         }
-        let turns: Vec<_> = dropped.iter().rev().map(undone).collect();
+        let turns: Vec<_> = dropped.iter().rev().map(undone_turn).collect();
         let environments = self.settings.environments.clone();
         let cut_off = if cut_off {
             CutOffCalls::TakeBack
@@ -141,48 +141,43 @@ impl Service {
         let restoring =
             tokio::task::spawn_blocking(move || checkpoints.undo(&environments, &turns, cut_off));
         let restored = restoring.await.map_err(ApiError::internal)?;
-        restored.map(told).map_err(refused)
+        restored.map(wire_files).map_err(checkpoint_error)
     }
 }
 
-fn undone(turn: &TurnRow) -> UndoneTurn {
+fn undone_turn(turn: &TurnRow) -> UndoneTurn {
     let outline = &turn.view.outline;
-    let began = outline.started_at.or(outline.created_at);
+    let started_at = outline.started_at.or(outline.created_at);
     UndoneTurn {
         turn_id: turn.view.id,
-        began: began.and_then(nanos).unwrap_or_default(),
+        began: started_at
+            .and_then(|at| at.timestamp_nanos_opt())
+            .unwrap_or_default(),
     }
 }
 
-fn nanos(time: DateTime<Utc>) -> Option<i64> {
-    time.timestamp_nanos_opt()
-}
-
-fn told(restored: Restored) -> RestoredFiles {
-    let shown = |paths: Vec<PathBuf>| {
-        let shown = paths.iter().map(|path| path.display().to_string());
-        shown.collect()
-    };
+fn wire_files(restored: Restored) -> RestoredFiles {
     RestoredFiles {
-        restored: shown(restored.changed),
-        left: shown(restored.left),
+        restored: texts(&restored.changed),
+        left: texts(&restored.left),
     }
 }
 
-fn named(paths: &[PathBuf]) -> Vec<String> {
-    let named = paths.iter().take(NAMED);
-    named.map(|path| path.display().to_string()).collect()
+fn texts(paths: &[PathBuf]) -> Vec<String> {
+    let texts = paths.iter().map(|path| path.display().to_string());
+    texts.collect()
 }
 
-pub(super) fn refused(error: CheckpointError) -> ApiError {
+pub(super) fn checkpoint_error(error: CheckpointError) -> ApiError {
     let text = error.to_string();
+    let first = |paths: &[PathBuf]| texts(&paths[..paths.len().min(MAX_PATHS)]);
     match error {
         CheckpointError::ExternalEdits { paths } => {
-            let details = json!({ "paths": named(&paths), "count": paths.len() });
+            let details = json!({ "paths": first(&paths), "count": paths.len() });
             ApiError::new(ErrorCode::FilesChanged, text).with(details)
         }
         CheckpointError::CutOff { paths } => {
-            let details = json!({ "paths": named(&paths), "count": paths.len(), "cut_off": true });
+            let details = json!({ "paths": first(&paths), "count": paths.len(), "cut_off": true });
             ApiError::new(ErrorCode::FilesChanged, text).with(details)
         }
         CheckpointError::Busy { .. } => ApiError::new(ErrorCode::FilesBusy, text),

@@ -26,9 +26,9 @@ impl Handle<op::AnswerUserInput> for Service {
         let answers = &call.request;
         let found = self.find(id).await?;
         let answer = serde_json::to_value(answers).map_err(ApiError::internal)?;
-        if let Some(asked) = self.asked(&found, &input_id).await? {
-            check(&asked, answers)?;
-            check_answers(&asked, &answer)?;
+        if let Some(prompt) = self.pending_prompt(&found, &input_id).await? {
+            check_questions(&prompt, answers)?;
+            check_answers(&prompt, &answer)?;
         }
         let answered = self.runtime.answer_user_input(found.id, &input_id, answer);
         check_taken(answered.await, || {
@@ -44,8 +44,8 @@ impl Handle<op::AnswerUserInput> for Service {
 }
 
 impl Service {
-    /// Returns the prompt of a question while it waits.
-    async fn asked(&self, found: &FoundThread, input_id: &str) -> Result<Option<Value>> {
+    /// Returns the prompt of a question that waits for an answer.
+    async fn pending_prompt(&self, found: &FoundThread, input_id: &str) -> Result<Option<Value>> {
         let Some(open) = found.row.open_turn() else {
             return Ok(None);
         };
@@ -79,31 +79,26 @@ struct Question {
 }
 
 /// Rejects answers that omit a question or belong to none, so that correct answers can still be sent.
-fn check(asked: &Value, answers: &UserInputAnswers) -> Result<()> {
+fn check_questions(prompt: &Value, answers: &UserInputAnswers) -> Result<()> {
     // A tool of the host may use its own format, which only it can validate.
-    let Questions { questions } = Questions::deserialize(asked).unwrap_or_default();
+    let Questions { questions } = Questions::deserialize(prompt).unwrap_or_default();
     let ids: Vec<&str> = questions.iter().map(|it| it.id.as_str()).collect();
     if ids.is_empty() {
         return Ok(());
     }
-    let refuse = |place: String, text: String| {
-        let error = ApiError::field(&place, text);
-        Err(error.with(json!({ "field": place, "known": ids })))
+    let refuse = |pointer: &str, text: String| {
+        let error = ApiError::field(pointer, text);
+        Err(error.with(json!({ "field": pointer, "known": ids })))
     };
-    let to_none = |answer: &UserAnswer| !ids.contains(&answer.id.as_str());
-    if let Some(place) = answers.answers.iter().position(to_none) {
-        let id = &answers.answers[place].id;
-        return refuse(
-            format!("/answers/{place}/id"),
-            format!("there is no question `{id}` here"),
-        );
+    for (index, UserAnswer { id, .. }) in answers.answers.iter().enumerate() {
+        if !ids.contains(&id.as_str()) {
+            let text = format!("the request has no question `{id}`");
+            return refuse(&format!("/answers/{index}/id"), text);
+        }
     }
     let is_open = |id: &&&str| !answers.answers.iter().any(|answer| answer.id == **id);
     if let Some(id) = ids.iter().find(is_open) {
-        return refuse(
-            "/answers".to_owned(),
-            format!("the question `{id}` has no answer"),
-        );
+        return refuse("/answers", format!("the question `{id}` has no answer"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 use windlass_runs::rpc::{Gate, TokenRole, ValidToken};
 
 use crate::settings::Access;
-use crate::tokens::{Caller, TokenScope, who_shows};
+use crate::tokens::{ApiCaller, TokenScope, authenticate};
 
 pub(super) struct ServerGate(pub(super) Access);
 
@@ -13,8 +13,8 @@ impl Gate for ServerGate {
     }
 
     fn validate(&self, token: &str) -> Option<ValidToken> {
-        let caller = who_shows(&self.0, token.trim().as_bytes());
-        caller.ok().flatten().map(known)
+        let caller = authenticate(&self.0, token.trim().as_bytes());
+        caller.ok().flatten().map(socket_identity)
     }
 
     fn is_still_valid(&self, token_id: &str) -> bool {
@@ -22,8 +22,8 @@ impl Gate for ServerGate {
     }
 }
 
-/// Returns the role of a caller on a socket.
-pub fn known(Caller { token_id, scope }: Caller) -> ValidToken {
+/// Returns the identity of a caller on a socket.
+pub fn socket_identity(ApiCaller { token_id, scope }: ApiCaller) -> ValidToken {
     let role = match scope {
         TokenScope::Admin => TokenRole::Host,
         TokenScope::Client => TokenRole::Client,

@@ -23,10 +23,10 @@ use crate::operations::follow::{FollowItem, FollowOptions, FollowedEvent};
 use crate::operations::{RequestContext, fields};
 use crate::service::Service;
 use crate::settings::Access;
-use crate::tokens::{Caller, TokenScope};
+use crate::tokens::{ApiCaller, TokenScope};
 
 /// A method and its required scope.
-struct Method(&'static str, RequiredScope, fn(Call) -> Answering);
+struct Method(&'static str, RequiredScope, fn(RpcCall) -> Answering);
 
 type Answering = Pin<Box<dyn Future<Output = MethodResult> + Send>>;
 
@@ -72,26 +72,28 @@ impl Methods for ThreadMethods {
     ) -> Option<MethodResult> {
         let method = METHODS.iter().find(|known| known.0 == method)?;
         let Self { app, executors } = self;
-        let call = Call {
+        let call = RpcCall {
             peer: peer.clone(),
             service: Service::clone(app),
-            context: RequestContext::new(caller(app, peer)),
+            ctx: RequestContext::new(caller(app, peer)),
             method: method.0,
             thread: String::new(),
             params,
             executors: Arc::clone(executors),
         };
         let span = tracing::error_span!("call", method = method.0);
-        let answer = app.carry(answer(method, call).instrument(span)).await;
+        let answer = app
+            .run_detached(answer(method, call).instrument(span))
+            .await;
         Some(answer.unwrap_or_else(|failure| Err(failure.into())))
     }
 }
 
-async fn answer(Method(_, required, answer): &Method, mut call: Call) -> MethodResult {
+async fn answer(Method(_, required, answer): &Method, mut call: RpcCall) -> MethodResult {
     if *required == Owner {
         call.thread = call.take_id("thread_id")?;
     }
-    let (caller, thread) = (&call.context.caller, &call.thread);
+    let (caller, thread) = (&call.ctx.caller, &call.thread);
     let scope = call
         .service
         .check_scope(caller, *required, thread, call.method);
@@ -100,24 +102,24 @@ async fn answer(Method(_, required, answer): &Method, mut call: Call) -> MethodR
 }
 
 /// Returns the caller of a connection, with the scope of its token.
-fn caller(app: &Service, peer: &Peer) -> Caller {
+fn caller(app: &Service, peer: &Peer) -> ApiCaller {
     let scope = match &peer.caller.role {
         Role::Bound(agent) => TokenScope::Agent(agent.clone()),
         Role::Host => TokenScope::Admin,
         Role::Unbound if matches!(app.settings.access, Access::Open) => TokenScope::Admin,
         Role::Unbound => TokenScope::Client,
     };
-    Caller {
+    ApiCaller {
         token_id: peer.token_id.clone(),
         scope,
     }
 }
 
-/// A call that a connection makes.
-pub(super) struct Call {
+/// A method call of a connection.
+pub(super) struct RpcCall {
     pub(super) peer: Peer,
     pub(super) service: Service,
-    pub(super) context: RequestContext,
+    pub(super) ctx: RequestContext,
     pub(super) method: &'static str,
     /// ID of the thread; empty if the call concerns none.
     pub(super) thread: String,
@@ -126,14 +128,14 @@ pub(super) struct Call {
     pub(super) executors: Arc<ToolExecutors>,
 }
 
-impl Call {
+impl RpcCall {
     /// Takes an id out of the parameters.
     fn take_id(&mut self, name: &str) -> Result<String, RpcError> {
-        let is_plain = |letter: u8| letter.is_ascii_alphanumeric() || b"_-".contains(&letter);
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-".contains(&byte);
         match self.params.remove(name) {
             Some(Value::String(id)) if !id.is_empty() && id.bytes().all(is_plain) => Ok(id),
             _ => Err(RpcError::invalid_params(format!(
-                "{} requires `{name}`, the id of one that is there",
+                "{} requires `{name}`, an existing id",
                 self.method
             ))),
         }
@@ -155,56 +157,56 @@ impl Call {
 }
 
 /// Executes the equivalent HTTP operation; its body is the remaining parameters.
-async fn execute<E>(mut call: Call, path: E::Path) -> MethodResult
+async fn execute<E>(mut call: RpcCall, path: E::Path) -> MethodResult
 where
     E: Endpoint<Query = (), Response: Serialize>,
     Service: Handle<E>,
 {
     let request = api::Call::new(path, call.take_body()?);
-    let response = Handle::<E>::handle(&call.service, &call.context, request).await?;
+    let response = Handle::<E>::handle(&call.service, &call.ctx, request).await?;
     Ok(serde_json::to_value(response).map_err(ApiError::internal)?)
 }
 
-async fn create(call: Call) -> MethodResult {
+async fn create(call: RpcCall) -> MethodResult {
     execute::<op::CreateThread>(call, ()).await
 }
 
-async fn start(mut call: Call) -> MethodResult {
+async fn start(mut call: RpcCall) -> MethodResult {
     let id = std::mem::take(&mut call.thread);
     Box::pin(execute::<op::StartTurn>(call, IdPath { id })).await
 }
 
-async fn steer(mut call: Call) -> MethodResult {
+async fn steer(mut call: RpcCall) -> MethodResult {
     let path = call.take_turn()?;
     execute::<op::SteerTurn>(call, path).await
 }
 
-async fn interrupt(mut call: Call) -> MethodResult {
+async fn interrupt(mut call: RpcCall) -> MethodResult {
     let path = call.take_turn()?;
     let request = api::Call::<op::InterruptTurn>::new(path, ());
-    let turn = call.service.handle(&call.context, request).await?;
+    let turn = call.service.handle(&call.ctx, request).await?;
     Ok(serde_json::to_value(turn).map_err(ApiError::internal)?)
 }
 
 /// Sends each event of a thread to the connection as `threads.event`.
-async fn subscribe(mut call: Call) -> MethodResult {
+async fn subscribe(mut call: RpcCall) -> MethodResult {
     let since = match call.params.remove("since_seq") {
         None | Some(Value::Null) => 0,
         Some(since) => since.as_u64().ok_or_else(|| {
-            let text = format!("since_seq must be the number of an event, and is {since}");
+            let text = format!("since_seq must be the number of an event, not {since}");
             RpcError::invalid_params(text)
         })?,
     };
     let (peer, thread) = (call.peer, call.thread);
-    let wanted = FollowOptions {
+    let options = FollowOptions {
         since,
         ..FollowOptions::default()
     };
-    let mut events = call.service.follow(&call.context, &thread, wanted).await?;
+    let mut events = call.service.follow(&call.ctx, &thread, options).await?;
     let answer = json!({"thread_id": thread, "since_seq": since, "subscribed": true});
     tokio::spawn(async move {
-        while let Some(heard) = heard_by(&peer, events.hear()).await {
-            if let FollowItem::Event(event) = heard
+        while let Some(item) = next_unless_gone(&peer, events.next_item()).await {
+            if let FollowItem::Event(event) = item
                 && let Some(text) = event_notification(&thread, event)
                 && !peer.send_pieces(Box::new(text)).await
             {
@@ -243,12 +245,12 @@ impl TextSource for NotifiedEvent {
 }
 
 /// Waits for the next event; `None` if the connection is gone, or there are no more events.
-pub(super) async fn heard_by(
+pub(super) async fn next_unless_gone(
     peer: &Peer,
     next: impl Future<Output = Option<FollowItem>>,
 ) -> Option<FollowItem> {
     tokio::select! {
         () = peer.gone() => None,
-        heard = next => heard,
+        item = next => item,
     }
 }

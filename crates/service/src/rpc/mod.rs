@@ -16,13 +16,13 @@ use crate::service::Service;
 use crate::settings::Access;
 use crate::supervise::{LoopFailed, supervise};
 
-pub use gate::known;
+pub use gate::socket_identity;
 pub use methods::socket_methods;
 
 /// Delay after run ends that could not be written.
-const PAUSE: Duration = Duration::from_secs(1);
+const RETRY_DELAY: Duration = Duration::from_secs(1);
 /// Interval between searches for old runs.
-const TIDY: Duration = Duration::from_secs(600);
+const REMOVAL_INTERVAL: Duration = Duration::from_secs(600);
 
 /// State shared by all sockets.
 #[derive(Clone)]
@@ -42,7 +42,7 @@ impl Rpc {
             Access::Token(_) | Access::Tokens { .. } => Reads::HostOnly,
         };
         if let Some(agent) = &settings.default_agent {
-            tracing::info!(agent, "runs that nobody owns belong to this agent");
+            tracing::info!(agent, "runs without an owner belong to this agent");
         }
         let run_settings = RunSettings {
             grace: settings.grace,
@@ -76,7 +76,7 @@ impl Rpc {
     }
 
     /// Ends runs whose connections are lost, and removes old ones, until the server stops.
-    pub fn watch_over(&self) {
+    pub fn supervise_runs(&self) {
         let (age, runs) = (self.app.settings.rpc.keep_ended, self.hub.runs.clone());
         let lost = runs.clone();
         supervise(&self.app, "lost_runs", move |app| {
@@ -84,7 +84,7 @@ impl Rpc {
         });
         if let Some(age) = age {
             supervise(&self.app, "old_runs", move |app| {
-                until_stopped(app, tidy(runs.clone(), age))
+                until_stopped(app, remove_old_runs(runs.clone(), age))
             });
         }
     }
@@ -109,18 +109,18 @@ async fn end_lost_runs(runs: Runs) {
             }
         }
         if runs.sweep().await == 0 && runs.next_deadline() == Some(deadline) {
-            tokio::time::sleep(PAUSE).await;
+            tokio::time::sleep(RETRY_DELAY).await;
         }
     }
 }
 
-async fn tidy(runs: Runs, age: Duration) {
+async fn remove_old_runs(runs: Runs, age: Duration) {
     loop {
         match runs.forget_older(age).await {
             Ok(0) => {}
             Ok(count) => tracing::info!(count, "old runs were removed"),
             Err(error) => tracing::warn!(%error, "old runs could not be removed"),
         }
-        tokio::time::sleep(TIDY).await;
+        tokio::time::sleep(REMOVAL_INTERVAL).await;
     }
 }

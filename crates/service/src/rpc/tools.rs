@@ -2,8 +2,9 @@
 //! is submitted as over HTTP.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::task::AbortHandle;
 use windlass_core::items::WaitKind;
@@ -15,7 +16,7 @@ use windlass_protocol::{
 use windlass_runs::ClientId;
 use windlass_runs::rpc::{MethodResult, Peer, RpcError};
 
-use super::methods::{Call, heard_by};
+use super::methods::{RpcCall, next_unless_gone};
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::ids;
@@ -25,7 +26,7 @@ use crate::service::Service;
 use crate::threads::FoundThread;
 
 /// Time limit for a client; the wait of the turn itself ends earlier.
-const PATIENCE: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
+const CALL_TIME: std::time::Duration = std::time::Duration::from_secs(24 * 60 * 60);
 
 /// The followers that deliver calls: at most one per connection and thread, so that no call is delivered twice.
 #[derive(Default)]
@@ -40,33 +41,23 @@ struct ToolExecutor {
 #[derive(Clone, Default)]
 struct RunningCalls(Arc<Mutex<HashSet<String>>>);
 
-impl RunningCalls {
-    fn ids(&self) -> MutexGuard<'_, HashSet<String>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl ToolExecutors {
-    fn table(&self) -> MutexGuard<'_, HashMap<(ClientId, String), ToolExecutor>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Starts delivering calls, and replaces an earlier registration for the same thread.
     fn replace(self: &Arc<Self>, peer: Peer, app: Service, calls: DueCalls) {
         let key = (peer.caller.client_id.clone(), calls.thread.clone());
         // The lock is held until the entry exists, so that a follower that ends at once removes its own entry.
-        let mut table = self.table();
-        let before = table.remove(&key);
-        let running = before.map_or_else(RunningCalls::default, |before| {
-            before.follower.abort();
-            before.running
+        let mut table = self.0.lock();
+        let previous = table.remove(&key);
+        let running = previous.map_or_else(RunningCalls::default, |previous| {
+            previous.follower.abort();
+            previous.running
         });
         let (executors, calls_running) = (Arc::clone(self), running.clone());
         let follower = tokio::spawn({
             let key = key.clone();
             async move {
                 calls.deliver(&app, &peer, &calls_running).await;
-                let mut table = executors.table();
+                let mut table = executors.0.lock();
                 let is_own = |own: &ToolExecutor| own.follower.id() == tokio::task::id();
                 if table.get(&key).is_some_and(is_own) {
                     table.remove(&key);
@@ -91,7 +82,7 @@ struct DueCalls {
 impl DueCalls {
     async fn find(
         service: &Service,
-        context: &RequestContext,
+        ctx: &RequestContext,
         found: &FoundThread,
         names: Vec<String>,
     ) -> Result<Self> {
@@ -104,12 +95,12 @@ impl DueCalls {
             .map(|wait| (wait.seq, ids::call(wait.exec_id)))
             .unzip();
         let oldest = seqs.into_iter().min();
-        let wanted = FollowOptions {
+        let options = FollowOptions {
             since: oldest.map_or(head, |oldest| head.min(oldest.saturating_sub(1))),
             ..FollowOptions::default()
         };
         Ok(Self {
-            events: service.follow(context, &thread, wanted).await?,
+            events: service.follow(ctx, &thread, options).await?,
             thread,
             names,
             pending,
@@ -122,28 +113,28 @@ impl DueCalls {
     }
 
     async fn deliver(mut self, app: &Service, peer: &Peer, running: &RunningCalls) {
-        while let Some(heard) = heard_by(peer, self.events.hear()).await {
-            if let FollowItem::Event(event) = heard
+        while let Some(item) = next_unless_gone(peer, self.events.next_item()).await {
+            if let FollowItem::Event(event) = item
                 && let Some(shown) = &event.record.shown
                 && shown.name == EventName::ToolCallRequested.as_str()
                 && let Some(event) = shown.envelope()
                 && let EventPayload::ToolCallRequested(requested) = event.payload
                 && self.has(event.seq, &requested.call)
-                && running.ids().insert(requested.call.call_id.clone())
+                && running.0.lock().insert(requested.call.call_id.clone())
             {
                 let (app, peer) = (Service::clone(app), peer.clone());
                 let (thread, running) = (self.thread.clone(), running.clone());
                 tokio::spawn(async move {
                     let id = requested.call.call_id.clone();
                     execute(app, peer, thread, requested.call).await;
-                    running.ids().remove(&id);
+                    running.0.lock().remove(&id);
                 });
             }
         }
     }
 }
 
-pub(super) async fn register(mut call: Call) -> MethodResult {
+pub(super) async fn register(mut call: RpcCall) -> MethodResult {
     let Some(Value::Array(tools)) = call.params.remove("tools") else {
         return Err(RpcError::invalid_params(format!(
             "{} requires {{ thread_id, tools: [{{ name, description, input_schema }}] }}",
@@ -159,8 +150,8 @@ pub(super) async fn register(mut call: Call) -> MethodResult {
     let names = tools.map(|tool| tool.name.clone()).collect();
     let path = IdPath { id: thread };
     let patch = windlass_protocol::api::Call::<op::PatchThread>::new(path, change);
-    service.handle(&call.context, patch).await?;
-    let calls = DueCalls::find(&service, &call.context, &found, names).await?;
+    service.handle(&call.ctx, patch).await?;
+    let calls = DueCalls::find(&service, &call.ctx, &found, names).await?;
     call.executors.replace(peer, service, calls);
     Ok(answer)
 }
@@ -174,7 +165,7 @@ async fn execute(app: Service, peer: Peer, thread: String, call: DynamicToolCall
         "timeout_ms": null,
         "tool": call.tool,
     });
-    let (success, text) = match peer.calls.call("tools.execute", &params, PATIENCE).await {
+    let (success, text) = match peer.calls.call("tools.execute", &params, CALL_TIME).await {
         Ok(Ok(output)) => (true, text_of(&output)),
         Ok(Err(error)) => (false, text_of(error.get("message").unwrap_or(&error))),
         Err(_) => return,
@@ -188,8 +179,8 @@ async fn execute(app: Service, peer: Peer, thread: String, call: DynamicToolCall
         let (app, id) = (Service::clone(&app), id.clone());
         async move { app.submit_result(&thread, &turn, &id, result).await }
     };
-    if let Err(error) = app.carry(submitting).await.flatten() {
-        tracing::debug!(call = id, %error, "the result of a socket's tool was not taken");
+    if let Err(error) = app.run_detached(submitting).await.flatten() {
+        tracing::debug!(call = id, %error, "the result of a socket's tool was refused");
     }
 }
 

@@ -1,32 +1,35 @@
 //! Storage of data that only the API has.
 
-mod kept;
+mod host_records;
 pub(crate) mod records;
 
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{DateTime, TimeDelta, Utc};
-use windlass_protocol::Environment;
+use serde::{Deserialize, Serialize};
+use windlass_protocol::EnvironmentInfo;
 use windlass_store::{HostRecords, MaintenanceReport, RunLog};
 
 use crate::error::ApiError;
 
-pub use kept::HostWireStore;
+pub use host_records::HostWireStore;
 
 /// Retention of responses for repeated requests.
-pub(crate) const KEPT_FOR: TimeDelta = TimeDelta::hours(24);
+pub(crate) const ANSWER_RETENTION: TimeDelta = TimeDelta::hours(24);
 
 /// The response to a request with an idempotency key.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoredAnswer {
     /// The digest of the request: method, path and body.
     pub request: String,
-    /// HTTP status.
+    /// HTTP status of the response.
     pub status: u16,
     /// The media type of the body.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub content_type: Option<String>,
-    /// Complete response body.
+    /// Complete response body; in a record it follows the other fields.
+    #[serde(skip)]
     pub body: Vec<u8>,
     /// When the response was created.
     pub at: DateTime<Utc>,
@@ -38,11 +41,11 @@ pub trait WireStore: Send + Sync {
     /// Returns the response stored under a key, if it has not expired.
     async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError>;
     /// Stores a response under a key.
-    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError>;
+    async fn store_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError>;
     /// Returns all environments by id.
-    async fn environments(&self) -> Result<Vec<Environment>, ApiError>;
+    async fn environments(&self) -> Result<Vec<EnvironmentInfo>, ApiError>;
     /// Adds an environment; returns whether the ID was free.
-    async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError>;
+    async fn add_environment(&self, environment: EnvironmentInfo) -> Result<bool, ApiError>;
     /// Removes an environment; returns whether it existed.
     async fn remove_environment(&self, id: &str) -> Result<bool, ApiError>;
     /// Removes expired data and flushes pending writes.

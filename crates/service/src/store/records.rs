@@ -1,13 +1,13 @@
-//! The stored forms of saved sessions and environments. They have versions of their own and are mapped to the wire here alone.
+//! The stored formats of saved sessions and environments. They have their own versions, and only this file converts them to wire types.
 
 use std::path::PathBuf;
 
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use thiserror::Error;
 use windlass_core::turn_policy::TurnMode;
 use windlass_protocol::{
-    Environment, EnvironmentPolicy, NetworkPolicy, RECORD_SCHEMA_VERSION, SessionMetadata,
+    EnvironmentInfo, EnvironmentPolicy, NetworkPolicy, RECORD_SCHEMA_VERSION, SessionMetadata,
 };
 
 use crate::operations::thread_record::{stored_mode, wire_mode};
@@ -18,44 +18,45 @@ const VERSION: u32 = 1;
 /// Why a record cannot be read.
 #[derive(Debug, Error)]
 pub(crate) enum UnreadableRecord {
-    /// It is not the JSON of its kind.
+    /// The JSON does not match the kind of the record.
     #[error("the record cannot be read: {0}")]
     Json(#[from] serde_json::Error),
-    /// A newer version has written it.
-    #[error("the record has the version {0}, which only a newer Windlass reads")]
+    /// A newer version wrote it.
+    #[error("the record has version {0}, which only a newer Windlass can read")]
     Version(u32),
 }
 
 /// A record with its version.
 #[derive(Serialize, Deserialize)]
-struct Versioned<T> {
+struct VersionedRecord<T> {
     version: u32,
     record: T,
 }
 
-/// Reads a record of this version, or one without a version, which had the form of the wire.
+/// Reads a record of this version, or one without a version, which has the wire format.
 fn read<T, B>(body: &[u8]) -> Result<T, UnreadableRecord>
 where
     T: DeserializeOwned,
     B: DeserializeOwned + Into<T>,
 {
     #[derive(Deserialize)]
-    struct Head {
+    struct RecordVersion {
         version: Option<u32>,
     }
-    let head: Head = serde_json::from_slice(body)?;
+    let head: RecordVersion = serde_json::from_slice(body)?;
     match head.version {
         None => Ok(serde_json::from_slice::<B>(body)?.into()),
-        Some(VERSION) => Ok(serde_json::from_slice::<Versioned<T>>(body)?.record),
+        Some(VERSION) => Ok(serde_json::from_slice::<VersionedRecord<T>>(body)?.record),
         Some(version) => Err(UnreadableRecord::Version(version)),
     }
 }
 
 fn write<T: Serialize>(record: T) -> serde_json::Result<Vec<u8>> {
     let version = VERSION;
-    serde_json::to_vec(&Versioned { version, record })
+    serde_json::to_vec(&VersionedRecord { version, record })
 }
 
+/// A saved session. The aliases are names in records without a version.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SessionRecord {
@@ -66,60 +67,27 @@ struct SessionRecord {
     message_count: u64,
     total_tokens: u64,
     model: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        alias = "model_provider"
+    )]
     provider: Option<String>,
     workspace: String,
     mode: TurnMode,
     archived: bool,
     thread_id: String,
     turn_id: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none", alias = "agent")]
     owner: Option<String>,
-}
-
-/// A saved session as versions without record versions stored it.
-#[derive(Deserialize)]
-struct SessionBeforeVersions {
-    id: String,
-    title: String,
-    created_at: String,
-    updated_at: String,
-    message_count: u64,
-    total_tokens: u64,
-    model: String,
-    model_provider: Option<String>,
-    workspace: String,
-    mode: TurnMode,
-    archived: bool,
-    thread_id: String,
-    turn_id: String,
-    agent: Option<String>,
-}
-
-impl From<SessionBeforeVersions> for SessionRecord {
-    fn from(old: SessionBeforeVersions) -> Self {
-        Self {
-            id: old.id,
-            title: old.title,
-            created_at: old.created_at,
-            updated_at: old.updated_at,
-            message_count: old.message_count,
-            total_tokens: old.total_tokens,
-            model: old.model,
-            provider: old.model_provider,
-            workspace: old.workspace,
-            mode: old.mode,
-            archived: old.archived,
-            thread_id: old.thread_id,
-            turn_id: old.turn_id,
-            owner: old.agent,
-        }
-    }
+    /// Only records without a version have it.
+    #[serde(default, skip_serializing, rename = "schema_version")]
+    _schema_version: IgnoredAny,
 }
 
 /// Reads a saved session.
 pub(crate) fn session(body: &[u8]) -> Result<SessionMetadata, UnreadableRecord> {
-    let record: SessionRecord = read::<_, SessionBeforeVersions>(body)?;
+    let record: SessionRecord = read::<_, SessionRecord>(body)?;
     Ok(SessionMetadata {
         schema_version: RECORD_SCHEMA_VERSION,
         id: record.id,
@@ -157,10 +125,11 @@ pub(crate) fn stored_session(session: &SessionMetadata) -> serde_json::Result<Ve
         thread_id: session.thread_id,
         turn_id: session.turn_id,
         owner: session.agent,
+        _schema_version: IgnoredAny,
     })
 }
 
-/// What the tools of an environment may reach over the network.
+/// The network access of tools in an environment.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum StoredNetwork {
@@ -180,7 +149,7 @@ struct EnvironmentRecord {
     created_at: String,
 }
 
-/// An environment as versions without record versions stored it. Only unprotected ones of the kind `local` were stored.
+/// An environment in a record without a version. Only unprotected ones of the kind `local` were stored.
 #[derive(Deserialize)]
 struct EnvironmentBeforeVersions {
     id: String,
@@ -212,9 +181,9 @@ impl From<EnvironmentBeforeVersions> for EnvironmentRecord {
 }
 
 /// Reads an environment that a client registered.
-pub(crate) fn environment(body: &[u8]) -> Result<Environment, UnreadableRecord> {
+pub(crate) fn environment(body: &[u8]) -> Result<EnvironmentInfo, UnreadableRecord> {
     let record: EnvironmentRecord = read::<_, EnvironmentBeforeVersions>(body)?;
-    Ok(Environment {
+    Ok(EnvironmentInfo {
         id: record.id,
         kind: "local".to_owned(),
         root: record.root,
@@ -233,7 +202,7 @@ pub(crate) fn environment(body: &[u8]) -> Result<Environment, UnreadableRecord> 
 }
 
 /// Returns the record of an environment that a client registered.
-pub(crate) fn stored_environment(environment: &Environment) -> serde_json::Result<Vec<u8>> {
+pub(crate) fn stored_environment(environment: &EnvironmentInfo) -> serde_json::Result<Vec<u8>> {
     let environment = environment.clone();
     write(EnvironmentRecord {
         id: environment.id,
@@ -271,11 +240,11 @@ mod tests {
     }
 
     #[test]
-    fn records_without_a_version_mean_the_same() {
+    fn unversioned_records_are_read() {
         assert_eq!(session(SESSION_BEFORE).unwrap(), session(SESSION).unwrap());
         let wire: SessionMetadata = serde_json::from_slice(SESSION_BEFORE).unwrap();
         assert_eq!(session(SESSION_BEFORE).unwrap(), wire);
-        let wire: Environment = serde_json::from_slice(ENVIRONMENT_BEFORE).unwrap();
+        let wire: EnvironmentInfo = serde_json::from_slice(ENVIRONMENT_BEFORE).unwrap();
         assert_eq!(environment(ENVIRONMENT_BEFORE).unwrap(), wire);
         assert_eq!(environment(ENVIRONMENT).unwrap(), wire);
     }

@@ -14,12 +14,15 @@ use crate::view;
 const PAGE: usize = 64;
 
 /// Returns a turn with its items, as visible in the thread.
-pub(crate) fn told(id: SessionId, TurnDetail { row, log, .. }: &TurnDetail) -> (Turn, Vec<Item>) {
+pub(crate) fn turn_with_items(
+    id: SessionId,
+    TurnDetail { row, log, .. }: &TurnDetail,
+) -> (Turn, Vec<Item>) {
     let items = log.items_of(row.view.id);
     let mut items: Vec<Item> = items.map(|item| view::item(&item)).collect();
     let mut turn = view::turn(&row.view);
     if row.is_shared {
-        view::rename(&mut turn, &mut items, id);
+        view::use_fork_ids(&mut turn, &mut items, id);
     }
     (turn, items)
 }
@@ -31,7 +34,7 @@ impl FoundThread {
     }
 
     /// Returns the visible ID of a turn in the thread.
-    pub(crate) fn name_of(&self, turn: &TurnRow) -> TurnId {
+    pub(crate) fn visible_turn_id(&self, turn: &TurnRow) -> TurnId {
         if turn.is_shared {
             ForkIds(self.id).turn(turn.view.id)
         } else {
@@ -39,8 +42,8 @@ impl FoundThread {
         }
     }
 
-    /// Returns the recorded IDs that a visible turn ID may have.
-    pub(crate) fn recorded(&self, name: &str) -> impl Iterator<Item = TurnId> + use<> {
+    /// Returns the candidate_turn_ids IDs that a visible turn ID may have.
+    pub(crate) fn candidate_turn_ids(&self, name: &str) -> impl Iterator<Item = TurnId> + use<> {
         let name = ids::parse_turn(name);
         let shared = name.map(|name| ForkIds(self.id).turn(name));
         let shared = shared.filter(|_| self.row.origin.is_some());
@@ -50,11 +53,11 @@ impl FoundThread {
 
 impl Service {
     /// Finds a turn by its visible ID, even if its records were pruned.
-    pub(crate) async fn turn_named(&self, found: &FoundThread, name: &str) -> Result<TurnRow> {
-        for id in found.recorded(name) {
+    pub(crate) async fn find_turn(&self, found: &FoundThread, name: &str) -> Result<TurnRow> {
+        for id in found.candidate_turn_ids(name) {
             let turn = self.queries.turn(&found.row.stream, id).await?;
-            let is_it = |turn: &TurnRow| found.name_of(turn).to_string() == name;
-            if let Some(turn) = turn.filter(is_it) {
+            let has_name = |turn: &TurnRow| found.visible_turn_id(turn).to_string() == name;
+            if let Some(turn) = turn.filter(has_name) {
                 return Ok(turn);
             }
         }
@@ -74,10 +77,10 @@ impl Service {
     }
 
     /// Finds the newest stored turn of a thread that matches; reads few older ones.
-    pub(crate) async fn turn_back(
+    pub(crate) async fn newest_turn_where(
         &self,
         found: &FoundThread,
-        mut fits: impl FnMut(&TurnRow) -> bool,
+        mut matches: impl FnMut(&TurnRow) -> bool,
     ) -> Result<Option<TurnRow>> {
         let mut query = TurnQuery {
             stream: found.row.stream.clone(),
@@ -88,7 +91,7 @@ impl Service {
         loop {
             let page = self.queries.turns(query.clone()).await?;
             let mut turns = page.entries.into_iter().filter(|turn| !turn.is_pruned);
-            if let Some(turn) = turns.find(&mut fits) {
+            if let Some(turn) = turns.find(&mut matches) {
                 return Ok(Some(turn));
             }
             query.after = page.next;

@@ -23,7 +23,7 @@ const PAGE_BYTES: usize = 128 * 1024;
 pub(crate) fn turn_of(id: SessionId, row: &TurnRow) -> Turn {
     let mut turn = view::turn(&row.view);
     if row.is_shared {
-        view::rename(&mut turn, &mut [], id);
+        view::use_fork_ids(&mut turn, &mut [], id);
     }
     turn
 }
@@ -87,17 +87,13 @@ impl ItemReader {
     /// Returns the next item; `None` after the last one of the last turn.
     pub(crate) async fn next(&mut self) -> Result<Option<Item>> {
         loop {
-            if let Some(turn) = &mut self.current {
-                let Some(span) = turn.left.next() else {
-                    self.current = None;
-                    continue;
-                };
+            while let Some(span) = self.current.as_mut().and_then(|turn| turn.left.next()) {
                 if let Some(item) = self.item(&span).await? {
                     return Ok(Some(item));
                 }
-                continue;
             }
             let Some(row) = self.turns.next() else {
+                self.current = None;
                 return Ok(None);
             };
             self.current = self.index(row).await?;
@@ -122,10 +118,8 @@ impl ItemReader {
     async fn read(&mut self, after: u64) -> Result<u64> {
         let left = usize::try_from(self.last.saturating_sub(after)).unwrap_or(usize::MAX);
         let limit = PAGE.min(left.max(1));
-        let page = self
-            .journal
-            .read_within(&self.key, after, limit, PAGE_BYTES);
-        let page = page.await?;
+        let (journal, key) = (&self.journal, &self.key);
+        let page = journal.read_within(key, after, limit, PAGE_BYTES).await?;
         if page.head == 0 {
             return Err(ApiError::thread_not_found(&ids::thread(self.session_id)));
         }
@@ -142,12 +136,12 @@ impl ItemReader {
 
     /// Returns a record; `None` if it is no longer stored.
     pub(crate) async fn event(&mut self, seq: u64) -> Result<Option<Arc<Event>>> {
-        if let Ok(place) = self.page.binary_search_by_key(&seq, |event| event.seq()) {
-            return Ok(Some(Arc::clone(&self.page[place])));
+        if let Ok(index) = self.page.binary_search_by_key(&seq, |event| event.seq()) {
+            return Ok(Some(Arc::clone(&self.page[index])));
         }
         self.read(seq.saturating_sub(1)).await?;
         let first = self.page.first().filter(|event| event.seq() == seq);
-        Ok(first.map(Arc::clone))
+        Ok(first.cloned())
     }
 
     /// Finds the records of a turn's items, in the order in which the items started; `None` if the turn is no longer stored.
@@ -158,13 +152,13 @@ impl ItemReader {
         };
         let log = TurnLog::fold([&first]);
         drop(first);
-        let (mut spans, mut places) = (Vec::new(), HashMap::new());
+        let (mut spans, mut indexes) = (Vec::new(), HashMap::new());
         let mut after = row.first_seq;
         loop {
             let of_turn = self.page.iter();
             let of_turn = of_turn.filter(|event| (row.first_seq..=upto).contains(&event.seq()));
             for event in of_turn {
-                note(event, &row, &mut spans, &mut places);
+                add_span(event, &row, &mut spans, &mut indexes);
             }
             let last = self.page.last().map_or(after, |event| event.seq());
             after = after.max(last);
@@ -204,7 +198,7 @@ impl ItemReader {
         };
         let mut item = log.item(span.id).map(|item| view::item(&item));
         if let Some(item) = item.as_mut().filter(|_| turn.row.is_shared) {
-            view::rename_item(item, &turn.turn_id, self.session_id);
+            view::use_fork_item_ids(item, &turn.turn_id, self.session_id);
         }
         Ok(item)
     }
@@ -227,12 +221,12 @@ impl ItemReader {
     }
 }
 
-/// Records an item's record number, by the rules of [`TurnLog`].
-fn note(
+/// Adds the number of a record to the span of its item, by the rules of [`TurnLog`].
+fn add_span(
     event: &Event,
     row: &TurnRow,
     spans: &mut Vec<ItemSpan>,
-    places: &mut HashMap<ItemId, usize>,
+    indexes: &mut HashMap<ItemId, usize>,
 ) {
     let Some(Change::Item(step)) = change(event) else {
         return;
@@ -245,14 +239,17 @@ fn note(
     if item.turn_id != row.view.id {
         return;
     }
-    match places.get(&item.id).and_then(|place| spans.get_mut(*place)) {
+    match indexes
+        .get(&item.id)
+        .and_then(|index| spans.get_mut(*index))
+    {
         Some(span) if span.is_open && !begins => {
             span.closed = Some(event.seq());
             span.is_open = false;
         }
         Some(_) => {}
         None => {
-            places.insert(item.id, spans.len());
+            indexes.insert(item.id, spans.len());
             spans.push(ItemSpan {
                 id: item.id,
                 opened: event.seq(),

@@ -13,7 +13,7 @@ use crate::ids::{self, ForkIds};
 use crate::operations::thread_record;
 use crate::service::Service;
 
-pub(crate) use conversation::told;
+pub(crate) use conversation::turn_with_items;
 pub(crate) use items::{ItemReader, turn_of};
 
 /// A thread as recorded at one moment.

@@ -19,24 +19,24 @@ const FILE: &str = "tokens.json";
 pub struct TokenRecord {
     /// ID of the token; not a secret.
     pub id: String,
-    /// Display name.
+    /// Name for display; not unique.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Scope of its rights.
     pub scope: TokenScope,
-    /// Creation time.
+    /// When the token was created.
     pub created_at: DateTime<Utc>,
     /// The digest of its secret.
     digest: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Contents {
+struct StoredTokens {
     version: u32,
     tokens: Vec<TokenRecord>,
 }
 
-impl Default for Contents {
+impl Default for StoredTokens {
     fn default() -> Self {
         Self {
             version: Self::VERSION,
@@ -45,7 +45,7 @@ impl Default for Contents {
     }
 }
 
-impl JsonContents for Contents {
+impl JsonContents for StoredTokens {
     const VERSION: u32 = 1;
     const WHAT: &'static str = "tokens";
 
@@ -57,7 +57,7 @@ impl JsonContents for Contents {
 /// The tokens of a data directory.
 #[derive(Debug)]
 pub struct TokenFile {
-    file: JsonFile<Contents>,
+    file: JsonFile<StoredTokens>,
 }
 
 impl TokenFile {
@@ -96,24 +96,22 @@ impl TokenFile {
 
     /// Revokes a token; returns whether it existed.
     pub fn revoke(&self, id: &str) -> Result<bool, JsonFileError> {
-        self.file.update(|Contents { tokens, .. }| {
+        self.file.update(|StoredTokens { tokens, .. }| {
             let before = tokens.len();
             tokens.retain(|token| token.id != id);
             tokens.len() < before
         })
     }
 
-    fn look_up(&self, is_it: impl Fn(&TokenRecord) -> bool) -> TokenLookup {
+    fn look_up(&self, is_match: impl Fn(&TokenRecord) -> bool) -> TokenLookup {
         match &*self.file.current() {
             FileState::Unknown(_) => TokenLookup::Unknown,
             FileState::Absent => TokenLookup::Absent,
             FileState::Present(contents) => {
                 // All tokens are compared, so that the time does not depend on the match.
-                let matching = contents.tokens.iter().filter(|token| is_it(token));
-                match matching.last() {
-                    Some(token) => TokenLookup::Present(token.clone()),
-                    None => TokenLookup::Absent,
-                }
+                let matching = contents.tokens.iter().filter(|token| is_match(token));
+                let token = matching.last().cloned();
+                token.map_or(TokenLookup::Absent, TokenLookup::Present)
             }
         }
     }
@@ -143,18 +141,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_counts_until_it_is_revoked_and_its_secret_is_nowhere() {
+    fn token_is_valid_until_revoked_and_its_secret_is_not_stored() {
         let directory = tempfile::tempdir().unwrap();
-        let book = TokenFile::new(directory.path());
-        assert_eq!(book.find(b"anything"), TokenLookup::Absent);
+        let tokens = TokenFile::new(directory.path());
+        assert_eq!(tokens.find(b"anything"), TokenLookup::Absent);
         let named = Some("bridge".to_owned());
-        let (record, secret) = book.create(TokenScope::Client, named).unwrap();
-        let (other, _) = book.create(TokenScope::Admin, None).unwrap();
+        let (record, secret) = tokens.create(TokenScope::Client, named).unwrap();
+        let (other, _) = tokens.create(TokenScope::Admin, None).unwrap();
         assert_eq!(
-            book.find(secret.as_bytes()),
+            tokens.find(secret.as_bytes()),
             TokenLookup::Present(record.clone())
         );
-        assert_eq!(book.find(b"anything"), TokenLookup::Absent);
+        assert_eq!(tokens.find(b"anything"), TokenLookup::Absent);
         let file = directory.path().join(FILE);
         let text = fs::read_to_string(&file).unwrap();
         assert!(!text.contains(&secret), "{text}");
@@ -162,37 +160,37 @@ mod tests {
         assert_eq!(mode & 0o777, 0o600);
 
         // Another process revokes it while this one runs.
-        let beside = TokenFile::new(directory.path());
-        assert!(beside.revoke(&record.id).unwrap());
-        assert!(!beside.revoke(&record.id).unwrap());
-        assert_eq!(book.find(secret.as_bytes()), TokenLookup::Absent);
-        assert_eq!(book.list().unwrap(), [other]);
+        let other_process = TokenFile::new(directory.path());
+        assert!(other_process.revoke(&record.id).unwrap());
+        assert!(!other_process.revoke(&record.id).unwrap());
+        assert_eq!(tokens.find(secret.as_bytes()), TokenLookup::Absent);
+        assert_eq!(tokens.list().unwrap(), [other]);
     }
 
     #[test]
-    fn a_file_that_is_no_book_lets_nobody_in_and_is_left_alone() {
+    fn unreadable_file_authenticates_no_client_and_is_left_unchanged() {
         let directory = tempfile::tempdir().unwrap();
-        let book = TokenFile::new(directory.path());
-        let (record, secret) = book.create(TokenScope::Admin, None).unwrap();
+        let tokens = TokenFile::new(directory.path());
+        let (record, secret) = tokens.create(TokenScope::Admin, None).unwrap();
         for text in ["{", r#"{"version": 2, "tokens": []}"#] {
             fs::write(directory.path().join(FILE), text).unwrap();
-            assert_eq!(book.find(secret.as_bytes()), TokenLookup::Unknown);
-            assert_eq!(book.by_id(&record.id), TokenLookup::Unknown);
-            assert!(book.create(TokenScope::Admin, None).is_err());
+            assert_eq!(tokens.find(secret.as_bytes()), TokenLookup::Unknown);
+            assert_eq!(tokens.by_id(&record.id), TokenLookup::Unknown);
+            assert!(tokens.create(TokenScope::Admin, None).is_err());
             let left = fs::read_to_string(directory.path().join(FILE)).unwrap();
             assert_eq!(left, text);
         }
     }
 
     #[test]
-    fn a_file_that_others_can_write_holds_no_tokens() {
+    fn file_that_other_users_can_write_is_refused() {
         let directory = tempfile::tempdir().unwrap();
-        let book = TokenFile::new(directory.path());
-        let (_, secret) = book.create(TokenScope::Admin, None).unwrap();
+        let tokens = TokenFile::new(directory.path());
+        let (_, secret) = tokens.create(TokenScope::Admin, None).unwrap();
         let file = directory.path().join(FILE);
         let is_known = || {
-            let book = TokenFile::new(directory.path());
-            matches!(book.find(secret.as_bytes()), TokenLookup::Present(_))
+            let tokens = TokenFile::new(directory.path());
+            matches!(tokens.find(secret.as_bytes()), TokenLookup::Present(_))
         };
         assert!(is_known());
         for mode in [0o620, 0o602] {
@@ -204,7 +202,7 @@ mod tests {
         let other = fs::metadata(&file).unwrap().uid() + 1;
         if std::os::unix::fs::chown(&file, Some(other), None).is_ok() {
             assert!(!is_known(), "of another user");
-            let refused = book.list().unwrap_err().to_string();
+            let refused = tokens.list().unwrap_err().to_string();
             assert!(refused.contains(&format!("uid {other}")), "{refused}");
         }
     }

@@ -4,7 +4,7 @@ mod file;
 mod scope;
 
 pub use file::{TokenFile, TokenRecord};
-pub use scope::{BadScope, TokenScope};
+pub use scope::{InvalidScope, TokenScope};
 use windlass_protocol::ErrorCode;
 
 use crate::error::ApiError;
@@ -66,15 +66,15 @@ impl std::fmt::Debug for Token {
 
 /// The sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Caller {
+pub struct ApiCaller {
     /// ID of its token; `None` for the operator's own.
     pub token_id: Option<String>,
     /// Scope of its rights.
     pub scope: TokenScope,
 }
 
-impl Caller {
-    /// A client without a token, for operations that need none. It owns no thread.
+impl ApiCaller {
+    /// A client without a token, for operations that require none. It owns no thread.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
@@ -83,7 +83,7 @@ impl Caller {
         }
     }
 
-    /// The operator.
+    /// The operator, who has all rights.
     #[must_use]
     pub fn operator() -> Self {
         Self {
@@ -103,24 +103,24 @@ pub fn tokens_unavailable() -> ApiError {
 
 /// The stored tokens cannot be read.
 #[derive(Debug)]
-pub struct TokensUnknown;
+pub struct TokensUnreadable;
 
 /// Returns the client that a token belongs to; `None` if it is invalid, or the daemon requires none.
-pub fn who_shows(access: &Access, secret: &[u8]) -> Result<Option<Caller>, TokensUnknown> {
+pub fn authenticate(access: &Access, secret: &[u8]) -> Result<Option<ApiCaller>, TokensUnreadable> {
     let (operator, stored) = match access {
         Access::Open => return Ok(None),
         Access::Token(token) => (Some(token), None),
         Access::Tokens { operator, stored } => (operator.as_ref(), Some(stored)),
     };
     if operator.is_some_and(|token| token.is(secret)) {
-        return Ok(Some(Caller::operator()));
+        return Ok(Some(ApiCaller::operator()));
     }
     match stored.map(|stored| stored.find(secret)) {
-        Some(TokenLookup::Present(record)) => Ok(Some(Caller {
+        Some(TokenLookup::Present(record)) => Ok(Some(ApiCaller {
             token_id: Some(record.id),
             scope: record.scope,
         })),
-        Some(TokenLookup::Unknown) => Err(TokensUnknown),
+        Some(TokenLookup::Unknown) => Err(TokensUnreadable),
         Some(TokenLookup::Absent) | None => Ok(None),
     }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum TokenScope {
-    /// Full access.
+    /// Full access to the API.
     Admin,
     /// All threads, but not settings that widen access to the machine.
     Client,
@@ -20,14 +20,14 @@ pub enum TokenScope {
 /// The text is not a scope.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is no scope; write admin, client or agent:<id>, with 1 to 64 letters, digits, `_` or `-` in the id"
+    "`{0}` is not a scope; write admin, client or agent:<id>, with 1 to 64 letters, digits, `_` or `-` in the id"
 )]
-pub struct BadScope(String);
+pub struct InvalidScope(String);
 
 impl FromStr for TokenScope {
-    type Err = BadScope;
+    type Err = InvalidScope;
 
-    fn from_str(text: &str) -> Result<Self, BadScope> {
+    fn from_str(text: &str) -> Result<Self, InvalidScope> {
         let is_id = |id: &str| {
             let legal = |c: u8| c.is_ascii_alphanumeric() || c == b'_' || c == b'-';
             (1..=64).contains(&id.len()) && id.bytes().all(legal)
@@ -36,7 +36,7 @@ impl FromStr for TokenScope {
             ("admin", _) => Ok(Self::Admin),
             ("client", _) => Ok(Self::Client),
             (_, Some(id)) if is_id(id) => Ok(Self::Agent(id.to_owned())),
-            _ => Err(BadScope(text.to_owned())),
+            _ => Err(InvalidScope(text.to_owned())),
         }
     }
 }
@@ -52,9 +52,9 @@ impl fmt::Display for TokenScope {
 }
 
 impl TryFrom<String> for TokenScope {
-    type Error = BadScope;
+    type Error = InvalidScope;
 
-    fn try_from(text: String) -> Result<Self, BadScope> {
+    fn try_from(text: String) -> Result<Self, InvalidScope> {
         text.parse()
     }
 }
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_reads_as_it_is_written() {
+    fn scope_survives_a_round_trip() {
         for text in ["admin", "client", "agent:writer-2"] {
             assert_eq!(text.parse::<TokenScope>().unwrap().to_string(), text);
         }

@@ -36,19 +36,15 @@ fn status(status: ItemStatus) -> Status {
 
 /// Converts an item. A user's message is complete from its start.
 pub(crate) fn item(item: &CoreItem<'_>) -> Item {
-    let is_said = item.kind == CoreKind::UserMessage;
+    let is_input = item.kind == CoreKind::UserMessage;
     let started_at = item.started_at.or(item.ended_at);
-    let ended_at = if is_said {
-        item.ended_at.or(item.started_at)
-    } else {
-        item.ended_at
-    };
+    let ended_at = item.ended_at.or(item.started_at.filter(|_| is_input));
     Item {
         schema_version: RECORD_SCHEMA_VERSION,
         id: item.id.to_string(),
         turn_id: item.turn_id.to_string(),
         kind: kind(item.kind),
-        status: if is_said {
+        status: if is_input {
             Status::Completed
         } else {
             status(item.status)
@@ -100,8 +96,8 @@ fn call(tool: &ToolItem<'_>, exec_id: ExecId) -> EventToolCall {
     }
 }
 
-/// Names of values that the runtime itself reports about a call. A result's values with these names do not replace them.
-const OWN_NAMES: [&str; 10] = [
+/// Names of values that the runtime reports about a call. Values of a result with these names do not replace them.
+const RESERVED_NAMES: [&str; 10] = [
     "approval",
     "duration_ms",
     "dynamic_tool",
@@ -114,28 +110,28 @@ const OWN_NAMES: [&str; 10] = [
     "tool_name",
 ];
 
-/// Adds the result's structured values; values whose names are taken are added under `result`.
-fn add_figures(values: &mut Map<String, Value>, tool: &ToolItem<'_>) {
-    let mut apart = Map::new();
+/// Adds the result's structured values; values with reserved names are added under `result`.
+fn add_result_values(values: &mut Map<String, Value>, tool: &ToolItem<'_>) {
+    let mut reserved = Map::new();
     for (name, value) in tool.figures() {
-        let place = if OWN_NAMES.contains(&name) {
-            &mut apart
+        let target = if RESERVED_NAMES.contains(&name) {
+            &mut reserved
         } else {
             &mut *values
         };
-        place.insert(name.to_owned(), value.clone());
+        target.insert(name.to_owned(), value.clone());
     }
-    // The runtime measures it too.
-    apart.remove("duration_ms");
-    if !apart.is_empty() {
-        values.insert("result".to_owned(), Value::Object(apart));
+    // The runtime measures the duration itself.
+    reserved.remove("duration_ms");
+    if !reserved.is_empty() {
+        values.insert("result".to_owned(), Value::Object(reserved));
     }
 }
 
 fn metadata(item: &CoreItem<'_>) -> Option<Value> {
     let mut values = Map::new();
     if let (Some(tool), Some(exec_id)) = (item.tool(), item.exec_id) {
-        add_figures(&mut values, &tool);
+        add_result_values(&mut values, &tool);
         if tool.is_private {
             values.insert("tool_call_id".to_owned(), ids::call(exec_id).into());
             values.insert("tool_name".to_owned(), tool.name.into());
@@ -225,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_that_was_recorded_whole_is_shown_as_text_and_figures() {
+    fn result_is_shown_as_text_and_metadata() {
         let item = shown(
             json!({"duration_ms": 11, "exit_code": 3, "output": "hi\n", "sandbox": "landlock"}),
             false,
@@ -245,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_does_not_speak_in_the_place_of_the_runtime() {
+    fn result_does_not_replace_values_of_the_runtime() {
         let item = shown(
             json!({"output": "", "approval": {"decision": "allow"}, "tool": {"name": "other"}, "error_code": "x", "result": 1}),
             false,
@@ -260,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_of_a_person_is_in_neither() {
+    fn private_result_is_not_shown() {
         let item = shown(json!({"output": "secret", "answers": ["secret"]}), true);
         assert!(!serde_json::to_string(&item).unwrap().contains("secret"));
     }

@@ -23,7 +23,7 @@ use crate::ids;
 
 pub(crate) use item::item;
 pub(crate) use queue::{queued_input, queued_turn};
-pub(crate) use shared::{rename, rename_item};
+pub(crate) use shared::{use_fork_ids, use_fork_item_ids};
 pub(crate) use turn::{has_output, status, turn, unapproved, waiting_for};
 pub(crate) use wait::{pending_approval, pending_call, pending_input};
 
@@ -32,18 +32,18 @@ pub(crate) use wait::{pending_approval, pending_call, pending_input};
 pub struct Include {
     /// Output of running tools.
     pub tool_output: bool,
-    /// Queued inputs.
+    /// Events about queued inputs.
     pub queue: bool,
 }
 
-/// One wire event, without the fields that every event has.
-struct Shown {
+/// The fields of a wire event that depend on its kind.
+struct EventParts {
     turn_id: Option<TurnId>,
     item_id: Option<ItemId>,
     payload: EventPayload,
 }
 
-impl Shown {
+impl EventParts {
     fn of_turn(turn_id: TurnId, payload: EventPayload) -> Self {
         Self {
             turn_id: Some(turn_id),
@@ -64,7 +64,7 @@ impl Shown {
 /// Converts one event, not yet linked to the previous one.
 #[must_use]
 pub fn view(event: &Event, include: Include) -> Option<RuntimeEventEnvelope> {
-    let Shown {
+    let EventParts {
         turn_id,
         item_id,
         payload,
@@ -81,10 +81,10 @@ pub fn view(event: &Event, include: Include) -> Option<RuntimeEventEnvelope> {
     })
 }
 
-fn shown(event: &Event, include: Include) -> Option<Shown> {
+fn shown(event: &Event, include: Include) -> Option<EventParts> {
     let thread_id = || ids::thread(event.session_id);
     match change(event)? {
-        Change::Session(session) => Some(Shown {
+        Change::Session(session) => Some(EventParts {
             turn_id: None,
             item_id: None,
             payload: thread::session(event, session)?,
@@ -96,15 +96,15 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
         }
         Change::InputQueued(data) => {
             let payload = queue::queued(event.session_id, data);
-            Some(Shown::of_turn(data.turn_id, payload))
+            Some(EventParts::of_turn(data.turn_id, payload))
         }
         Change::InputEdited(data) => {
             let payload = queue::edited(event.session_id, data);
-            Some(Shown::of_turn(data.turn_id, payload))
+            Some(EventParts::of_turn(data.turn_id, payload))
         }
         Change::InputRemoved { turn_id, reason } => {
             let payload = queue::removed(event.session_id, turn_id, reason);
-            Some(Shown::of_turn(turn_id, payload))
+            Some(EventParts::of_turn(turn_id, payload))
         }
         Change::TurnStarted(view) => {
             let payload = TurnStartedPayload {
@@ -112,11 +112,11 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
                 turn: turn(&view),
             };
             let payload = EventPayload::TurnStarted(Box::new(payload));
-            Some(Shown::of_turn(view.id, payload))
+            Some(EventParts::of_turn(view.id, payload))
         }
-        Change::TurnWorks { turn_id } => Some(Shown::of_turn(turn_id, lifecycle(None))),
+        Change::TurnWorks { turn_id } => Some(EventParts::of_turn(turn_id, lifecycle(None))),
         Change::TurnResumed { turn_id, count } => {
-            Some(Shown::of_turn(turn_id, lifecycle(Some(count))))
+            Some(EventParts::of_turn(turn_id, lifecycle(Some(count))))
         }
         Change::TurnSteered {
             turn_id,
@@ -129,7 +129,7 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
                 turn_id: turn_id.to_string(),
             };
             let payload = EventPayload::TurnSteered(Box::new(payload));
-            Some(Shown::of_item(turn_id, item_id, payload))
+            Some(EventParts::of_item(turn_id, item_id, payload))
         }
         Change::OutputRejected {
             turn_id,
@@ -142,7 +142,7 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
                 turn_id: turn_id.to_string(),
             };
             let payload = EventPayload::OutputRejected(Box::new(payload));
-            Some(Shown::of_item(turn_id, item_id, payload))
+            Some(EventParts::of_item(turn_id, item_id, payload))
         }
         Change::InterruptRequested { turn_id, .. } => {
             let payload = TurnInterruptRequestedPayload {
@@ -150,7 +150,7 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
                 turn_id: turn_id.to_string(),
             };
             let payload = EventPayload::TurnInterruptRequested(Box::new(payload));
-            Some(Shown::of_turn(turn_id, payload))
+            Some(EventParts::of_turn(turn_id, payload))
         }
         Change::TurnEnded(view) => {
             let payload = TurnCompletedPayload {
@@ -158,12 +158,12 @@ fn shown(event: &Event, include: Include) -> Option<Shown> {
                 turn: turn(&view),
             };
             let payload = EventPayload::TurnCompleted(Box::new(payload));
-            Some(Shown::of_turn(view.id, payload))
+            Some(EventParts::of_turn(view.id, payload))
         }
         Change::Item(step) => of_item(step, include),
         Change::Wait(change) => {
             let payload = wait::wait(event, &change)?;
-            Some(Shown::of_item(change.turn_id, change.item_id, payload))
+            Some(EventParts::of_item(change.turn_id, change.item_id, payload))
         }
     }
 }
@@ -176,9 +176,9 @@ fn lifecycle(resumed_count: Option<u32>) -> EventPayload {
     }))
 }
 
-fn of_item(step: ItemStep<'_>, include: Include) -> Option<Shown> {
+fn of_item(step: ItemStep<'_>, include: Include) -> Option<EventParts> {
     let whole = |item: &Item<'_>, of: fn(Box<ItemPayload>) -> EventPayload| {
-        Shown::of_item(item.turn_id, item.id, of(Box::new(item::payload(item))))
+        EventParts::of_item(item.turn_id, item.id, of(Box::new(item::payload(item))))
     };
     match step {
         ItemStep::Started(started) => Some(whole(&started, EventPayload::ItemStarted)),
@@ -207,7 +207,7 @@ fn of_item(step: ItemStep<'_>, include: Include) -> Option<Shown> {
                 kind,
             };
             let payload = EventPayload::ItemDelta(Box::new(payload));
-            Some(Shown::of_item(turn_id, item_id, payload))
+            Some(EventParts::of_item(turn_id, item_id, payload))
         }
     }
 }

@@ -37,10 +37,11 @@ fn usage(usage: &core::TokenUsage) -> TokenUsage {
 pub(crate) fn turn(view: &TurnView) -> Turn {
     let outline = &view.outline;
     let labels = outline.labels.as_ref();
-    let provider = labels.and_then(|labels| labels.provider.clone());
+    let provider = labels
+        .and_then(|labels| labels.provider.clone())
+        .or_else(|| outline.provider.clone())
+        .or_else(|| outline.backend.clone());
     let created_at = outline.created_at.or(outline.started_at);
-    let provider = provider.or_else(|| outline.provider.clone());
-    let provider = provider.or_else(|| outline.backend.clone());
     let ended_usage = view.is_ended().then(|| view.usage.unwrap_or_default());
     Turn {
         schema_version: RECORD_SCHEMA_VERSION,

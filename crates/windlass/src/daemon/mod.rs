@@ -34,7 +34,7 @@ use windlass_runtime::{
     InProcessRuntime, OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore,
 };
 use windlass_server::{
-    Access, HostConfig, HostWireStore, JobSettings, Limits, Models, ProjectApprovals, Reload,
+    Access, ClientLimits, HostConfig, HostWireStore, JobSettings, Models, ProjectApprovals, Reload,
     RpcSettings, Settings, Upkeep, open_environments,
 };
 use windlass_tools::{Environments, ShellSettings};
@@ -88,7 +88,7 @@ pub(crate) struct Daemon {
     remembered: ProjectApprovals,
     places: Vec<CreateEnvironment>,
     shell: ShellSettings,
-    limits: Limits,
+    limits: ClientLimits,
     upkeep: Upkeep,
     rpc: RpcSettings,
     host: HostConfig,
@@ -136,7 +136,7 @@ impl DaemonOptions<'_> {
             unkept.keep(directory)?;
         }
         let jobs = jobs::settings(config)?;
-        let mut limits = Limits::default();
+        let mut limits = ClientLimits::default();
         limit(&mut limits, &config.limits);
         let mut rpc = RpcSettings::default();
         trace(&mut rpc, &config.runs);
@@ -145,7 +145,7 @@ impl DaemonOptions<'_> {
             *connections = (*connections).min(descriptors_for_clients() / 2);
         }
         let (records, runs) = (Arc::new(store.host_records()), Arc::new(store.runs()));
-        let wire = HostWireStore::new(records, runs, limits.kept_answers)
+        let wire = HostWireStore::new(records, runs, limits.stored_answers)
             .with_upkeep(Arc::new(store.clone()));
         let environments = Environments::new();
         let places = configured::environments(config, &self.workspace);
@@ -264,7 +264,7 @@ pub(crate) fn own_socket(data: &Path) -> Option<PathBuf> {
 }
 
 /// Overrides the default limits with the configured ones.
-fn limit(limits: &mut Limits, configured: &config::Limits) {
+fn limit(limits: &mut ClientLimits, configured: &config::Limits) {
     let set = |limit: &mut usize, configured: Option<usize>| *limit = configured.unwrap_or(*limit);
     set(&mut limits.body_bytes, configured.body_bytes);
     set(&mut limits.threads, configured.threads);

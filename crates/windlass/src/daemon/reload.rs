@@ -107,11 +107,11 @@ impl ConfigReload {
         }
         let named = config.model.clone().filter(|_| wanted.is_none());
         let is_default = wanted.is_some() || named.as_ref() == Some(&default);
-        models.chosen = named.filter(|name| !is_default && models.known.contains_key(name));
+        models.selected = named.filter(|name| !is_default && models.known.contains_key(name));
         let counts = |key: &String| match key.as_str() {
             key if key.starts_with("automations.") => true,
             _ if self.providers.is_none() => false,
-            "model" => is_default || models.chosen.is_some(),
+            "model" => is_default || models.selected.is_some(),
             key => match reached_by(key) {
                 Some(provider) => is_reached || provider != own,
                 None => AT_ONCE.contains(&key),

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
 use serde_json::json;
-use windlass_client::{Client, ToSocket};
+use windlass_client::{Client, UnixConnector};
 use windlass_protocol::operations::IdPath;
 use windlass_protocol::{Call, RuntimeApi};
 use windlass_testkit::Answer;
@@ -16,7 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Follows a thread over the socket of the data directory, on a separate OS thread, until the receiver is dropped.
 fn follow(home: &Home, thread: &str) -> Receiver<(u64, String)> {
-    let socket = ToSocket::new(home.data().join("daemon.sock"));
+    let socket = UnixConnector::new(home.data().join("daemon.sock"));
     let id = thread.rsplit('/').next().unwrap().to_owned();
     let (sender, receiver) = channel();
     std::thread::spawn(move || {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use chrono::{DateTime, Utc};
 use serde_json::{Value, json};
 use windlass_core::runs::{RunRecord, RunStarted};
-use windlass_protocol::Environment;
+use windlass_protocol::EnvironmentInfo;
 use windlass_server::{Access, ApiError, HostWireStore, StoredAnswer, WireStore};
 use windlass_store::{BeginOutcome, JournalError, RunFilter, RunLog, RunPage, StoredRun};
 
@@ -153,13 +153,13 @@ impl WireStore for FullStore {
     async fn answer(&self, key: &str) -> Result<Option<StoredAnswer>, ApiError> {
         self.0.answer(key).await
     }
-    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError> {
-        self.0.keep_answer(key, answer).await
+    async fn store_answer(&self, key: &str, answer: StoredAnswer) -> Result<(), ApiError> {
+        self.0.store_answer(key, answer).await
     }
-    async fn environments(&self) -> Result<Vec<Environment>, ApiError> {
+    async fn environments(&self) -> Result<Vec<EnvironmentInfo>, ApiError> {
         self.0.environments().await
     }
-    async fn add_environment(&self, environment: Environment) -> Result<bool, ApiError> {
+    async fn add_environment(&self, environment: EnvironmentInfo) -> Result<bool, ApiError> {
         self.0.add_environment(environment).await
     }
     async fn remove_environment(&self, id: &str) -> Result<bool, ApiError> {

@@ -16,7 +16,7 @@ use windlass_runtime::{
     SubagentSettings,
 };
 use windlass_server::{
-    Access, HostWireStore, InProcess, JobSettings, Models, Server, Settings, Token, WireStore,
+    Access, ApiServer, HostWireStore, InProcess, JobSettings, Models, Settings, Token, WireStore,
 };
 use windlass_store::{MemoryJournal, MemoryRunLog};
 use windlass_tools::ShellSettings;
@@ -183,7 +183,7 @@ impl Setup {
         }
         let runtime = builder.build().await.unwrap();
         let has_token = matches!(settings.access, Access::Token(_));
-        let server = Server::bind(runtime.clone(), settings, self.store)
+        let server = ApiServer::bind(runtime.clone(), settings, self.store)
             .await
             .unwrap();
         let client = Client {

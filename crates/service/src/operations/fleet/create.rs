@@ -1,28 +1,28 @@
 //! Creates fleet runs. Options that are not supported are rejected: a limit that is accepted but not enforced would be worse than none.
 
-use crate::operations::thread_record::{USE_PERMISSIONS, stored_options};
 use std::collections::{BTreeSet, HashSet};
-use windlass_core::turn_policy::TurnPolicyOptions;
 
+use windlass_core::turn_policy::TurnPolicyOptions;
 use windlass_jobs::fleet::{FleetStart, FleetTaskSpec, WorkerSpec};
-use windlass_jobs::{FleetPlan, JobSpec};
+use windlass_jobs::{FleetPlan, JobError, JobSpec};
 use windlass_protocol::api::Call;
 use windlass_protocol::fleet as wire;
 use windlass_protocol::operations as op;
 
-use super::HERE;
+use super::THIS_COMPUTER;
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
-use crate::jobs::thread_for;
+use crate::jobs::thread_request;
 use crate::operations::RequestContext;
+use crate::operations::thread_record::{USE_PERMISSIONS, stored_options};
 use crate::service::Service;
 
 /// Maximum and default number of workers of a run.
 const MAX_WORKERS: usize = 64;
-const USUAL_WORKERS: usize = 8;
+const DEFAULT_WORKERS: usize = 8;
 
-fn not_served(field: &str, why: &str) -> ApiError {
-    let text = format!("`{field}` is not served: {why}");
+fn unsupported(field: &str, why: &str) -> ApiError {
+    let text = format!("`{field}` is not supported: {why}");
     ApiError::field(field, text)
 }
 
@@ -30,26 +30,26 @@ fn not_served(field: &str, why: &str) -> ApiError {
 impl Handle<op::CreateFleetRun> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::CreateFleetRun>,
     ) -> Result<wire::CreatedFleetRun> {
         // An unknown field may be meant as a limit, so it is rejected. A retry policy limits nothing, so unknown fields in it are ignored.
-        context.unknown_fields.refuse(&["retry_policy"])?;
+        ctx.unknown_fields.refuse(&["retry_policy"])?;
         let request = call.request;
         self.check_serving()?;
         let fleet = self.fleet()?.clone();
         // The location of the tasks in the body.
-        let tasks = if request.workflow.is_some() {
-            "/workflow/tasks"
-        } else {
-            "/tasks"
+        let tasks = match request.workflow {
+            Some(_) => "/workflow/tasks",
+            None => "/tasks",
         };
         let plan = plan(request, tasks)?;
         check_bounds(&plan, tasks)?;
-        self.check_tasks(context, &plan, tasks).await?;
-        let (owner, repeated) = (context.caller.owner(), context.repeatable.clone());
-        let made = self.carry(async move { fleet.create(&owner, plan, repeated.as_deref()).await });
-        let run = made.await??;
+        self.check_tasks(ctx, &plan, tasks).await?;
+        let (owner, repeated) = (ctx.caller.owner(), ctx.repeatable.clone());
+        let created =
+            self.run_detached(async move { fleet.create(&owner, plan, repeated.as_deref()).await });
+        let run = created.await??;
         let execution = if run.waits_for_start() {
             "awaiting_start"
         } else {
@@ -64,12 +64,7 @@ impl Handle<op::CreateFleetRun> for Service {
 }
 
 impl Service {
-    async fn check_tasks(
-        &self,
-        context: &RequestContext,
-        plan: &FleetPlan,
-        tasks: &str,
-    ) -> Result<()> {
+    async fn check_tasks(&self, ctx: &RequestContext, plan: &FleetPlan, tasks: &str) -> Result<()> {
         let mut backends: Vec<(usize, &Option<String>)> = Vec::new();
         for (index, worker) in plan.workers.iter().enumerate() {
             if backends.iter().all(|(_, known)| **known != worker.backend) {
@@ -89,15 +84,15 @@ impl Service {
                 }
                 // Checking a thousand long paths takes seconds; this lets other requests proceed.
                 tokio::task::yield_now().await;
-                let checked = thread_for(&spec).and_then(|thread| self.draft(context, thread));
+                let checked = thread_request(&spec).and_then(|thread| self.draft(ctx, thread));
                 checked.map_err(|error| {
                     let text = format!("task `{}`: {}", task.task_id, error.message());
                     let is_of_worker = task.spec.policy.backend.is_none() && backend.is_some();
                     let at = match error.pointer().unwrap_or_default() {
                         "/backend" if is_of_worker => format!("/workers/{worker}/backend"),
-                        field => of_task(tasks, index, field.trim_start_matches('/')),
+                        field => task_pointer(tasks, index, field),
                     };
-                    error.at(&at).saying(text)
+                    error.at(&at).with_message(text)
                 })?;
             }
         }
@@ -106,8 +101,8 @@ impl Service {
 }
 
 /// Returns the JSON pointer of a task's field in the body, where its name may differ from the plan.
-fn of_task(tasks: &str, index: usize, field: &str) -> String {
-    let field = match field {
+fn task_pointer(tasks: &str, index: usize, field: &str) -> String {
+    let field = match field.trim_start_matches('/') {
         "prompt" => "instructions",
         "model" => "worker/model",
         "role" => "worker/role",
@@ -120,52 +115,44 @@ fn of_task(tasks: &str, index: usize, field: &str) -> String {
 
 /// Rejects a plan that exceeds a bound, with a pointer to the field in the body.
 fn check_bounds(plan: &FleetPlan, tasks: &str) -> Result<()> {
-    let field_of = |error: &ApiError| error.pointer().unwrap_or_default().to_owned();
+    // Converts an error of a part of the plan, and its field to a pointer into the body.
+    let error_at = |error: JobError, pointer: &dyn Fn(&str) -> String| {
+        let error = ApiError::from(error);
+        let pointer = pointer(error.pointer().unwrap_or_default());
+        error.at(&pointer)
+    };
     for (index, task) in plan.tasks.iter().enumerate() {
-        task.check().map_err(|error| {
-            let error = ApiError::from(error);
-            let field = field_of(&error);
-            error.at(&of_task(tasks, index, field.trim_start_matches('/')))
-        })?;
+        let pointer = |field: &str| task_pointer(tasks, index, field);
+        task.check().map_err(|error| error_at(error, &pointer))?;
     }
     for (index, worker) in plan.workers.iter().enumerate() {
-        worker.check().map_err(|error| {
-            let error = ApiError::from(error);
-            let field = field_of(&error);
-            error.at(&format!("/workers/{index}{field}"))
-        })?;
+        let pointer = |field: &str| format!("/workers/{index}{field}");
+        worker.check().map_err(|error| error_at(error, &pointer))?;
     }
-    plan.check().map_err(|error| {
-        let error = ApiError::from(error);
-        match error.pointer() {
-            Some("/tasks") => error.at(tasks),
-            _ => error,
-        }
-    })
+    let pointer = |field: &str| match field {
+        "/tasks" => tasks.to_owned(),
+        field => field.to_owned(),
+    };
+    plan.check().map_err(|error| error_at(error, &pointer))
 }
 
 /// Converts a request to a plan; `at` is the JSON pointer of its tasks.
 fn plan(request: wire::CreateFleetRun, at: &str) -> Result<FleetPlan> {
     if request.security_policy.is_some() {
-        return Err(not_served(
+        return Err(unsupported(
             "/security_policy",
-            "what a worker may do is said by its task",
+            "the task of a worker defines its permissions",
         ));
     }
-    if request
-        .target
-        .as_deref()
-        .is_some_and(|target| target != HERE)
-    {
-        return Err(not_served(
-            "/target",
-            "runs are carried out on `this_computer`",
-        ));
+    let target = request.target.as_deref();
+    if target.is_some_and(|target| target != THIS_COMPUTER) {
+        let text = "runs are executed on `this_computer`";
+        return Err(unsupported("/target", text));
     }
     let workflow = request.workflow;
     let kind = workflow.as_ref().and_then(|it| it.kind.as_deref());
     if kind.is_some_and(|kind| kind != "parallel") {
-        return Err(not_served(
+        return Err(unsupported(
             "/workflow/kind",
             "tasks of a run do not wait for each other; the kind is `parallel`",
         ));
@@ -177,14 +164,13 @@ fn plan(request: wire::CreateFleetRun, at: &str) -> Result<FleetPlan> {
         (Some(_), Some(_)) => {
             return Err(ApiError::field(
                 "/tasks",
-                "tasks stand in `workflow` or in `tasks`, not in both",
+                "tasks are listed in `workflow` or in `tasks`, not in both",
             ));
         }
     };
     let roles = known_roles(request.roles)?;
+    let tasks = tasks.into_iter().enumerate();
     let tasks: Vec<_> = tasks
-        .into_iter()
-        .enumerate()
         .map(|(index, spec)| task(spec, roles.as_ref(), &format!("{at}/{index}")))
         .collect::<Result<_>>()?;
     let workers = workers(request.workers, request.max_workers, tasks.len())?;
@@ -208,42 +194,39 @@ fn known_roles(roles: Option<Vec<wire::FleetRole>>) -> Result<Option<BTreeSet<St
     let mut profiles = roles.iter().map(|role| &role.agent_profile);
     if let Some(index) = profiles.position(Option::is_some) {
         let field = format!("/roles/{index}/agent_profile");
-        return Err(not_served(&field, "there are no profiles"));
+        return Err(unsupported(&field, "there are no profiles"));
     }
     Ok(Some(roles.into_iter().map(|role| role.name).collect()))
 }
 
 fn workers(
-    wanted: Option<Vec<wire::FleetWorkerRequest>>,
+    requested: Option<Vec<wire::FleetWorkerRequest>>,
     max: Option<usize>,
     tasks: usize,
 ) -> Result<Vec<WorkerSpec>> {
-    let named = |index: usize, worker: wire::FleetWorkerRequest| WorkerSpec {
-        worker_id: format!("w{}", index + 1),
-        role: worker.role.unwrap_or_default(),
-        backend: worker.backend,
-    };
-    let wanted = match (wanted, max) {
+    let requested = match (requested, max) {
         (Some(_), Some(_)) => {
             return Err(ApiError::field(
                 "/max_workers",
-                "workers are listed in `workers` or counted by `max_workers`, not both",
+                "name the workers in `workers` or their number in `max_workers`, not both",
             ));
         }
-        (Some(wanted), None) => wanted,
+        (Some(requested), None) => requested,
         (None, Some(count)) if !(1..=MAX_WORKERS).contains(&count) => {
             let text = format!("must be from 1 to {MAX_WORKERS}, not {count}");
             return Err(ApiError::field("/max_workers", text));
         }
         (None, max) => {
-            let count = max.unwrap_or(tasks.clamp(1, USUAL_WORKERS));
+            let count = max.unwrap_or(tasks.clamp(1, DEFAULT_WORKERS));
             vec![wire::FleetWorkerRequest::default(); count]
         }
     };
-    let numbered = wanted.into_iter().enumerate();
-    Ok(numbered
-        .map(|(index, worker)| named(index, worker))
-        .collect())
+    let workers = (1..).zip(requested).map(|(number, worker)| WorkerSpec {
+        worker_id: format!("w{number}"),
+        role: worker.role.unwrap_or_default(),
+        backend: worker.backend,
+    });
+    Ok(workers.collect())
 }
 
 fn task(
@@ -251,8 +234,8 @@ fn task(
     roles: Option<&BTreeSet<String>>,
     at: &str,
 ) -> Result<FleetTaskSpec> {
-    refuse_unserved(&task, at)?;
-    let prompt = told(&task);
+    refuse_unsupported(&task, at)?;
+    let prompt = prompt(&task);
     let permissions = stored_options(task.policy());
     let worker = task.worker.unwrap_or_default();
     if let (Some(roles), Some(role)) = (roles, &worker.role)
@@ -283,26 +266,23 @@ fn task(
 }
 
 /// Returns the prompt for the agent.
-fn told(task: &wire::FleetTaskSpec) -> String {
-    let mut told = task.instructions.clone();
+fn prompt(task: &wire::FleetTaskSpec) -> String {
+    let mut prompt = task.instructions.clone();
     for text in &task.context {
-        told.push_str("\n\n");
-        told.push_str(text);
+        prompt.push_str("\n\n");
+        prompt.push_str(text);
     }
     if !task.input_files.is_empty() {
-        told.push_str("\n\nRead these files first:");
-        for file in &task.input_files {
-            told.push_str("\n- ");
-            told.push_str(file);
-        }
+        prompt.push_str("\n\nRead these files first:\n- ");
+        prompt.push_str(&task.input_files.join("\n- "));
     }
-    told
+    prompt
 }
 
-fn refuse_unserved(task: &wire::FleetTaskSpec, at: &str) -> Result<()> {
+fn refuse_unsupported(task: &wire::FleetTaskSpec, at: &str) -> Result<()> {
     let worker = task.worker.clone().unwrap_or_default();
     let workspace = task.workspace.clone().unwrap_or_default();
-    let asked = [
+    let fields = [
         (
             task.budget.is_some(),
             "budget",
@@ -311,12 +291,12 @@ fn refuse_unserved(task: &wire::FleetTaskSpec, at: &str) -> Result<()> {
         (
             task.scorer.is_some(),
             "scorer",
-            "nothing judges what a task did",
+            "the daemon does not judge results",
         ),
         (
             task.alert_policy.is_some(),
             "alert_policy",
-            "nobody is alerted",
+            "the daemon sends no alerts",
         ),
         (
             task.timeout_seconds.is_some(),
@@ -326,7 +306,7 @@ fn refuse_unserved(task: &wire::FleetTaskSpec, at: &str) -> Result<()> {
         (
             !task.expected_artifacts.is_empty(),
             "expected_artifacts",
-            "nothing collects them",
+            "the daemon collects no artifacts",
         ),
         (
             worker.agent_profile.is_some(),
@@ -347,22 +327,22 @@ fn refuse_unserved(task: &wire::FleetTaskSpec, at: &str) -> Result<()> {
         (
             !workspace.required_files.is_empty(),
             "workspace/required_files",
-            "nothing is looked for before a task begins",
+            "the daemon does not check files before a task starts",
         ),
         (
             !workspace.writable_paths.is_empty(),
             "workspace/writable_paths",
-            "the environment says what can be written",
+            "the environment defines the writable paths",
         ),
         (
             workspace.environment.is_some(),
             "workspace/environment",
-            "the operator says which variables there are",
+            "the operator defines the variables",
         ),
     ];
-    for (is_asked, field, why) in asked {
-        if is_asked {
-            return Err(not_served(&format!("{at}/{field}"), why));
+    for (is_present, field, why) in fields {
+        if is_present {
+            return Err(unsupported(&format!("{at}/{field}"), why));
         }
     }
     Ok(())

@@ -2,16 +2,16 @@
 
 use std::collections::VecDeque;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_jobs::fleet::{FleetEvent, FleetHistory, FleetRecord, ReleaseCause, WorkerCommand};
-use windlass_jobs::{Fleet, FleetRun, JobError};
-use windlass_protocol::api::{Call, CallFuture, Parts, Stream};
+use windlass_jobs::{Fleet, FleetRun};
+use windlass_protocol::api::{Call, CallFuture, Parts, ResponseStream};
 use windlass_protocol::fleet as wire;
 use windlass_protocol::operations::{self as op, FleetEventsQuery};
 
-use super::{show, worker_id};
+use super::show;
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::ids;
@@ -23,100 +23,87 @@ use crate::subscribers::Subscriber;
 const DEFAULT_EVENTS: usize = 250;
 const MAX_EVENTS: usize = 1_000;
 
-fn number(cursor: Option<&str>) -> Result<u64> {
-    let Some(cursor) = cursor else {
-        return Ok(0);
-    };
-    let number = cursor.parse().ok();
-    number.ok_or_else(|| ApiError::query("after is not the cursor of an event"))
+fn sequence(cursor: Option<&str>) -> Result<u64> {
+    let invalid = |_| ApiError::query("after is not the cursor of an event");
+    cursor.unwrap_or("0").parse().map_err(invalid)
 }
 
-/// Converts a record to an event; `None` if it is not relevant to clients.
+/// Converts a record to an event; `None` if clients do not need it.
 fn event(run: &FleetRun, record: &FleetRecord) -> Option<wire::FleetRunEvent> {
-    let of_worker = |worker: &usize| {
+    let worker_id = |worker: &usize| {
         let spec = run.plan.workers.get(*worker)?;
-        Some(worker_id(run.id, &spec.worker_id))
+        Some(super::worker_id(run.id, &spec.worker_id))
     };
-    let of_task = |task: &usize| Some(run.plan.tasks.get(*task)?.task_id.clone());
-    let changed = |status: &str| {
-        (
-            "fleet.run.status_changed",
-            None,
-            None,
-            json!({"status": status}),
-        )
-    };
-    let (name, worker_id, task_id, payload): (&str, Option<String>, Option<String>, Value) =
-        match &record.event {
-            FleetEvent::Created { plan, .. } => {
-                let (tasks, workers) = (plan.tasks.len(), plan.workers.len());
-                let payload =
-                    json!({"name": plan.name, "task_count": tasks, "worker_count": workers});
-                ("fleet.run.created", None, None, payload)
-            }
-            FleetEvent::Started => changed("queued"),
-            FleetEvent::Leased {
-                worker,
-                task,
-                attempt,
-            } => {
-                let payload = json!({ "attempt": attempt });
-                (
-                    "fleet.task.leased",
-                    of_worker(worker),
-                    of_task(task),
-                    payload,
-                )
-            }
-            FleetEvent::WorkerCommanded { worker, command } => {
-                let name = match command {
-                    WorkerCommand::Interrupt => "fleet.worker.interrupted",
-                    WorkerCommand::Restart => "fleet.worker.restarted",
-                    WorkerCommand::Stop => return None,
-                };
-                (name, of_worker(worker), None, json!({}))
-            }
-            FleetEvent::Released {
-                worker,
-                cause,
-                error,
-                ..
-            } => {
-                let cause = match cause {
-                    ReleaseCause::Failure => "failure",
-                    ReleaseCause::Restart => "restart",
-                    ReleaseCause::NoRoom => "no_room",
-                    ReleaseCause::Held => "held",
-                    ReleaseCause::Budget => "budget",
-                };
-                let payload = json!({"cause": cause, "reason": error});
-                ("fleet.task.enqueued", of_worker(worker), None, payload)
-            }
-            FleetEvent::TaskEnded {
-                task,
-                status,
-                error,
-                ..
-            } => {
-                let status = show::task_status(*status);
-                let payload = json!({"status": status, "reason": error});
-                ("fleet.task.terminal", None, of_task(task), payload)
-            }
-            FleetEvent::Stopped => changed("stopping"),
-            FleetEvent::Completed => {
-                let payload = json!({"status": show::run_status(run.status())});
-                ("fleet.run.status_changed", None, None, payload)
-            }
-        };
-    Some(wire::FleetRunEvent {
+    let task_id = |task: &usize| Some(run.plan.tasks.get(*task)?.task_id.clone());
+    let mut shown = wire::FleetRunEvent {
         cursor: record.seq.to_string(),
-        event: name.to_owned(),
+        event: "fleet.run.status_changed".to_owned(),
         run_id: run.id.to_string(),
-        worker_id,
-        task_id,
+        worker_id: None,
+        task_id: None,
         timestamp: ids::time(record.at),
-        payload,
-    })
+        payload: json!({}),
+    };
+    match &record.event {
+        FleetEvent::Created { plan, .. } => {
+            shown.event = "fleet.run.created".to_owned();
+            let (tasks, workers) = (plan.tasks.len(), plan.workers.len());
+            shown.payload =
+                json!({"name": plan.name, "task_count": tasks, "worker_count": workers});
+        }
+        FleetEvent::Started => shown.payload = json!({"status": "queued"}),
+        FleetEvent::Leased {
+            worker,
+            task,
+            attempt,
+        } => {
+            shown.event = "fleet.task.leased".to_owned();
+            shown.worker_id = worker_id(worker);
+            shown.task_id = task_id(task);
+            shown.payload = json!({ "attempt": attempt });
+        }
+        FleetEvent::WorkerCommanded { worker, command } => {
+            let event = match command {
+                WorkerCommand::Interrupt => "fleet.worker.interrupted",
+                WorkerCommand::Restart => "fleet.worker.restarted",
+                WorkerCommand::Stop => return None,
+            };
+            shown.event = event.to_owned();
+            shown.worker_id = worker_id(worker);
+        }
+        FleetEvent::Released {
+            worker,
+            cause,
+            error,
+            ..
+        } => {
+            let cause = match cause {
+                ReleaseCause::Failure => "failure",
+                ReleaseCause::Restart => "restart",
+                ReleaseCause::NoRoom => "no_room",
+                ReleaseCause::Held => "held",
+                ReleaseCause::Budget => "budget",
+            };
+            shown.event = "fleet.task.enqueued".to_owned();
+            shown.worker_id = worker_id(worker);
+            shown.payload = json!({"cause": cause, "reason": error});
+        }
+        FleetEvent::TaskEnded {
+            task,
+            status,
+            error,
+            ..
+        } => {
+            shown.event = "fleet.task.terminal".to_owned();
+            shown.task_id = task_id(task);
+            shown.payload = json!({"status": show::task_status(*status), "reason": error});
+        }
+        FleetEvent::Stopped => shown.payload = json!({"status": "stopping"}),
+        FleetEvent::Completed => {
+            shown.payload = json!({"status": show::run_status(run.status())});
+        }
+    }
+    Some(shown)
 }
 
 /// Converts records to events. The last event contains the outcome of the run, so a run that was still open is read again.
@@ -124,7 +111,7 @@ async fn events(
     fleet: &Fleet,
     run: &mut FleetRun,
     history: &FleetHistory,
-) -> std::result::Result<Vec<wire::FleetRunEvent>, JobError> {
+) -> Result<Vec<wire::FleetRunEvent>> {
     if is_end(history) && run.completed_at.is_none() {
         *run = fleet.get(run.id).await?;
     }
@@ -147,19 +134,17 @@ pub struct FleetFollower {
     is_ended: bool,
     /// Events that were read and not returned yet.
     ready: VecDeque<wire::FleetRunEvent>,
-    place: Subscriber,
+    subscriber: Subscriber,
 }
 
 impl FleetFollower {
     /// Returns a token that is cancelled when the follower's token is revoked.
     #[must_use]
     pub fn revoked(&self) -> CancellationToken {
-        self.place.revoked().clone()
+        self.subscriber.revoked().clone()
     }
 
-    async fn read(
-        &mut self,
-    ) -> std::result::Result<(FleetHistory, Vec<wire::FleetRunEvent>), JobError> {
+    async fn read(&mut self) -> Result<(FleetHistory, Vec<wire::FleetRunEvent>)> {
         let history = self.fleet.history(&self.run, self.after, self.limit);
         let history = history.await?;
         let events = events(&self.fleet, &mut self.run, &history).await?;
@@ -186,12 +171,14 @@ impl FleetFollower {
             if !events.is_empty() {
                 return Some(events);
             }
-            match history.has_more || self.is_ended {
-                true => {}
-                // The run had ended before, and its last record was already returned.
-                false if self.run.completed_at.is_some() => return None,
-                false => self.changed.changed().await.ok()?,
+            if history.has_more || self.is_ended {
+                continue;
             }
+            // The run had ended before, and its last record was already returned.
+            if self.run.completed_at.is_some() {
+                return None;
+            }
+            self.changed.changed().await.ok()?;
         }
         None
     }
@@ -201,14 +188,12 @@ impl FleetFollower {
 impl Handle<op::ReplayFleetEvents> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::ReplayFleetEvents>,
     ) -> Result<wire::FleetEventReplay> {
-        let id = &call.path.run_id;
-        let after = call.query.after.as_deref();
         let limit = page_size(&call.query)?;
-        let after = number(after)?;
-        let mut run = self.fleet_run(context, id).await?;
+        let after = sequence(call.query.after.as_deref())?;
+        let mut run = self.fleet_run(ctx, &call.path.run_id).await?;
         let fleet = self.fleet()?;
         let history = fleet.history(&run, after, limit).await?;
         Ok(wire::FleetEventReplay {
@@ -227,19 +212,18 @@ fn page_size(query: &FleetEventsQuery) -> Result<usize> {
     if (1..=MAX_EVENTS).contains(&limit) {
         Ok(limit)
     } else {
-        Err(ApiError::query(format!(
-            "limit must be from 1 to {MAX_EVENTS}"
-        )))
+        let text = format!("limit must be from 1 to {MAX_EVENTS}");
+        Err(ApiError::query(text))
     }
 }
 
 impl Handle<op::StreamFleetEvents> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::StreamFleetEvents>,
-    ) -> Result<Stream<wire::FleetRunEvent>> {
-        Ok(Box::new(self.follow_fleet_run(context, call).await?))
+    ) -> Result<ResponseStream<wire::FleetRunEvent>> {
+        Ok(Box::new(self.follow_fleet_run(ctx, call).await?))
     }
 }
 
@@ -253,12 +237,12 @@ impl Service {
     /// Follows a run from a cursor to its end.
     pub async fn follow_fleet_run(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::StreamFleetEvents>,
     ) -> Result<FleetFollower> {
         let (id, limit) = (&call.path.run_id, page_size(&call.query)?);
-        let after = number(call.query.after.as_deref())?;
-        let run = self.fleet_run(context, id).await?;
+        let after = sequence(call.query.after.as_deref())?;
+        let run = self.fleet_run(ctx, id).await?;
         let fleet = self.fleet()?.clone();
         Ok(FleetFollower {
             changed: fleet.watch(),
@@ -268,7 +252,7 @@ impl Service {
             run,
             after,
             limit,
-            place: Subscriber::take(self, &context.caller)?,
+            subscriber: Subscriber::take(self, &ctx.caller)?,
         })
     }
 }

@@ -8,13 +8,13 @@ mod events;
 mod show;
 
 use windlass_jobs::fleet::FleetTaskStatus;
-use windlass_jobs::{Fleet, FleetRun, FleetRunId, JobError};
+use windlass_jobs::{Fleet, FleetRun, FleetRunId};
 use windlass_protocol::ErrorCode;
 use windlass_protocol::api::Call;
 use windlass_protocol::fleet as wire;
 use windlass_protocol::operations as op;
 
-use super::{RequestContext, limit};
+use super::{RequestContext, accessible, limit};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::ids;
@@ -26,8 +26,8 @@ pub use events::FleetFollower;
 const DEFAULT_LIMIT: usize = 50;
 const MAX_LIMIT: usize = 100;
 
-/// The only location where runs are executed.
-const HERE: &str = "this_computer";
+/// The only target of runs: the machine of the daemon.
+const THIS_COMPUTER: &str = "this_computer";
 
 /// An action on a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,28 +54,23 @@ fn worker_id(run: FleetRunId, name: &str) -> String {
 }
 
 fn run_not_found(id: &str) -> ApiError {
-    ApiError::new(
-        ErrorCode::FleetRunNotFound,
-        format!("there is no run of the fleet with the id `{id}`"),
-    )
+    let text = format!("there is no run of the fleet with the id `{id}`");
+    ApiError::new(ErrorCode::FleetRunNotFound, text)
 }
 
 fn worker_not_found(id: &str) -> ApiError {
-    ApiError::new(
-        ErrorCode::WorkerNotFound,
-        format!("there is no worker of the fleet with the id `{id}`"),
-    )
+    let text = format!("there is no worker of the fleet with the id `{id}`");
+    ApiError::new(ErrorCode::WorkerNotFound, text)
 }
 
 /// Returns a run with its tasks.
 impl Handle<op::GetFleetRun> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::GetFleetRun>,
     ) -> Result<wire::FleetRunDetail> {
-        let id = &call.path.run_id;
-        let run = self.fleet_run(context, id).await?;
+        let run = self.fleet_run(ctx, &call.path.run_id).await?;
         self.show_detail(&run).await
     }
 }
@@ -84,27 +79,24 @@ impl Handle<op::GetFleetRun> for Service {
 impl Handle<op::StartFleetRun> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::StartFleetRun>,
     ) -> Result<wire::StartedFleetRun> {
-        let id = &call.path.run_id;
         self.check_serving()?;
-        let run = self.fleet_run(context, id).await?;
+        let run = self.fleet_run(ctx, &call.path.run_id).await?;
         let fleet = self.fleet()?.clone();
-        let run = self.carry(async move { fleet.start(run.id).await });
+        let run = self.run_detached(async move { fleet.start(run.id).await });
         let run = run.await??;
         let count = |status| {
-            run.tasks
-                .iter()
-                .filter(|task| task.status == status)
-                .count() as u64
+            let tasks = run.tasks.iter().filter(|task| task.status == status);
+            tasks.count() as u64
         };
         let workers = run.plan.workers.iter();
         Ok(wire::StartedFleetRun {
             action: "start".to_owned(),
             execution: "scheduled".to_owned(),
             run_id: run.id.to_string(),
-            target: HERE.to_owned(),
+            target: THIS_COMPUTER.to_owned(),
             leased: count(FleetTaskStatus::Running),
             queued: count(FleetTaskStatus::Queued),
             worker_ids: workers
@@ -118,18 +110,17 @@ impl Handle<op::StartFleetRun> for Service {
 impl Handle<op::StopFleetRun> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::StopFleetRun>,
     ) -> Result<wire::StoppedFleetRun> {
-        let id = &call.path.run_id;
-        let run = self.fleet_run(context, id).await?;
+        let run = self.fleet_run(ctx, &call.path.run_id).await?;
         let open = run.tasks.iter().filter(|task| !task.status.is_end());
         let stopped = match run.stopped_at {
             Some(_) => 0,
             None => open.count() as u64,
         };
         let fleet = self.fleet()?.clone();
-        let run = self.carry(async move { fleet.stop(run.id).await });
+        let run = self.run_detached(async move { fleet.stop(run.id).await });
         let run = run.await??;
         Ok(wire::StoppedFleetRun {
             action: "stop".to_owned(),
@@ -143,11 +134,10 @@ impl Handle<op::StopFleetRun> for Service {
 impl Handle<op::ListFleetWorkers> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::ListFleetWorkers>,
     ) -> Result<wire::FleetWorkerList> {
-        let id = &call.path.run_id;
-        let run = self.fleet_run(context, id).await?;
+        let run = self.fleet_run(ctx, &call.path.run_id).await?;
         let mut workers = Vec::with_capacity(run.workers.len());
         for index in 0..run.workers.len() {
             workers.extend(self.show_worker(&run, index).await?);
@@ -160,11 +150,11 @@ impl Handle<op::ListFleetWorkers> for Service {
 impl Handle<op::GetFleetWorker> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::GetFleetWorker>,
     ) -> Result<wire::FleetWorker> {
         let id = &call.path.worker_id;
-        let (run, index) = self.worker_of(context, id).await?;
+        let (run, index) = self.find_worker(ctx, id).await?;
         let shown = self.show_worker(&run, index).await?;
         shown.ok_or_else(|| worker_not_found(id))
     }
@@ -174,18 +164,15 @@ impl Handle<op::GetFleetWorker> for Service {
 impl Handle<op::ListFleetRuns> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::ListFleetRuns>,
     ) -> Result<wire::FleetRunList> {
-        let before = call.query.before.as_deref();
         let limit = limit(call.query.limit, DEFAULT_LIMIT, MAX_LIMIT);
-        let before = match before {
-            Some(id) => Some(ids::exact(id).ok_or_else(|| {
-                ApiError::query("before must be the id of a run, as a list shows it")
-            })?),
-            None => None,
-        };
-        let owner = context.caller.agent().map(|_| context.caller.owner());
+        let invalid = || ApiError::query("before must be the id of a run from a list");
+        let before = call.query.before.as_deref();
+        let before = before.map(|id| ids::exact(id).ok_or_else(invalid));
+        let before = before.transpose()?;
+        let owner = ctx.caller.agent().map(|_| ctx.caller.owner());
         let found = self.fleet()?.list(owner.as_deref(), before, limit).await?;
         let mut runs = Vec::with_capacity(found.len());
         for run in &found {
@@ -206,11 +193,10 @@ macro_rules! worker_actions {
             impl Handle<op::$operation> for Service {
                 async fn handle(
                     &self,
-                    context: &RequestContext,
+                    ctx: &RequestContext,
                     call: Call<op::$operation>,
                 ) -> Result<wire::FleetWorkerCommandResult> {
-                    let id = &call.path.worker_id;
-                    self.tell_worker(context, id, WorkerAction::$action).await
+                    self.command_worker(ctx, &call.path.worker_id, WorkerAction::$action).await
                 }
             }
         )*
@@ -229,21 +215,18 @@ impl Service {
     }
 
     /// Finds a run that the caller may see. For an agent, runs of other owners do not exist.
-    async fn fleet_run(&self, context: &RequestContext, id: &str) -> Result<FleetRun> {
-        let run: FleetRunId = ids::exact(id).ok_or_else(|| run_not_found(id))?;
-        match self.fleet()?.get(run).await {
-            Ok(run) if context.caller.may_see(&run.owner) => Ok(run),
-            // The same error, so that it does not reveal whether the run exists.
-            Ok(_) | Err(JobError::NotFound { .. }) => Err(run_not_found(id)),
-            Err(error) => Err(error.into()),
-        }
+    async fn fleet_run(&self, ctx: &RequestContext, id: &str) -> Result<FleetRun> {
+        let not_found = || run_not_found(id);
+        let run_id = ids::exact(id).ok_or_else(not_found)?;
+        let found = self.fleet()?.get(run_id).await;
+        accessible(ctx, found, |run| &run.owner, not_found)
     }
 
     /// Finds a run and the index of one of its workers.
-    async fn worker_of(&self, context: &RequestContext, id: &str) -> Result<(FleetRun, usize)> {
+    async fn find_worker(&self, ctx: &RequestContext, id: &str) -> Result<(FleetRun, usize)> {
         let not_found = || worker_not_found(id);
         let (run, name) = id.rsplit_once('-').ok_or_else(not_found)?;
-        let run = self.fleet_run(context, run).await.map_err(|error| {
+        let run = self.fleet_run(ctx, run).await.map_err(|error| {
             let is_unknown = error.code() == ErrorCode::FleetRunNotFound;
             if is_unknown { not_found() } else { error }
         })?;
@@ -253,18 +236,18 @@ impl Service {
         Ok((run, index))
     }
 
-    /// Makes a worker abandon its task, finally or for a restart.
-    async fn tell_worker(
+    /// Makes a worker abandon its task, permanently or for a restart.
+    async fn command_worker(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         id: &str,
         action: WorkerAction,
     ) -> Result<wire::FleetWorkerCommandResult> {
-        let (run, index) = self.worker_of(context, id).await?;
+        let (run, index) = self.find_worker(ctx, id).await?;
         let name = run.plan.workers.get(index).map(|it| it.worker_id.clone());
         let name = name.ok_or_else(|| worker_not_found(id))?;
         let fleet = self.fleet()?.clone();
-        let told = self.carry(async move {
+        let commanded = self.run_detached(async move {
             match action {
                 WorkerAction::Interrupt | WorkerAction::Stop => {
                     fleet.interrupt(run.id, &name).await
@@ -272,7 +255,7 @@ impl Service {
                 WorkerAction::Restart => fleet.restart(run.id, &name).await,
             }
         });
-        let run = told.await??;
+        let run = commanded.await??;
         let worker = self.show_worker(&run, index).await?;
         Ok(wire::FleetWorkerCommandResult {
             action: action.name().to_owned(),

@@ -1,32 +1,28 @@
 //! Runs and workers in their wire format.
 
-use crate::operations::thread_record::params_without_mode;
 use chrono::{TimeDelta, Utc};
-use serde_json::{Value, json};
-use windlass_core::items::TurnStatus;
+use serde_json::json;
+use windlass_core::items::{TurnStatus, TurnView};
 use windlass_jobs::FleetRun;
 use windlass_jobs::fleet::{FleetRunStatus, FleetTaskStatus, WorkerCommand, is_stale};
 use windlass_protocol::fleet as wire;
 use windlass_store::queries::{ThreadRow, ThreadState};
 
-use super::{HERE, worker_id};
+use super::{THIS_COMPUTER, worker_id};
 use crate::error::Result;
 use crate::ids;
-use crate::jobs::job_hold;
+use crate::jobs::wire_hold;
+use crate::operations::thread_record::params_without_mode;
 use crate::service::Service;
 use crate::view::unapproved;
 
 /// A worker without an event for this long is reported as unhealthy.
-const PATIENCE: TimeDelta = TimeDelta::minutes(10);
+const STALE_AFTER: TimeDelta = TimeDelta::minutes(10);
 
-/// The location of workers in the wire format.
+/// The host of workers in the wire format.
 const LOCAL: &str = "local";
-/// The status text of a worker that was told to abandon its task and has not ended it yet.
+/// The error of a worker that must abandon its task and has not ended it yet.
 const CANCELLED: &str = "cancelled by operator";
-
-fn host() -> Value {
-    json!({ "kind": LOCAL })
-}
 
 pub(super) fn run_status(status: FleetRunStatus) -> wire::FleetRunStatus {
     match status {
@@ -53,8 +49,7 @@ pub(super) fn task_status(status: FleetTaskStatus) -> wire::FleetTaskStatus {
 /// Adds up the counts of several runs.
 pub(super) fn sum(runs: &[wire::FleetRun]) -> wire::FleetStatus {
     let mut sum = wire::FleetStatus::default();
-    for run in runs {
-        let status = &run.status;
+    for status in runs.iter().map(|run| &run.status) {
         sum.runs += status.runs;
         sum.queued += status.queued;
         sum.running += status.running;
@@ -64,15 +59,13 @@ pub(super) fn sum(runs: &[wire::FleetRun]) -> wire::FleetStatus {
         sum.restarted += status.restarted;
         sum.cancelled += status.cancelled;
         sum.stale += status.stale;
-        let workers = status.workers.iter();
-        sum.workers
-            .extend(workers.map(|(id, status)| (id.clone(), *status)));
+        sum.workers.extend(status.workers.clone());
     }
     sum
 }
 
 fn tasks(app: &Service, run: &FleetRun) -> Vec<wire::FleetTaskState> {
-    let hold_of = |task| app.jobs.as_ref()?.fleet.hold_of(run, task).map(job_hold);
+    let hold_of = |task| app.jobs.as_ref()?.fleet.hold_of(run, task).map(wire_hold);
     let tasks = run.tasks.iter().zip(&run.plan.tasks).enumerate();
     let shown = tasks.map(|(index, (task, spec))| wire::FleetTaskState {
         task_id: spec.task_id.clone(),
@@ -108,18 +101,16 @@ impl Service {
         worker: usize,
         thread: Option<&(usize, u32, Option<ThreadRow>)>,
     ) -> wire::FleetWorkerStatus {
-        let is_commanded = run
-            .workers
-            .get(worker)
-            .is_some_and(|it| it.command.is_some());
+        let state = run.workers.get(worker);
+        let is_commanded = state.is_some_and(|it| it.command.is_some());
         match thread {
             _ if run.completed_at.is_some() => wire::FleetWorkerStatus::Retired,
             None => wire::FleetWorkerStatus::Online,
             Some(_) if is_commanded => wire::FleetWorkerStatus::Draining,
             Some((.., row)) => {
-                // Before the thread exists, the lease counts as the newest sign of life.
-                let heard = row.as_ref().map_or(run.updated_at, |row| row.at);
-                if is_stale(Some(heard), Utc::now(), PATIENCE) {
+                // Until the thread exists, the lease counts as the heartbeat.
+                let heartbeat = row.as_ref().map_or(run.updated_at, |row| row.at);
+                if is_stale(Some(heartbeat), Utc::now(), STALE_AFTER) {
                     wire::FleetWorkerStatus::Unhealthy
                 } else {
                     wire::FleetWorkerStatus::Busy
@@ -172,7 +163,7 @@ impl Service {
             name: run.plan.name.clone(),
             lifecycle_status: run_status(run.status()),
             status,
-            target: HERE.to_owned(),
+            target: THIS_COMPUTER.to_owned(),
             roles,
             task_count: run.tasks.len(),
             worker_count: run.workers.len(),
@@ -212,7 +203,7 @@ impl Service {
         let worker_specs = run.plan.workers.iter().map(|worker| wire::FleetWorkerSpec {
             id: worker_id(run.id, &worker.worker_id),
             name: worker.worker_id.clone(),
-            host: host(),
+            host: json!({ "kind": LOCAL }),
             max_concurrent_tasks: 1,
             role: Some(worker.role.clone()).filter(|role| !role.is_empty()),
             backend: worker.backend.clone(),
@@ -237,14 +228,13 @@ impl Service {
         let thread = self.thread_of_worker(run, worker).await?;
         let status = Self::worker_status(run, worker, thread.as_ref());
         let id = worker_id(run.id, &spec.worker_id);
-        let of_worker = Some(spec.role.clone()).filter(|role| !role.is_empty());
         let mut shown = wire::FleetWorker {
             worker_id: id.clone(),
             status,
             run_id: Some(run.id.to_string()),
             task_id: None,
             objective: None,
-            role: of_worker,
+            role: Some(spec.role.clone()).filter(|role| !role.is_empty()),
             host: Some(LOCAL.to_owned()),
             latest_heartbeat_at: None,
             latest_event: None,
@@ -282,7 +272,7 @@ impl Service {
                 TurnStatus::Interrupted => "interrupted",
             },
         };
-        let steps = |turn: &windlass_core::items::TurnView| turn.iterations + turn.tool_call_count;
+        let steps = |turn: &TurnView| turn.iterations + turn.tool_call_count;
         shown.runtime_state = Some(wire::FleetWorkerRuntime {
             agent_status: agent_status.to_owned(),
             steps_taken: turn.as_ref().map_or(0, steps) as u64,

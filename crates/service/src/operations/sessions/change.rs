@@ -16,19 +16,19 @@ use crate::service::Service;
 impl Handle<op::PatchSession> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::PatchSession>,
     ) -> Result<PatchedSession> {
         let id = &call.path.id;
         let request = call.request;
-        self.session_and_thread(context, id).await?;
+        self.session_and_thread(ctx, id).await?;
         if request == PatchSession::default() {
             let text = "At least one of title and archived is required";
             return Err(ApiError::new(ErrorCode::NoChanges, text));
         }
         let title = request.title.as_deref().map(checked_title).transpose()?;
-        let _alone = self.writing_sessions().await;
-        let mut session = self.session(context, id).await?;
+        let _guard = self.writing_sessions().await;
+        let mut session = self.session(ctx, id).await?;
         let mut changes = Map::new();
         if let Some(title) = title.filter(|title| *title != session.title) {
             changes.insert("title".to_owned(), json!(title));
@@ -40,7 +40,7 @@ impl Handle<op::PatchSession> for Service {
         }
         if !changes.is_empty() {
             session.updated_at = ids::time(Utc::now());
-            self.keep_session(&session).await?;
+            self.store_session(&session).await?;
         }
         Ok(PatchedSession { session, changes })
     }
@@ -48,10 +48,10 @@ impl Handle<op::PatchSession> for Service {
 
 /// Deletes a session. Its thread remains.
 impl Handle<op::DeleteSession> for Service {
-    async fn handle(&self, context: &RequestContext, call: Call<op::DeleteSession>) -> Result<()> {
+    async fn handle(&self, ctx: &RequestContext, call: Call<op::DeleteSession>) -> Result<()> {
         let id = &call.path.id;
-        let _alone = self.writing_sessions().await;
-        let session = self.session(context, id).await?;
+        let _guard = self.writing_sessions().await;
+        let session = self.session(ctx, id).await?;
         if self.store.records().remove(KIND, &session.id).await? {
             Ok(())
         } else {

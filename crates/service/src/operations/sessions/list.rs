@@ -24,19 +24,19 @@ pub(super) fn age(session: &SessionMetadata) -> (Option<DateTime<FixedOffset>>, 
 }
 
 fn is_selected(query: &SessionsQuery, session: &SessionMetadata) -> bool {
-    let is_wanted = match (query.archived_only, query.include_archived) {
+    let is_included = match (query.archived_only, query.include_archived) {
         (Some(true), _) => session.archived,
         (_, Some(true)) => true,
         _ => !session.archived,
     };
     let path = |text: &str| text.trim_end_matches('/').to_owned();
     let workspace = query.workspace.as_deref().map(path);
-    let is_there = workspace.is_none_or(|wanted| wanted == path(&session.workspace));
+    let is_in_workspace = workspace.is_none_or(|wanted| wanted == path(&session.workspace));
     let search = query.search.as_deref();
-    is_wanted && is_there && search.is_none_or(|words| has(session, words))
+    is_included && is_in_workspace && search.is_none_or(|words| matches(session, words))
 }
 
-fn has(session: &SessionMetadata, words: &str) -> bool {
+fn matches(session: &SessionMetadata, words: &str) -> bool {
     let words = words.to_lowercase();
     let shown = [
         &session.title,
@@ -53,13 +53,13 @@ impl Service {
     /// Returns the sessions that match a query.
     async fn select_sessions(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         query: &SessionsQuery,
     ) -> Result<Vec<SessionMetadata>> {
-        let mut sessions = self.sessions(context).await?;
+        let mut sessions = self.sessions(ctx).await?;
         sessions.retain(|session| is_selected(query, session));
         match query.sort.unwrap_or_default() {
-            SessionOrder::Recent => sessions.sort_by_cached_key(|one| Reverse(age(one))),
+            SessionOrder::Recent => sessions.sort_by_cached_key(|it| Reverse(age(it))),
             SessionOrder::Name => {
                 sessions.sort_by_cached_key(|one| (one.title.to_lowercase(), one.id.clone()));
             }
@@ -75,10 +75,10 @@ impl Service {
 impl Handle<op::ListSessions> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::ListSessions>,
     ) -> Result<SessionList> {
-        let sessions = self.select_sessions(context, &call.query).await?;
+        let sessions = self.select_sessions(ctx, &call.query).await?;
         Ok(SessionList { sessions })
     }
 }
@@ -86,10 +86,10 @@ impl Handle<op::ListSessions> for Service {
 impl Handle<op::SummarizeSessions> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::SummarizeSessions>,
     ) -> Result<Page<SessionLine>> {
-        let sessions = self.select_sessions(context, &call.query).await?;
+        let sessions = self.select_sessions(ctx, &call.query).await?;
         let lines: Vec<_> = sessions.into_iter().map(line).collect();
         Ok(lines.into())
     }

@@ -30,10 +30,8 @@ const WRITING: &str = "saved sessions";
 const TITLE_CHARS: usize = 200;
 
 fn not_found(id: &str) -> ApiError {
-    ApiError::new(
-        ErrorCode::SessionNotFound,
-        format!("Session not found: {id}"),
-    )
+    let text = format!("Session not found: {id}");
+    ApiError::new(ErrorCode::SessionNotFound, text)
 }
 
 /// Validates a title from a client.
@@ -50,11 +48,11 @@ fn checked_title(title: &str) -> Result<String> {
 impl Service {
     /// Locks the sessions for writing. Lock order: the lock of a thread, then this one.
     async fn writing_sessions(&self) -> NamedLock {
-        self.changing.lock(WRITING).await
+        self.write_locks.lock(WRITING).await
     }
 
     /// Returns all sessions that the caller may see, unordered.
-    async fn sessions(&self, context: &RequestContext) -> Result<Vec<SessionMetadata>> {
+    async fn sessions(&self, ctx: &RequestContext) -> Result<Vec<SessionMetadata>> {
         let records = self.store.records().list(KIND).await?;
         // An unreadable session is logged and does not hide the others.
         let read = records.iter().filter_map(|record| {
@@ -65,58 +63,57 @@ impl Service {
             .ok()
         });
         Ok(read
-            .filter(|session| self.may_see(context, session))
+            .filter(|session| self.can_access(ctx, session))
             .collect())
     }
 
     /// For an agent, sessions of other owners do not exist.
-    fn may_see(&self, context: &RequestContext, session: &SessionMetadata) -> bool {
-        let agent = context.caller.agent();
+    fn can_access(&self, ctx: &RequestContext, session: &SessionMetadata) -> bool {
+        let agent = ctx.caller.agent();
         agent.is_none() || agent == session.agent.as_deref()
     }
 
-    async fn session(&self, context: &RequestContext, id: &str) -> Result<SessionMetadata> {
-        let found = if ids::is_session(id) {
-            self.session_if_any(context, id).await?
-        } else {
-            None
-        };
+    async fn session(&self, ctx: &RequestContext, id: &str) -> Result<SessionMetadata> {
+        if !ids::is_session(id) {
+            return Err(not_found(id));
+        }
+        let found = self.session_if_any(ctx, id).await?;
         found.ok_or_else(|| not_found(id))
     }
 
     async fn session_if_any(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         id: &str,
     ) -> Result<Option<SessionMetadata>> {
         let Some(record) = self.store.records().get(KIND, id).await? else {
             return Ok(None);
         };
         let session = stored::session(&record.body).map_err(ApiError::internal)?;
-        Ok(Some(session).filter(|session| self.may_see(context, session)))
+        Ok(Some(session).filter(|session| self.can_access(ctx, session)))
     }
 
     /// Finds a session with its thread. Without its thread, the session does not exist either.
     pub(super) async fn session_and_thread(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         id: &str,
     ) -> Result<(SessionMetadata, FoundThread)> {
-        let session = self.session(context, id).await?;
+        let session = self.session(ctx, id).await?;
         let thread = match ids::parse_thread(&session.thread_id) {
             Some(thread) => self.look_up(thread).await?,
             None => None,
         };
         match thread {
             Some(thread) => Ok((session, thread)),
-            None => Err(not_found(id).saying(format!(
+            None => Err(not_found(id).with_message(format!(
                 "Session not found: {id}; its thread {} was removed",
                 session.thread_id
             ))),
         }
     }
 
-    async fn keep_session(&self, session: &SessionMetadata) -> Result<()> {
+    async fn store_session(&self, session: &SessionMetadata) -> Result<()> {
         let record = HostRecord {
             name: session.id.clone(),
             body: stored::stored_session(session)
@@ -130,11 +127,11 @@ impl Service {
     /// Deletes the sessions of a deleted thread.
     pub(super) async fn forget_sessions(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         thread_id: &str,
     ) -> Result<()> {
-        let _alone = self.writing_sessions().await;
-        for session in self.sessions(context).await? {
+        let _guard = self.writing_sessions().await;
+        for session in self.sessions(ctx).await? {
             if session.thread_id == thread_id {
                 self.store.records().remove(KIND, &session.id).await?;
             }

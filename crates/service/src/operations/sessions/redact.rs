@@ -81,7 +81,7 @@ pub(super) fn redact(text: &str) -> (String, bool) {
 
 /// Returns the replacement of a word; `None` if the word is unchanged.
 fn replaced(word: &str, is_announced: bool) -> Option<String> {
-    let is_scheme = SCHEMES.contains(&name_of(word).as_str());
+    let is_scheme = SCHEMES.contains(&bare_name(word).as_str());
     if is_announced && !word.is_empty() && !is_scheme {
         return Some(REDACTED.to_owned());
     }
@@ -104,16 +104,16 @@ fn replaced(word: &str, is_announced: bool) -> Option<String> {
 fn announces(word: &str) -> bool {
     let has_end = word.ends_with(':') || word.ends_with('=');
     let is_flag = word.starts_with("--");
-    (has_end || is_flag) && is_name(word) || SCHEMES.contains(&name_of(word).as_str())
+    (has_end || is_flag) && is_name(word) || SCHEMES.contains(&bare_name(word).as_str())
 }
 
-fn name_of(word: &str) -> String {
+fn bare_name(word: &str) -> String {
     let name = word.trim_matches(|c: char| !c.is_alphanumeric());
     name.to_lowercase()
 }
 
 fn is_name(word: &str) -> bool {
-    let name = name_of(word);
+    let name = bare_name(word);
     let last = name.rsplit(|c: char| !c.is_alphanumeric()).next();
     let is_known =
         |last: &str, name: &str| last == name || (name.len() > SHORT_NAME && last.ends_with(name));
@@ -139,7 +139,7 @@ mod tests {
     use super::redact;
 
     #[test]
-    fn what_looks_like_a_credential_is_taken_out_and_the_rest_stays() {
+    fn likely_credentials_are_redacted() {
         for (said, shown) in [
             ("use token=hunter2 now", "use token=[redacted] now"),
             ("API_KEY: abc and go", "API_KEY: [redacted] and go"),

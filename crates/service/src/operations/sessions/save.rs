@@ -15,35 +15,35 @@ use super::{RequestContext, TITLE_CHARS, checked_title};
 use crate::error::{ApiError, Result};
 use crate::handle::Handle;
 use crate::ids;
-use crate::operations::create::filled;
+use crate::operations::create::non_blank;
 use crate::service::Service;
 
 /// Maximum number of sessions, in total and per agent.
 const MAX_SESSIONS: usize = 8_192;
 const MAX_OF_AGENT: usize = 512;
 /// Length of a title that is derived from the conversation, in characters.
-const SAID_CHARS: usize = 72;
+const DERIVED_TITLE_CHARS: usize = 72;
 
 /// The session that is written.
-enum Target {
+enum SaveTarget {
     /// A new one, with an optional title.
     New(Option<String>),
     /// The newest of the thread, or a new one.
     Newest,
-    Named(Box<SessionMetadata>),
+    Existing(Box<SessionMetadata>),
 }
 
 /// Saves a thread as a new session.
 impl Handle<op::SaveSession> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::SaveSession>,
     ) -> Result<SavedSession> {
         let request = call.request;
-        let title = filled(request.title).as_deref().map(checked_title);
-        let target = Target::New(title.transpose()?);
-        let saved = self.save(context, &request.thread_id, target).await?;
+        let title = non_blank(request.title).as_deref().map(checked_title);
+        let target = SaveTarget::New(title.transpose()?);
+        let saved = self.save(ctx, &request.thread_id, target).await?;
         Ok(SavedSession {
             session_id: saved.id,
             thread_id: saved.thread_id,
@@ -57,24 +57,24 @@ impl Handle<op::SaveSession> for Service {
 impl Handle<op::UpdateSession> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::UpdateSession>,
     ) -> Result<UpdatedSession> {
         let request = call.request;
-        let (thread_id, session_id) = (filled(request.thread_id), filled(request.session_id));
-        let named = match &session_id {
-            Some(id) => Some(self.session_and_thread(context, id).await?.0),
+        let (thread_id, session_id) = (non_blank(request.thread_id), non_blank(request.session_id));
+        let existing = match &session_id {
+            Some(id) => Some(self.session_and_thread(ctx, id).await?.0),
             None => None,
         };
-        let of_session = named.as_ref().map(|session| session.thread_id.clone());
+        let of_session = existing.as_ref().map(|session| session.thread_id.clone());
         let thread_id = thread_id.or(of_session).ok_or_else(|| {
             ApiError::field("/thread_id", "name a thread_id, a session_id, or both")
         })?;
-        let target = match named {
-            Some(session) => Target::Named(Box::new(session)),
-            None => Target::Newest,
+        let target = match existing {
+            Some(session) => SaveTarget::Existing(Box::new(session)),
+            None => SaveTarget::Newest,
         };
-        let session = self.save(context, &thread_id, target).await?;
+        let session = self.save(ctx, &thread_id, target).await?;
         Ok(UpdatedSession {
             session_id: session.id.clone(),
             session,
@@ -85,16 +85,16 @@ impl Handle<op::UpdateSession> for Service {
 impl Service {
     async fn save(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         thread_id: &str,
-        target: Target,
+        target: SaveTarget,
     ) -> Result<SessionMetadata> {
         let not_found = || ApiError::thread_not_found(thread_id);
         let id = ids::parse_thread(thread_id).ok_or_else(not_found)?;
         // Locked, because a thread that is being deleted removes its sessions too.
-        let _thread = self.changing.lock(&id.to_string()).await;
+        let _thread = self.write_locks.lock(&id.to_string()).await;
         let open = self.open_thread_turns(thread_id, usize::MAX).await?;
-        if let Some(agent) = context.caller.agent()
+        if let Some(agent) = ctx.caller.agent()
             && open.found.thread.agent.as_deref() != Some(agent)
         {
             return Err(not_found());
@@ -106,26 +106,26 @@ impl Service {
         while let Some(item) = items.next().await? {
             messages += u64::from(role(&item).is_some());
         }
-        let mut saved = place(open.found.thread, &turns, messages)?;
-        let _alone = self.writing_sessions().await;
+        let mut saved = session_at_end(open.found.thread, &turns, messages)?;
+        let _guard = self.writing_sessions().await;
         let (title, before) = match target {
-            Target::New(title) => {
-                let made_by = context.repeatable.as_deref().map(ids::made_by);
-                saved.id = ids::session(made_by.unwrap_or_default());
-                if let Some(made) = self.session_if_any(context, &saved.id).await? {
+            SaveTarget::New(title) => {
+                let derived_thread = ctx.repeatable.as_deref().map(ids::derived_thread);
+                saved.id = ids::session(derived_thread.unwrap_or_default());
+                if let Some(existing) = self.session_if_any(ctx, &saved.id).await? {
                     // An earlier attempt of the request created it, and its response was lost.
-                    return Ok(made);
+                    return Ok(existing);
                 }
                 (title, None)
             }
-            Target::Newest => {
-                let of_thread = self.sessions(context).await?.into_iter();
+            SaveTarget::Newest => {
+                let of_thread = self.sessions(ctx).await?.into_iter();
                 let of_thread = of_thread.filter(|session| session.thread_id == saved.thread_id);
                 saved.id = ids::session(SessionId::new());
                 (None, of_thread.max_by_key(super::list::age))
             }
             // Read again under the lock: it may have changed or been deleted.
-            Target::Named(session) => (None, Some(self.session(context, &session.id).await?)),
+            SaveTarget::Existing(session) => (None, Some(self.session(ctx, &session.id).await?)),
         };
         match before {
             Some(before) => {
@@ -135,16 +135,16 @@ impl Service {
                 saved.title = before.title;
             }
             None => {
-                self.take_session_room(context, saved.agent.as_deref())
+                self.check_session_limits(ctx, saved.agent.as_deref())
                     .await?;
                 saved.title = title.unwrap_or(saved.title);
             }
         }
-        self.keep_session(&saved).await?;
+        self.store_session(&saved).await?;
         Ok(saved)
     }
 
-    async fn take_session_room(&self, context: &RequestContext, agent: Option<&str>) -> Result<()> {
+    async fn check_session_limits(&self, ctx: &RequestContext, agent: Option<&str>) -> Result<()> {
         let count = self.store.records().list(super::KIND).await?.len();
         if count >= MAX_SESSIONS {
             return Err(ApiError::limit("saved sessions", MAX_SESSIONS));
@@ -152,28 +152,27 @@ impl Service {
         let Some(agent) = agent else {
             return Ok(());
         };
-        let sessions = self.sessions(context).await?.into_iter();
+        let sessions = self.sessions(ctx).await?.into_iter();
         let is_its = |session: &SessionMetadata| session.agent.as_deref() == Some(agent);
         if sessions.filter(is_its).count() >= MAX_OF_AGENT {
-            Err(ApiError::limit("saved sessions of an agent", MAX_OF_AGENT))
-        } else {
-            Ok(())
+            return Err(ApiError::limit("saved sessions of an agent", MAX_OF_AGENT));
         }
+        Ok(())
     }
 }
 
 /// Returns the end of a thread's last turn as a session without an ID.
-fn place(thread: Thread, turns: &[Turn], messages: u64) -> Result<SessionMetadata> {
+fn session_at_end(thread: Thread, turns: &[Turn], messages: u64) -> Result<SessionMetadata> {
     let is_open = |status| matches!(status, Status::Queued | Status::InProgress);
     if let Some(open) = turns.iter().find(|turn| is_open(turn.status)) {
         let text = format!(
             "Thread {} has a queued or active turn; wait for its end before saving it as a session",
             thread.id
         );
-        return Err(ApiError::turn_active(&open.id).saying(text));
+        return Err(ApiError::turn_active(&open.id).with_message(text));
     }
     let Some(last) = turns.last().filter(|_| messages > 0) else {
-        let text = "nothing was said in the thread; start a turn first";
+        let text = "the thread has no messages; start a turn first";
         return Err(ApiError::new(ErrorCode::NothingToSave, text));
     };
     let used = turns.iter().filter_map(|turn| turn.usage.as_ref());
@@ -199,7 +198,7 @@ fn place(thread: Thread, turns: &[Turn], messages: u64) -> Result<SessionMetadat
 }
 
 /// Derives a title from the thread's title, or from the first message.
-fn title_of(of_thread: Option<&str>, said: &str) -> String {
+fn title_of(of_thread: Option<&str>, first_message: &str) -> String {
     let clean = |text: &str, most: usize| {
         let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
         let cut: String = shown.take(most).collect();
@@ -207,6 +206,6 @@ fn title_of(of_thread: Option<&str>, said: &str) -> String {
     };
     let of_thread = of_thread.and_then(|title| clean(title, TITLE_CHARS));
     of_thread
-        .or_else(|| clean(&redact(said).0, SAID_CHARS))
+        .or_else(|| clean(&redact(first_message).0, DERIVED_TITLE_CHARS))
         .unwrap_or_else(|| "Saved session".to_owned())
 }

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::handle::Handle;
 use crate::operations::limit;
 use crate::service::Service;
-use crate::threads::told;
+use crate::threads::turn_with_items;
 
 /// Maximum length of an entry's text.
 const ENTRY_CHARS: usize = 400;
@@ -54,23 +54,23 @@ fn entry(item: Item) -> Option<SessionEntry> {
 impl Handle<op::GetSession> for Service {
     async fn handle(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         call: Call<op::GetSession>,
     ) -> Result<SessionView> {
         let id = &call.path.id;
         Ok(if call.query.peek.unwrap_or(false) {
             let entries = limit(call.query.entries, MAX_ENTRIES, MAX_ENTRIES);
-            SessionView::Peek(self.peek_session(context, id, entries).await?)
+            SessionView::Peek(self.peek_session(ctx, id, entries).await?)
         } else {
-            SessionView::Detail(self.session_detail(context, id).await?)
+            SessionView::Detail(self.session_detail(ctx, id).await?)
         })
     }
 }
 
 impl Service {
     /// Returns a session with its messages.
-    async fn session_detail(&self, context: &RequestContext, id: &str) -> Result<SessionDetail> {
-        let (metadata, found) = self.session_and_thread(context, id).await?;
+    async fn session_detail(&self, ctx: &RequestContext, id: &str) -> Result<SessionDetail> {
+        let (metadata, found) = self.session_and_thread(ctx, id).await?;
         let mut open = self.open_thread_turns(&found.thread.id, usize::MAX).await?;
         // If retention removed the turn, the turns before it are gone too.
         let last = open
@@ -93,25 +93,30 @@ impl Service {
     /// Returns a session with the beginnings of its last messages. Older messages are not read.
     async fn peek_session(
         &self,
-        context: &RequestContext,
+        ctx: &RequestContext,
         id: &str,
         entries: usize,
     ) -> Result<SessionPeek> {
-        let (metadata, found) = self.session_and_thread(context, id).await?;
+        let (metadata, found) = self.session_and_thread(ctx, id).await?;
         let mut rows: Vec<TurnRow> = Vec::new();
         let is_enough = |turn: &TurnRow| {
-            let is_last = found.name_of(turn).to_string() == metadata.turn_id;
+            let is_last = found.visible_turn_id(turn).to_string() == metadata.turn_id;
             if is_last || !rows.is_empty() {
                 rows.push(turn.clone());
             }
             rows.len() >= entries
         };
-        self.turn_back(&found, is_enough).await?;
+        self.newest_turn_where(&found, is_enough).await?;
         let mut shown = Vec::new();
         for row in rows.iter().rev() {
             let detail = self.queries.turn_detail(&found.row.stream, row.view.id);
             if let Some(detail) = detail.await?.filter(|detail| !detail.row.is_pruned) {
-                shown.extend(told(found.id, &detail).1.into_iter().filter_map(entry));
+                shown.extend(
+                    turn_with_items(found.id, &detail)
+                        .1
+                        .into_iter()
+                        .filter_map(entry),
+                );
             }
         }
         shown.drain(..shown.len().saturating_sub(entries));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use windlass_runtime::{RuntimeSettings, SubagentSettings};
-use windlass_server::{JobSettings, Limits, RpcSettings, Upkeep};
+use windlass_server::{ClientLimits, JobSettings, RpcSettings, Upkeep};
 use windlass_tools::{CheckpointLimits, OutputLimits, ShellSettings};
 
 use crate::config::{Layer, Origin};
@@ -12,7 +12,7 @@ use crate::daemon::budget::{RESERVE_TOKENS, RESERVE_USD};
 use crate::daemon::jobs::system_zone;
 
 pub(super) fn layer() -> Layer {
-    let (limits, rpc) = (Limits::default(), RpcSettings::default());
+    let (limits, rpc) = (ClientLimits::default(), RpcSettings::default());
     let (shell, upkeep) = (ShellSettings::default(), Upkeep::default());
     let (settings, outputs) = (RuntimeSettings::default(), OutputLimits::default());
     let (subagents, jobs) = (SubagentSettings::default(), JobSettings::default());

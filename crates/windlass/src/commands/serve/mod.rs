@@ -11,7 +11,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
-use windlass_server::{Server, TokenFile, check_unix_socket, listen};
+use windlass_server::{ApiServer, TokenFile, check_unix_socket, listen};
 
 use crate::cli::{note, or_current};
 use crate::config;
@@ -196,12 +196,12 @@ impl Serve {
         } = daemon;
         let sandbox = sandbox::found(&settings.shell.ways);
         sandbox::warn_of_gaps(&settings.shell.ways);
-        let server = Server::on(listener, runtime, settings, Arc::new(wire)).await?;
+        let server = ApiServer::on(listener, runtime, settings, Arc::new(wire)).await?;
         tracing::info!(
             version = env!("CARGO_PKG_VERSION"),
             data = %directory.display(),
             address = server.address().map(tracing::field::display),
-            model = server.usual_model(),
+            model = server.default_model(),
             sandbox,
             resumed_turns = server.resumed_turns(),
             "windlass has started"
@@ -225,7 +225,7 @@ impl Serve {
 }
 
 /// Announces the server's address and returns a future that resolves when the server must stop.
-fn begin(server: &Server) -> anyhow::Result<impl Future<Output = ()> + use<>> {
+fn begin(server: &ApiServer) -> anyhow::Result<impl Future<Output = ()> + use<>> {
     let stop = asked_to_stop()?;
     if let Some(address) = server.address() {
         announce(&format!("windlass listening on http://{address}"))?;

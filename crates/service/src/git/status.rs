@@ -7,18 +7,18 @@ use std::time::Duration;
 use windlass_protocol::WorkspaceStatus;
 use windlass_tools::{Environments, HostCommand, HostCommandError, HostCommandOutput, ShellSettings};
 
-use super::parse::parsed;
+use super::parse::parse_status;
 
 /// Time limit of a git command.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum output of a git command.
 const MAX_OUTPUT_BYTES: usize = 8 * 1024 * 1024;
 /// Maximum number of filter settings to disable; a repository with more is not inspected.
 const MAX_FILTER_SETTINGS: usize = 256;
-/// Maximum characters reported of an error message.
-const MAX_TOLD_CHARS: usize = 200;
+/// Maximum length of a reported error message, in characters.
+const MAX_ERROR_CHARS: usize = 200;
 /// Paths to search for the program. The daemon's own `PATH` may contain a workspace.
-const PLACES: &[&str] = &[
+const GIT_PATHS: &[&str] = &[
     "/usr/bin/git",
     "/usr/local/bin/git",
     "/bin/git",
@@ -58,9 +58,9 @@ const VARIABLES: &[(&str, &str)] = &[
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
 ];
 
-/// Why the git state is unknown.
+/// Why the git status is unknown.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Unknown {
+pub(super) enum GitError {
     #[error("git is not installed")]
     NotInstalled,
     #[error(transparent)]
@@ -71,16 +71,18 @@ pub(super) enum Unknown {
     Failed(String),
 }
 
-pub(super) async fn ask(
+/// Reads the git status of a directory.
+pub(super) async fn read_status(
     workspace: &str,
     environments: &Environments,
     shell: &ShellSettings,
-) -> Result<WorkspaceStatus, Unknown> {
-    let mut places = PLACES.iter().map(Path::new);
-    let program = places.find(|place| place.exists());
-    let git = Git {
-        program: program.ok_or(Unknown::NotInstalled)?,
-        workspace,
+) -> Result<WorkspaceStatus, GitError> {
+    let mut paths = GIT_PATHS.iter().map(Path::new);
+    let program = paths.find(|path| path.exists());
+    let program = program.ok_or(GitError::NotInstalled)?;
+    let run = |arguments: &[&str], empty_settings: &[String]| {
+        let command = command(program, workspace, arguments, empty_settings);
+        async move { command.run(environments, shell).await }
     };
     let list = [
         "config",
@@ -89,7 +91,7 @@ pub(super) async fn ask(
         "--get-regexp",
         r"^filter\.",
     ];
-    let filters = git.look(&list, &[]).run(environments, shell).await?;
+    let filters = run(&list, &[]).await?;
     let filters = match (filters.exit_code, filters.errors.is_empty()) {
         (Some(0), _) => filter_settings(&filters.output)?,
         // There are no filters.
@@ -103,51 +105,43 @@ pub(super) async fn ask(
         "--branch",
         "--ignore-submodules=dirty",
     ];
-    let seen = git.look(&status, &filters).run(environments, shell).await?;
-    match seen.exit_code {
-        Some(0) => Ok(parsed(workspace, &seen.output)),
-        _ => failed(workspace, &seen),
+    let output = run(&status, &filters).await?;
+    match output.exit_code {
+        Some(0) => Ok(parse_status(workspace, &output.output)),
+        _ => failed(workspace, &output),
     }
 }
 
-struct Git<'a> {
-    program: &'a Path,
-    workspace: &'a str,
-}
-
-impl Git<'_> {
-    fn look(&self, words: &[&str], empty_settings: &[String]) -> HostCommand {
-        let mut arguments: Vec<_> = ["--no-pager", "--no-optional-locks"].map(Into::into).into();
-        for setting in SETTINGS {
-            arguments.extend(["-c", setting].map(Into::into));
-        }
-        arguments.extend(words.iter().map(Into::into));
-        let own = VARIABLES.iter();
-        let own = own.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
-        let mut variables: BTreeMap<_, _> = own.collect();
-        // Passed as variables, because a filter's name may contain characters that `-c` treats as the end of a name.
-        variables.insert(
-            "GIT_CONFIG_COUNT".to_owned(),
-            empty_settings.len().to_string(),
-        );
-        for (number, name) in empty_settings.iter().enumerate() {
-            variables.insert(format!("GIT_CONFIG_KEY_{number}"), name.clone());
-            variables.insert(format!("GIT_CONFIG_VALUE_{number}"), String::new());
-        }
-        HostCommand {
-            program: self.program.to_owned(),
-            arguments,
-            variables,
-            directory: PathBuf::from(self.workspace),
-            time: PATIENCE,
-            max_output_bytes: MAX_OUTPUT_BYTES,
-        }
+/// Builds a git command with all settings disabled that would run programs, and these settings cleared.
+fn command(program: &Path, workspace: &str, words: &[&str], empty_settings: &[String]) -> HostCommand {
+    let mut arguments: Vec<_> = ["--no-pager", "--no-optional-locks"].map(Into::into).into();
+    for setting in SETTINGS {
+        arguments.extend(["-c", setting].map(Into::into));
+    }
+    arguments.extend(words.iter().map(Into::into));
+    let fixed = VARIABLES.iter();
+    let fixed = fixed.map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+    let mut variables: BTreeMap<_, _> = fixed.collect();
+    // Passed as variables, because a filter's name may contain characters that `-c` treats as the end of a name.
+    let count = empty_settings.len().to_string();
+    variables.insert("GIT_CONFIG_COUNT".to_owned(), count);
+    for (number, name) in empty_settings.iter().enumerate() {
+        variables.insert(format!("GIT_CONFIG_KEY_{number}"), name.clone());
+        variables.insert(format!("GIT_CONFIG_VALUE_{number}"), String::new());
+    }
+    HostCommand {
+        program: program.to_owned(),
+        arguments,
+        variables,
+        directory: PathBuf::from(workspace),
+        time: TIME_LIMIT,
+        max_output_bytes: MAX_OUTPUT_BYTES,
     }
 }
 
-/// Returns the settings by which the repository filters files through programs, to be cleared. `required` is cleared too: a required filter without a
+/// Returns the settings with which the repository filters files through programs. They include `required`, because a required filter without a
 /// program is an error.
-fn filter_settings(listed: &str) -> Result<Vec<String>, Unknown> {
+fn filter_settings(listed: &str) -> Result<Vec<String>, GitError> {
     let mut names: Vec<_> = listed
         .split('\0')
         .filter(|name| !name.is_empty())
@@ -156,31 +150,26 @@ fn filter_settings(listed: &str) -> Result<Vec<String>, Unknown> {
     names.sort();
     names.dedup();
     if names.len() > MAX_FILTER_SETTINGS {
-        Err(Unknown::TooManyFilters)
+        Err(GitError::TooManyFilters)
     } else {
         Ok(names)
     }
 }
 
 /// Distinguishes a directory that is not a repository from a failure.
-fn failed(workspace: &str, seen: &HostCommandOutput) -> Result<WorkspaceStatus, Unknown> {
-    if seen.exit_code == Some(128) && seen.errors.contains("not a git repository") {
+fn failed(workspace: &str, output: &HostCommandOutput) -> Result<WorkspaceStatus, GitError> {
+    if output.exit_code == Some(128) && output.errors.contains("not a git repository") {
         return Ok(WorkspaceStatus {
             workspace: workspace.to_owned(),
             ..WorkspaceStatus::default()
         });
     }
     let visible = |c: char| if c.is_control() { ' ' } else { c };
-    let told: String = seen
-        .errors
-        .trim()
-        .chars()
-        .take(MAX_TOLD_CHARS)
-        .map(visible)
-        .collect();
-    Err(Unknown::Failed(match (told.is_empty(), seen.exit_code) {
-        (false, _) => told,
-        (true, Some(code)) => format!("exit code {code}"),
-        (true, None) => "a signal ended it".to_owned(),
+    let message = output.errors.trim().chars().take(MAX_ERROR_CHARS);
+    let message: String = message.map(visible).collect();
+    Err(GitError::Failed(match output.exit_code {
+        _ if !message.is_empty() => message,
+        Some(code) => format!("exit code {code}"),
+        None => "a signal ended it".to_owned(),
     }))
 }

@@ -5,14 +5,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
-use serde::{Deserialize, Serialize};
-use windlass_protocol::{Environment, ErrorCode};
+use windlass_protocol::{EnvironmentInfo, ErrorCode};
 use windlass_store::{
     HostRecord, HostRecords, Maintenance, MaintenanceReport, MemoryHostRecords, MemoryRunLog,
     RunLog,
 };
 
-use super::{KEPT_FOR, StoredAnswer, WireStore, records};
+use super::{ANSWER_RETENTION, StoredAnswer, WireStore, records};
 use crate::error::{ApiError, Result};
 
 const ANSWER: &str = "answer";
@@ -23,9 +22,9 @@ const TRIM_EVERY: usize = 256;
 /// The record that a write check writes.
 const PROBE: &str = "probe";
 /// Time limit of a write check.
-const WRITING: std::time::Duration = std::time::Duration::from_secs(2);
+const WRITE_TIME: std::time::Duration = std::time::Duration::from_secs(2);
 /// Minimum free disk space in bytes; with less, the next turn may not be recorded completely.
-const LEAST_ROOM: u64 = 4 * 1024 * 1024;
+const MIN_FREE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Stores everything as host records.
 pub struct HostWireStore {
@@ -33,7 +32,7 @@ pub struct HostWireStore {
     runs: Arc<dyn RunLog>,
     upkeep: Option<Arc<dyn Maintenance>>,
     max_answers: usize,
-    kept: AtomicUsize,
+    stored: AtomicUsize,
 }
 
 impl std::fmt::Debug for HostWireStore {
@@ -43,7 +42,7 @@ impl std::fmt::Debug for HostWireStore {
 }
 
 impl HostWireStore {
-    /// Sets the maximum number of stored responses; the oldest are removed first.
+    /// Creates a store for at most `max_answers` responses; the oldest are removed first.
     #[must_use]
     pub fn new(records: Arc<dyn HostRecords>, runs: Arc<dyn RunLog>, max_answers: usize) -> Self {
         Self {
@@ -51,7 +50,7 @@ impl HostWireStore {
             runs,
             upkeep: None,
             max_answers: max_answers.max(1),
-            kept: AtomicUsize::new(0),
+            stored: AtomicUsize::new(0),
         }
     }
 
@@ -70,46 +69,26 @@ impl HostWireStore {
     }
 
     async fn trim(&self, now: DateTime<Utc>) -> Result<()> {
-        let old = now - KEPT_FOR;
+        let old = now - ANSWER_RETENTION;
         self.records.trim(ANSWER, old, self.max_answers).await?;
         Ok(())
     }
 }
 
-/// A response without its body, which follows in the record after a line feed.
-#[derive(Serialize, Deserialize)]
-struct Head {
-    request: String,
-    status: u16,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    content_type: Option<String>,
-    at: chrono::DateTime<Utc>,
-}
-
-fn pack(answer: StoredAnswer) -> Result<Vec<u8>> {
-    let head = Head {
-        request: answer.request,
-        status: answer.status,
-        content_type: answer.content_type,
-        at: answer.at,
-    };
-    let mut bytes = serde_json::to_vec(&head).map_err(ApiError::internal)?;
+/// Serializes a response; in the record, its body follows after a line feed.
+fn pack(answer: &StoredAnswer) -> Result<Vec<u8>> {
+    let mut bytes = serde_json::to_vec(answer).map_err(ApiError::internal)?;
     bytes.push(b'\n');
-    bytes.extend(answer.body);
+    bytes.extend_from_slice(&answer.body);
     Ok(bytes)
 }
 
 fn unpack(bytes: &[u8]) -> Result<StoredAnswer> {
     let end = bytes.iter().position(|byte| *byte == b'\n');
     let (head, body) = bytes.split_at(end.unwrap_or(bytes.len()));
-    let head: Head = serde_json::from_slice(head).map_err(ApiError::internal)?;
-    Ok(StoredAnswer {
-        request: head.request,
-        status: head.status,
-        content_type: head.content_type,
-        body: body.get(1..).unwrap_or_default().to_vec(),
-        at: head.at,
-    })
+    let mut answer: StoredAnswer = serde_json::from_slice(head).map_err(ApiError::internal)?;
+    answer.body = body.get(1..).unwrap_or_default().to_vec();
+    Ok(answer)
 }
 
 #[async_trait]
@@ -127,22 +106,20 @@ impl WireStore for HostWireStore {
             return Ok(None);
         };
         let answer = unpack(&record.body)?;
-        Ok(Some(answer).filter(|kept| kept.at > Utc::now() - KEPT_FOR))
+        Ok(Some(answer).filter(|answer| answer.at > Utc::now() - ANSWER_RETENTION))
     }
 
-    async fn keep_answer(&self, key: &str, answer: StoredAnswer) -> Result<()> {
-        let at = answer.at;
+    async fn store_answer(&self, key: &str, answer: StoredAnswer) -> Result<()> {
         let record = HostRecord {
             name: key.to_owned(),
-            body: pack(answer)?.into(),
+            body: pack(&answer)?.into(),
         };
-        self.records.put(ANSWER, record, at).await?;
-        let kept = self.kept.fetch_add(1, Ordering::Relaxed);
-        if kept.is_multiple_of(TRIM_EVERY.min(self.max_answers)) {
-            self.trim(at).await
-        } else {
-            Ok(())
+        self.records.put(ANSWER, record, answer.at).await?;
+        let stored = self.stored.fetch_add(1, Ordering::Relaxed);
+        if stored.is_multiple_of(TRIM_EVERY.min(self.max_answers)) {
+            self.trim(answer.at).await?;
         }
+        Ok(())
     }
 
     async fn maintain(&self, now: DateTime<Utc>) -> Result<MaintenanceReport> {
@@ -162,17 +139,16 @@ impl WireStore for HostWireStore {
 
     async fn check_writes(&self) -> Result<()> {
         if let Some(upkeep) = &self.upkeep {
-            let room = upkeep.room().await?;
-            if room < LEAST_ROOM {
-                let text =
-                    format!("only {room} bytes are left on the disk of the store; make room");
+            let free = upkeep.room().await?;
+            if free < MIN_FREE_BYTES {
+                let text = format!("the disk of the store has only {free} bytes left; free some");
                 return Err(ApiError::new(ErrorCode::StoreUnavailable, text));
             }
         }
         let (now, name) = (Utc::now(), PROBE.to_owned());
         let body = now.to_rfc3339().into();
         let written = self.records.put(PROBE, HostRecord { name, body }, now);
-        match tokio::time::timeout(WRITING, written).await {
+        match tokio::time::timeout(WRITE_TIME, written).await {
             Ok(written) => Ok(written?),
             Err(_) => {
                 let text = "the store does not write: the disk is slow, or another program holds the database";
@@ -181,14 +157,14 @@ impl WireStore for HostWireStore {
         }
     }
 
-    async fn environments(&self) -> Result<Vec<Environment>> {
+    async fn environments(&self) -> Result<Vec<EnvironmentInfo>> {
         let records = self.records.list(ENVIRONMENT).await?;
         let read = |record: HostRecord| records::environment(&record.body);
         let environments: Result<_, _> = records.into_iter().map(read).collect();
         environments.map_err(ApiError::internal)
     }
 
-    async fn add_environment(&self, environment: Environment) -> Result<bool> {
+    async fn add_environment(&self, environment: EnvironmentInfo) -> Result<bool> {
         let body = records::stored_environment(&environment).map_err(ApiError::internal)?;
         let record = HostRecord {
             body: body.into(),
