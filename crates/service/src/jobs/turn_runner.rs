@@ -21,7 +21,7 @@ use crate::operations::RequestContext;
 use crate::service::Service;
 
 /// The recorded reason of a turn that was interrupted because its job was cancelled.
-const CALLED_OFF: &str = "the work was called off";
+const CANCELLED_BY_CALL: &str = "the work was called off";
 /// The code of a turn that a budget stopped.
 const BUDGET_EXCEEDED: &str = "budget_exceeded";
 
@@ -99,7 +99,7 @@ impl ThreadTurnRunner {
                     open.filter(|open| open.turn_id() == work.turn_id)
                 }
                 None if stop.is_cancelled() => {
-                    let error = CALLED_OFF.to_owned();
+                    let error = CANCELLED_BY_CALL.to_owned();
                     return Ok(TurnEnd::Refused { error });
                 }
                 None => match self.begin(work).await {
@@ -234,7 +234,7 @@ async fn wait(
 
 /// Interrupts the turn of an attempt. One that has ended, or never began, is left alone.
 async fn interrupt(app: &Service, work: &Assignment) -> Result<(), AgentLoopError> {
-    let reason = Some(CALLED_OFF.to_owned());
+    let reason = Some(CANCELLED_BY_CALL.to_owned());
     let interrupted = app
         .runtime
         .interrupt(work.thread_id, Some(work.turn_id), reason);

@@ -117,7 +117,7 @@ const OWN_NAMES: [&str; 10] = [
 /// Adds the result's structured values; values whose names are taken are added under `result`.
 fn add_figures(values: &mut Map<String, Value>, tool: &ToolItem<'_>) {
     let mut apart = Map::new();
-    for (name, value) in tool.figures() {
+    for (name, value) in tool.other_fields() {
         let place = if OWN_NAMES.contains(&name) {
             &mut apart
         } else {

@@ -48,7 +48,7 @@ fn cut(part: &str, whole: &str, max: usize) -> String {
     if part.len() <= max {
         return part.to_owned();
     }
-    let digest = Digest128::of(whole.as_bytes()).to_string();
+    let digest = Digest128::hash(whole.as_bytes()).to_string();
     let kept = part[..max - DIGITS - 1].trim_end_matches('_');
     format!("{kept}_{}", &digest[..DIGITS])
 }

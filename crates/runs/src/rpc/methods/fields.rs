@@ -191,7 +191,7 @@ mod tests {
     use crate::StartRun;
     use serde::de::value::Error;
     use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
-    use windlass_core::runs::{Evidence, ModelTurn, Outcome, OutcomeMetrics, RunTurn};
+    use windlass_core::runs::{Evidence, ModelTurn, OutcomeMetrics, RunOutcome, RunTurn};
 
     use super::super::runs::{Complete, List, Pages, RecordTurns, Unsubscribe};
     use super::*;
@@ -233,7 +233,7 @@ mod tests {
         for (known, read, beside) in [
             (START, read_by::<StartRun>(), &[][..]),
             (COMPLETE, read_by::<Complete>(), &[]),
-            (OUTCOME, read_by::<Outcome>(), &[]),
+            (OUTCOME, read_by::<RunOutcome>(), &[]),
             (EVIDENCE, read_by::<Evidence>(), &[]),
             (METRICS, read_by::<OutcomeMetrics>(), &[]),
             (RECORD_TURNS, read_by::<RecordTurns>(), &[]),

@@ -3,7 +3,7 @@
 use crate::{CancelRun, Dropped, Follower, ListRuns, Recorded, RunEvent, StartRun};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::runs::{ModelTurn, Outcome, RunStatus, RunTurn};
+use windlass_core::runs::{ModelTurn, RunOutcome, RunStatus, RunTurn};
 
 use super::{fields, params as read};
 use crate::rpc::connection::Connection;
@@ -36,7 +36,7 @@ pub(super) async fn start(connection: &Connection, params: &Params) -> Answer {
 #[derive(Deserialize)]
 pub(super) struct Complete {
     run_id: String,
-    outcome: Outcome,
+    outcome: RunOutcome,
 }
 
 pub(super) async fn complete(connection: &Connection, params: &Params) -> Answer {
@@ -60,7 +60,7 @@ pub(super) async fn record_turns(connection: &Connection, params: &Params) -> An
         read("runs.record_turns requires { run_id, turns }", params)?;
     let ignored = fields::check(connection, "runs.record_turns", params)?;
     // The original protocol records such turns.
-    let empty = turns.iter().position(RunTurn::says_nothing);
+    let empty = turns.iter().position(RunTurn::is_empty);
     if let Some(index) = empty.filter(|_| !connection.has_shaken_hands) {
         return Err(RpcError::invalid_params(format!(
             "runs.record_turns: turn {index} says nothing; give it a prompt, a tool, parameters or an output"

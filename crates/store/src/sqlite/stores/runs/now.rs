@@ -113,7 +113,7 @@ pub(crate) fn begun(
         })
         .optional()?;
     let (epoch, client) = right.unwrap_or_default();
-    let mut summary = RunSummary::of(started);
+    let mut summary = RunSummary::new(started);
     as_stored(&mut summary);
     Ok(StoredRun {
         position,
