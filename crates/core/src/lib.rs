@@ -3,6 +3,9 @@
 //! This crate does no IO. It contains the records (harness, agent, session), the messages and events of a conversation, the traits that a host
 //! implements, the registries of capabilities and drivers, and the simulator.
 
+#[macro_use]
+mod text_enum;
+
 pub mod backend;
 pub mod capabilities;
 pub mod events;

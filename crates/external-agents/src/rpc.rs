@@ -1,14 +1,14 @@
 //! The client side of a JSON-RPC connection over lines.
 
 use serde_json::Value;
-use windlass_core::json_rpc::{ErrorObject, Message, OpenRequests, Reading, Writer};
+use windlass_core::json_rpc::{ErrorObject, Message, MessageWriter, OpenRequests, Strictness};
 
 use crate::json::{object, raw, raw_unless_blank};
 use crate::protocol::Step;
 
 /// A connection; `P` is the purpose of each request that Windlass sends.
 pub(crate) struct Connection<P> {
-    writer: Writer,
+    writer: MessageWriter,
     open: OpenRequests<P>,
 }
 
@@ -30,7 +30,7 @@ pub(crate) enum Received<P> {
 }
 
 impl<P> Connection<P> {
-    pub(crate) fn new(writer: Writer) -> Self {
+    pub(crate) fn new(writer: MessageWriter) -> Self {
         let open = OpenRequests::starting_at(1);
         Self { writer, open }
     }
@@ -41,7 +41,7 @@ impl<P> Connection<P> {
             return Err(raw_unless_blank(line));
         };
         let unknown = || vec![raw(None, line)];
-        match Message::read(message, Reading::Lenient).map_err(|_| unknown())? {
+        match Message::read(message, Strictness::Lenient).map_err(|_| unknown())? {
             Message::Request { id, method, params } => Ok(Received::Request { id, method, params }),
             Message::Notification { method, params } => {
                 Ok(Received::Notification { method, params })

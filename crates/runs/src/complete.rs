@@ -1,6 +1,6 @@
 //! Reporting the outcome of a run, exactly once.
 
-use windlass_core::runs::{Outcome, RunEnded, RunRecord, RunSummary, Termination};
+use windlass_core::runs::{RunEnded, RunOutcome, RunRecord, RunSummary, Termination};
 use windlass_store::StoredRun;
 
 use crate::caller::RunCaller;
@@ -15,7 +15,7 @@ impl Runs {
         &self,
         caller: &RunCaller,
         run_id: &str,
-        outcome: Outcome,
+        outcome: RunOutcome,
     ) -> Result<(), RunError> {
         let limit = self.settings.limits.outcome_bytes;
         let length = size(&outcome);

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
-use windlass_core::runs::{CALLED_OFF, RunStatus};
+use windlass_core::runs::{CANCELLED_BY_CALL, RunStatus};
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_store::TurnRun;
 
@@ -54,7 +54,7 @@ impl Runs {
                 return Err(external_write_error(&run.summary.run_id));
             };
             let receipt = receipt(caller, cancel, "cancelled_confirmed");
-            let reason = format!("{CALLED_OFF}{receipt}");
+            let reason = format!("{CANCELLED_BY_CALL}{receipt}");
             turns.interrupt(session_id, run.turn_id, reason).await?;
             run = self.ended_turn(run).await?.ok_or_else(unknown)?;
         }

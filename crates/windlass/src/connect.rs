@@ -427,7 +427,7 @@ impl DaemonConnection {
             network: workspace.map(|it| it.policy.network).unwrap_or_default(),
             ..EnvironmentPolicy::default()
         };
-        let digest = Digest128::of(root.as_os_str().as_encoded_bytes()).to_string();
+        let digest = Digest128::hash(root.as_os_str().as_encoded_bytes()).to_string();
         let id = match policy.network {
             NetworkPolicy::Inherit => format!("dir-{}", &digest[..16]),
             NetworkPolicy::None => format!("dir-{}-offline", &digest[..16]),

@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
 use windlass_core::json_rpc::{
     ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Message,
-    PARSE_ERROR, PendingCalls, Problem, Reading, Writer,
+    MessageWriter, PARSE_ERROR, PendingCalls, Problem, Strictness,
 };
 use windlass_protocol::CallError;
 use windlass_protocol::ErrorCode;
@@ -46,7 +46,7 @@ impl Lines {
 pub(crate) fn read(line: &str) -> Result<Message, Failure> {
     let value = serde_json::from_str(line)
         .map_err(|error| Failure::new(PARSE_ERROR, format!("this is no JSON: {error}")))?;
-    Message::read(value, Reading::Lenient).map_err(|invalid| {
+    Message::read(value, Strictness::Lenient).map_err(|invalid| {
         let message = match invalid.problem {
             Problem::Id => "an id is a text or a number",
             _ => "a message has a method or an id",
@@ -126,17 +126,17 @@ impl Peer {
 
     pub(crate) fn answer(&self, id: &Value, answer: Result<Value, Failure>) {
         let outcome = answer.as_ref().map_err(|failure| &failure.0);
-        self.send(Writer::V2.response(id, outcome));
+        self.send(MessageWriter::V2.response(id, outcome));
     }
 
     pub(crate) fn notify(&self, method: &str, params: &Value) {
-        self.send(Writer::V2.notification(method, Some(params)));
+        self.send(MessageWriter::V2.notification(method, Some(params)));
     }
 
     /// Sends a request and waits for its result; `None` if the client returns an error.
     pub(crate) async fn ask(&self, method: &str, params: &Value) -> Option<Value> {
         let call = self.pending.begin()?;
-        self.send(Writer::V2.request(&call.id().into(), method, params));
+        self.send(MessageWriter::V2.request(&call.id().into(), method, params));
         call.outcome().await.flatten()
     }
 

@@ -14,7 +14,7 @@ pub const MAX_ABORTS: u32 = 5;
 pub struct Attempts {
     /// How many processes in a row died by a signal before their session was established.
     pub aborts_in_a_row: u32,
-    /// Whether a refused session was already given up for a new one.
+    /// Whether a refused session was already replaced by a new one.
     pub has_started_fresh: bool,
 }
 
@@ -25,9 +25,9 @@ pub enum Next {
     Done,
     /// Start a new conversation with the whole prompt, which must mention that the old conversation is lost.
     StartFresh,
-    /// Try the same once more.
+    /// Repeat the same run.
     Again,
-    /// Try again at that time, or by a back-off of the caller's own. It is no failure of the turn.
+    /// Retry at that time, or after the caller's own backoff. The turn has not failed.
     WaitForLimit {
         /// When the rate limit resets, according to the provider.
         until: Option<DateTime<Utc>>,
@@ -93,7 +93,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_an_outcome() {
+    fn next_action_after_an_outcome() {
         use Next::{Again, Done, StartFresh, WaitForLimit};
         let new = SessionChoice::New { id: None };
         let resume = SessionChoice::Resume { id: "s".to_owned() };

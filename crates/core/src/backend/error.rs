@@ -30,11 +30,11 @@ impl BackendError {
 pub enum BackendErrorKind {
     /// The program could not be started.
     SpawnFailed,
-    /// The program refused how it was called.
+    /// The program rejected its arguments.
     BadInvocation,
     /// It is not logged in, or its key is refused.
     Auth,
-    /// Its provider lets it do no more for now.
+    /// Its provider's rate limit is reached.
     RateLimit,
     /// Its provider failed.
     Server,
@@ -74,23 +74,23 @@ impl fmt::Display for BackendErrorKind {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self {
             Self::SpawnFailed => "the agent did not start",
-            Self::BadInvocation => "the agent refused how it was called",
+            Self::BadInvocation => "the agent rejected its arguments",
             Self::Auth => "the agent is not logged in",
             Self::RateLimit => "the agent's provider limits it",
             Self::Server => "the agent's provider failed",
             Self::Network => "the agent's provider was not reached",
             Self::ResumeRefused => "the agent does not know the session",
-            Self::TurnLimit => "the agent made as many model calls as it may",
-            Self::Budget => "the agent used as much as it may",
+            Self::TurnLimit => "the agent reached its limit of model calls",
+            Self::Budget => "the agent reached its budget",
             Self::BudgetRefused => "the agent was not started",
             Self::Inactive => "the agent was silent for too long",
             Self::TimeOver => "the agent's turn took too long",
             Self::OutputLimit => "the agent wrote too much in one turn",
             Self::Cancelled => "the agent was ended",
             Self::Killed(signal) => return write!(formatter, "the agent died by signal {signal}"),
-            Self::Protocol => "the agent did not speak as agreed",
+            Self::Protocol => "the agent violated the protocol",
             Self::Failed => "the agent failed",
-            Self::Busy => "the agent carries another turn",
+            Self::Busy => "the agent is executing another turn",
             Self::Closed => "the agent's process is gone",
             Self::UnknownRequest => "there is no such open request",
         };

@@ -23,10 +23,10 @@ pub enum BackendEvent {
         /// ID of the subagent call that produced the text; `None` for the agent itself.
         parent: Option<String>,
     },
-    /// A piece of its thoughts.
+    /// A delta of its reasoning.
     Thinking {
         text: String,
-        /// The call of a helper that thinks so; `None` is the agent itself.
+        /// ID of the subagent call that produced the reasoning; `None` for the agent itself.
         parent: Option<String>,
     },
     /// A tool call of the agent has started. Arrives once per call ID in a turn.
@@ -48,7 +48,7 @@ pub enum BackendEvent {
     },
     /// The turn's usage so far.
     Usage(BackendUsage),
-    /// Something to know that changes nothing.
+    /// A notice that changes no state.
     Notice(BackendNotice),
 }
 
@@ -75,31 +75,31 @@ pub struct ObservedResult {
     pub is_error: bool,
 }
 
-/// Something to know that changes nothing.
+/// A notice that changes no state.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BackendNotice {
-    /// It tries a model call again.
+    /// It retries a model call.
     Retry {
         /// The number of the attempt, from 1.
         attempt: Option<u64>,
-        /// When it tries, in milliseconds from now.
+        /// The delay before the retry, in milliseconds.
         delay_ms: Option<u64>,
-        /// The HTTP status that the last attempt met.
+        /// The HTTP status of the last attempt.
         status: Option<u16>,
         /// The agent's message.
         message: String,
     },
-    /// Its provider lets it do no more for now.
+    /// Its provider's rate limit is reached.
     Limit {
         /// When the limit resets, if the agent reports it.
         reset_at: Option<DateTime<Utc>>,
     },
-    /// Its provider will soon let it do no more.
+    /// Its provider's rate limit is almost reached.
     LimitNear {
-        /// When the count starts anew.
+        /// When the limit resets, if the agent reports it.
         reset_at: Option<DateTime<Utc>>,
     },
-    /// It warns of something.
+    /// A warning of the agent.
     Warning(String),
     /// The agent wrote a line that could not be parsed; long lines are truncated.
     Raw {

@@ -11,7 +11,7 @@ pub trait HostAccess: Send + Sync {
     /// Returns the operations that the host supports.
     fn offers(&self) -> HostOffers;
 
-    /// Reads a file of text, from a line (the first is 1) and so many lines.
+    /// Reads up to `limit` lines of a text file, starting at `line` (from 1).
     async fn read_text(
         &self,
         path: &Path,
@@ -34,10 +34,10 @@ pub trait HostAccess: Send + Sync {
     /// Ends the program of a terminal. Its output remains readable.
     async fn kill_terminal(&self, id: &str) -> Result<(), HostAccessError>;
 
-    /// Ends the program of a terminal and forgets it.
+    /// Ends the program of a terminal and frees the terminal.
     async fn release_terminal(&self, id: &str) -> Result<(), HostAccessError>;
 
-    /// Ends the programs of all terminals and forgets them: the turn is over, or was interrupted.
+    /// Ends the programs of all terminals and frees the terminals, at the end of the turn.
     fn release_all(&self);
 }
 
@@ -68,7 +68,7 @@ pub struct TerminalRequest {
 pub struct TerminalOutput {
     /// The end of the output, up to the retention limit.
     pub text: String,
-    /// Whether something before it is gone.
+    /// Whether earlier output was dropped.
     pub is_cut: bool,
     /// How the program ended, if it has.
     pub exit: Option<TerminalExit>,
@@ -79,20 +79,20 @@ pub struct TerminalOutput {
 pub struct TerminalExit {
     /// Its exit code.
     pub code: Option<i32>,
-    /// The name of the signal that it died by.
+    /// The name of the signal that ended it.
     pub signal: Option<String>,
 }
 
 /// Why a host rejected or failed an operation.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HostAccessError {
-    /// It may not.
+    /// The environment denies the operation.
     #[error("not allowed: {0}")]
     NotAllowed(String),
     /// There is no such file or terminal.
     #[error("not found: {0}")]
     NotFound(String),
-    /// It went wrong.
+    /// The operation failed.
     #[error("failed: {0}")]
     Failed(String),
 }

@@ -29,14 +29,17 @@ pub use spec::{BackendSpec, SessionChoice};
 /// An external agent that can execute turns.
 #[async_trait]
 pub trait Backend: Send + Sync {
-    /// Returns the name by which threads ask for it.
+    /// Returns the name that threads refer to.
     fn name(&self) -> &str;
 
     /// Chooses the ID of a new session, which is recorded before the process starts. `None` if the agent chooses the ID; [`BackendEvent::Started`]
     /// then reports it.
     fn choose_session(&self) -> Option<String>;
 
-    /// Finds out whether the agent is installed here, and which one.
+    /// Returns the installed version of the agent.
+    ///
+    /// # Errors
+    /// The agent is not installed or does not start.
     async fn check(&self, spec: &BackendSpec) -> Result<BackendVersion, BackendError>;
 
     /// Starts a process. The state of the session is known only after the first [`prompt`](BackendSession::prompt).
@@ -79,16 +82,16 @@ pub trait BackendSession: Send + Sync {
 /// The result of steering a running turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Steered {
-    /// The running turn has it.
-    Taken,
+    /// The running turn received it.
+    Accepted,
     /// The agent accepts no message now; send it with the next turn.
-    NotTaken,
+    Rejected,
 }
 
 /// The state of an agent's process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum BackendStatus {
-    /// It has not been asked anything since it started or since its last turn.
+    /// It has not received a prompt since it started or since its last turn.
     Idle,
     /// A turn is running.
     Running,

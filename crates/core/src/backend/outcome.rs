@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{BackendError, BackendErrorKind};
 use crate::events::TokenUsage;
 
-/// How a turn of an agent ended, and all that is known of it. A failed turn has a session and a usage too.
+/// The outcome of an agent's turn. A failed turn can have a session and usage too.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BackendOutcome {
     /// How it ended.
@@ -21,7 +21,7 @@ pub struct BackendOutcome {
     pub totals: SessionTotals,
     /// Whether the process died by a signal that we did not send, before the session was established.
     pub aborted_signal: bool,
-    /// Whether the turn failed because its provider lets the agent do no more for now.
+    /// Whether the turn failed because of its provider's rate limit.
     pub rate_limit_exit: bool,
     /// When to retry, if the provider reports it.
     pub rate_limit_reset_at: Option<DateTime<Utc>>,
@@ -32,7 +32,7 @@ pub struct BackendOutcome {
 }
 
 impl BackendOutcome {
-    /// A turn that failed before anything is known of it.
+    /// The outcome of a turn that failed before the agent reported anything.
     #[must_use]
     pub fn failed(error: BackendError) -> Self {
         Self {
@@ -75,7 +75,7 @@ pub enum BackendEnd {
 pub struct BackendExit {
     /// Its exit code.
     pub code: Option<i32>,
-    /// The signal that it died by.
+    /// The signal that ended it.
     pub signal: Option<i32>,
     /// Whether the exit of the whole process tree was confirmed.
     pub is_whole: bool,
@@ -84,14 +84,14 @@ pub struct BackendExit {
 /// The usage of a turn. Each token is counted in one field, except that reasoning tokens are also output tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct BackendUsage {
-    /// Tokens read, but for those of a cache.
+    /// Input tokens, without cached ones.
     pub input_tokens: u64,
-    /// Tokens read from a cache.
+    /// Input tokens read from a cache.
     pub cached_tokens: u64,
-    /// Tokens read and put into a cache.
+    /// Input tokens written to a cache.
     pub cache_write_tokens: u64,
     pub output_tokens: u64,
-    /// Of those written, how many were reasoning.
+    /// The part of the output tokens that is reasoning.
     pub reasoning_tokens: u64,
     /// The cost in US dollars, if the agent reports it.
     pub cost_usd: Option<f64>,
@@ -126,7 +126,7 @@ impl BackendUsage {
         }
     }
 
-    /// Counts as the rest of the workspace does: caches are a part of the input.
+    /// Converts to the form of the rest of the workspace, in which cached tokens are part of the input.
     #[must_use]
     pub fn to_token_usage(&self) -> TokenUsage {
         let narrow = |count: u64| u32::try_from(count).unwrap_or(u32::MAX);

@@ -5,7 +5,7 @@ use serde_json::Value;
 /// A request for a permission.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PermissionRequest {
-    /// By which the answer names it.
+    /// The ID that the answer refers to.
     pub id: String,
     /// The call that waits for it, if the agent names one.
     pub call_id: Option<String>,
@@ -14,7 +14,7 @@ pub struct PermissionRequest {
     pub arguments: Value,
     /// The agent's description of the call, for display.
     pub title: Option<String>,
-    /// Whether a permission for more than this once can be given.
+    /// Whether [`PermissionScope::Always`] is available.
     pub can_allow_always: bool,
 }
 
@@ -23,12 +23,12 @@ pub struct PermissionRequest {
 pub enum PermissionDecision {
     /// The call may run.
     Allow {
-        /// For how long.
+        /// The calls that the permission covers.
         scope: PermissionScope,
         /// Replacement arguments, if the agent supports them.
         arguments: Option<Value>,
     },
-    /// It may not.
+    /// The call must not run.
     Deny {
         /// Why, for the model to read.
         message: String,
@@ -40,6 +40,6 @@ pub enum PermissionDecision {
 pub enum PermissionScope {
     /// For this call.
     Once,
-    /// For calls like this one, as the agent understands it. Agents that have no such thing take it for this call.
+    /// For similar calls, as defined by the agent. Agents without this scope apply it to this call only.
     Always,
 }

@@ -20,7 +20,7 @@ pub struct BackendSpec {
     pub owner: Option<String>,
     /// Whether it may do everything without a permission request.
     pub approve_all: bool,
-    /// The program: a name or an absolute path; `None` is the backend's usual one.
+    /// The program: a name or an absolute path; `None` is the backend's default.
     pub command: Option<PathBuf>,
     /// Arguments in addition to those that the backend sets.
     pub arguments: Vec<String>,
@@ -30,7 +30,7 @@ pub struct BackendSpec {
     pub environment: Option<TurnEnvironment>,
     /// Its variables, by name. Values are never printed.
     pub variables: BTreeMap<String, String>,
-    /// The model to ask for; `None` is the agent's usual one.
+    /// The model to ask for; `None` is the agent's default.
     pub model: Option<String>,
     /// The conversation to start or resume.
     pub session: SessionChoice,
@@ -45,7 +45,7 @@ pub struct BackendSpec {
 }
 
 impl BackendSpec {
-    /// A new conversation in a directory, with everything else as usual.
+    /// Starts a new conversation in a directory, with defaults for all other parameters.
     pub fn new(agent: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             agent: agent.into(),
@@ -85,12 +85,12 @@ impl fmt::Debug for BackendSpec {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum SessionChoice {
-    /// A new one.
+    /// A new session.
     New {
         /// The id that [`Backend::choose_session`](super::Backend::choose_session) gave.
         id: Option<String>,
     },
-    /// One that the agent should know.
+    /// A session that the agent should know.
     Resume {
         /// The agent's ID of the session.
         id: String,

@@ -1,4 +1,4 @@
-//! Hooks: where a capability can step into a turn.
+//! Hooks of capabilities into a turn.
 
 use async_trait::async_trait;
 use serde_json::Value;
@@ -22,7 +22,7 @@ pub enum PreToolUseDecision {
     },
 }
 
-/// Looks at a call before it runs. The first one that blocks wins.
+/// Inspects a call before it runs. The first hook that blocks the call decides.
 #[async_trait]
 pub trait PreToolUseHook: Send + Sync {
     /// Decides about a call; may change it.
@@ -34,7 +34,7 @@ pub trait PreToolUseHook: Send + Sync {
     ) -> PreToolUseDecision;
 }
 
-/// Looks at a result before it is recorded.
+/// Inspects a result before it is recorded.
 #[async_trait]
 pub trait PostToolExecHook: Send + Sync {
     /// May change the result.
@@ -47,7 +47,7 @@ pub trait PostToolExecHook: Send + Sync {
     );
 }
 
-/// Changes which tools the model is offered.
+/// Changes the tools that the model is offered.
 pub trait ToolDefinitionHook: Send + Sync {
     /// Returns the tools to offer.
     fn transform(&self, tools: Vec<ToolDefinition>) -> Vec<ToolDefinition>;
@@ -102,16 +102,16 @@ pub enum OutputGuardrailVerdict {
     },
 }
 
-/// Watches one answer as it streams.
+/// Checks one answer while it streams.
 pub trait OutputGuardrailRun: Send {
     /// Checks the text so far and the new delta.
     fn check(&mut self, accumulated: &str, delta: &str) -> OutputGuardrailVerdict;
 }
 
-/// Watches over answers.
+/// Creates a check for each answer.
 pub trait OutputGuardrail: Send + Sync {
-    /// Names the guardrail.
+    /// Returns the ID of the guardrail.
     fn id(&self) -> &str;
-    /// Begins to watch an answer; `None` when there is nothing to watch for.
+    /// Creates the check of an answer; `None` if no check is needed.
     fn arm(&self, ctx: &OutputGuardrailContext<'_>) -> Option<Box<dyn OutputGuardrailRun>>;
 }

@@ -1,4 +1,4 @@
-//! How records refer to capabilities, and what capabilities bring along.
+//! References of records to capabilities, and the files and skills that capabilities contribute.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -39,7 +39,7 @@ impl From<String> for CapabilityId {
     }
 }
 
-fn empty_config() -> Value {
+pub(super) fn empty_config() -> Value {
     Value::Object(serde_json::Map::new())
 }
 
@@ -87,24 +87,14 @@ impl From<CapabilityId> for AgentCapabilityConfig {
     }
 }
 
-/// Whether a capability can be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CapabilityStatus {
-    Available,
-    /// It is announced only.
-    ComingSoon,
-    /// It no longer contributes.
-    Deprecated,
-}
-
-impl fmt::Display for CapabilityStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Available => "available",
-            Self::ComingSoon => "coming_soon",
-            Self::Deprecated => "deprecated",
-        })
+text_enum! {
+    /// Whether a capability can be used.
+    CapabilityStatus {
+        Available = "available",
+        /// It is only announced.
+        ComingSoon = "coming_soon",
+        /// It no longer contributes.
+        Deprecated = "deprecated",
     }
 }
 
@@ -112,7 +102,7 @@ impl fmt::Display for CapabilityStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RiskLevel {
-    /// None worth asking about.
+    /// No approval is worthwhile.
     #[default]
     Low,
     Medium,
@@ -184,7 +174,7 @@ pub struct MountPoint {
 }
 
 impl MountPoint {
-    /// Mounts something that cannot be written.
+    /// Mounts a source read-only.
     pub fn readonly(
         path: impl Into<String>,
         source: MountSource,
@@ -197,22 +187,20 @@ impl MountPoint {
             capability_id: capability_id.into(),
         }
     }
-    /// Mounts something that can be written.
+    /// Mounts a source with write access.
     pub fn readwrite(
         path: impl Into<String>,
         source: MountSource,
         capability_id: impl Into<String>,
     ) -> Self {
         Self {
-            path: path.into(),
             access: MountAccess::ReadWrite,
-            source,
-            capability_id: capability_id.into(),
+            ..Self::readonly(path, source, capability_id)
         }
     }
 }
 
-/// A skill that a capability brings; it is mounted below `/.agents/skills`.
+/// A skill that a capability contributes; it is mounted below `/.agents/skills`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SkillContribution {
     /// The folder's name.

@@ -77,13 +77,13 @@ pub trait Capability: Send + Sync {
         _ctx: &CommandExecutionContext,
     ) -> Result<CommandResult> {
         Err(AgentLoopError::config(format!(
-            "capability {} declares command /{} but does not carry it out",
+            "capability {} declares command /{} but does not implement it",
             self.id(),
             request.name
         )))
     }
 
-    /// Returns other names that records may use.
+    /// Returns alternative IDs that records may use.
     fn aliases(&self) -> Vec<&'static str> {
         Vec::new()
     }
@@ -91,7 +91,7 @@ pub trait Capability: Send + Sync {
     fn dependencies(&self) -> Vec<&'static str> {
         Vec::new()
     }
-    /// Returns features of a user interface that it brings.
+    /// Returns the user interface features that it contributes.
     fn features(&self) -> Vec<&'static str> {
         Vec::new()
     }
@@ -103,7 +103,7 @@ pub trait Capability: Send + Sync {
     fn category(&self) -> Option<&str> {
         None
     }
-    /// Returns how much harm it could do.
+    /// Returns the potential harm of its tools.
     fn risk_level(&self) -> RiskLevel {
         RiskLevel::Low
     }
@@ -124,7 +124,7 @@ pub trait Capability: Send + Sync {
     ) -> Option<String> {
         self.system_prompt_contribution(ctx).await
     }
-    /// Returns its part of the prompt without a session, to show.
+    /// Returns a preview of its part of the prompt, without a session.
     fn system_prompt_preview(&self) -> Option<String> {
         self.system_prompt_addition().map(str::to_owned)
     }
@@ -159,11 +159,11 @@ pub trait Capability: Send + Sync {
     async fn session_removed(&self, _session_id: SessionId) {}
     /// Ends its background work when the host shuts down.
     async fn close(&self) {}
-    /// Returns files that it puts into the session.
+    /// Returns the files that it mounts in the session.
     fn mounts(&self) -> Vec<MountPoint> {
         Vec::new()
     }
-    /// Returns skills that it brings.
+    /// Returns the skills that it contributes.
     fn contribute_skills(&self) -> Vec<SkillContribution> {
         Vec::new()
     }
@@ -179,40 +179,40 @@ pub trait Capability: Send + Sync {
     fn resolve_for_model(&self, _model: &str) -> Option<Arc<dyn Capability>> {
         None
     }
-    /// Returns MCP servers that it brings.
+    /// Returns the MCP servers that it contributes.
     fn mcp_servers(&self) -> ScopedMcpServers {
         ScopedMcpServers::new()
     }
-    /// Returns MCP servers that it brings for a configuration.
+    /// Returns the MCP servers that it contributes for a configuration.
     fn mcp_servers_with_config(&self, _config: &Value) -> ScopedMcpServers {
         self.mcp_servers()
     }
 
-    /// Returns what changes which messages the model is shown.
+    /// Returns the filter of the messages that the model sees.
     fn message_filter_provider(&self) -> Option<Arc<dyn MessageFilterProvider>> {
         None
     }
-    /// Returns what changes how the model sees the conversation.
+    /// Returns the provider that rewrites the model's view of the conversation.
     fn model_view_provider(&self) -> Option<Arc<dyn ModelViewProvider>> {
         None
     }
-    /// Returns what looks at calls before they run.
+    /// Returns the hooks that inspect calls before they run.
     fn pre_tool_use_hooks(&self) -> Vec<Arc<dyn PreToolUseHook>> {
         Vec::new()
     }
-    /// Returns what looks at calls before they run, for a configuration; asked for once per turn.
+    /// Returns the hooks that inspect calls before they run, for a configuration. Called once per turn.
     fn pre_tool_use_hooks_with_config(&self, _config: &Value) -> Vec<Arc<dyn PreToolUseHook>> {
         self.pre_tool_use_hooks()
     }
-    /// Returns what looks at results before they are recorded.
+    /// Returns the hooks that inspect results before they are recorded.
     fn post_tool_exec_hooks(&self) -> Vec<Arc<dyn PostToolExecHook>> {
         Vec::new()
     }
-    /// Returns what changes which tools are offered.
+    /// Returns the hooks that change the offered tools.
     fn tool_definition_hooks(&self) -> Vec<Arc<dyn ToolDefinitionHook>> {
         Vec::new()
     }
-    /// Returns what changes which tools are offered, for a configuration.
+    /// Returns the hooks that change the offered tools, for a configuration.
     fn tool_definition_hooks_with_config(
         &self,
         _config: &Value,
@@ -223,7 +223,7 @@ pub trait Capability: Send + Sync {
     fn tool_call_hooks(&self) -> Vec<Arc<dyn ToolCallHook>> {
         Vec::new()
     }
-    /// Returns what watches over answers.
+    /// Returns the guardrails of answers.
     fn output_guardrails(&self) -> Vec<Arc<dyn OutputGuardrail>> {
         Vec::new()
     }

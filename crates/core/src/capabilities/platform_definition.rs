@@ -18,7 +18,7 @@ pub struct PlatformDefinition {
 }
 
 impl PlatformDefinition {
-    /// Makes a platform of capabilities and drivers, with files in memory and no network.
+    /// Creates a platform of capabilities and drivers, with files in memory and no network.
     #[must_use]
     pub fn new(capabilities: CapabilityRegistry, drivers: DriverRegistry) -> Self {
         Self {
@@ -29,7 +29,6 @@ impl PlatformDefinition {
         }
     }
     /// Begins a platform with the built-in capabilities and no driver.
-    #[must_use]
     pub fn builder() -> PlatformDefinitionBuilder {
         PlatformDefinitionBuilder {
             platform: Self::default(),
@@ -53,12 +52,12 @@ impl PlatformDefinition {
     pub fn driver_registry_mut(&mut self) -> &mut DriverRegistry {
         &mut self.drivers
     }
-    /// Returns the way to the network.
+    /// Returns the network access.
     #[must_use]
     pub fn egress_service(&self) -> Arc<dyn EgressService> {
         Arc::clone(&self.egress)
     }
-    /// Replaces the way to the network.
+    /// Replaces the network access.
     pub fn set_egress_service(&mut self, egress: Arc<dyn EgressService>) {
         self.egress = egress;
     }
@@ -85,7 +84,8 @@ impl fmt::Debug for PlatformDefinition {
     }
 }
 
-/// Makes a [`PlatformDefinition`].
+/// Builds a [`PlatformDefinition`].
+#[must_use]
 #[derive(Debug, Clone)]
 pub struct PlatformDefinitionBuilder {
     platform: PlatformDefinition,
@@ -93,31 +93,26 @@ pub struct PlatformDefinitionBuilder {
 
 impl PlatformDefinitionBuilder {
     /// Replaces all capabilities.
-    #[must_use]
     pub fn capability_registry(mut self, capabilities: CapabilityRegistry) -> Self {
         self.platform.capabilities = capabilities;
         self
     }
     /// Adds a capability.
-    #[must_use]
     pub fn capability(mut self, capability: impl Capability + 'static) -> Self {
         self.platform.capabilities.register(capability);
         self
     }
     /// Replaces all drivers.
-    #[must_use]
     pub fn driver_registry(mut self, drivers: DriverRegistry) -> Self {
         self.platform.drivers = drivers;
         self
     }
-    /// Sets the way to the network.
-    #[must_use]
+    /// Sets the network access.
     pub fn egress_service(mut self, egress: Arc<dyn EgressService>) -> Self {
         self.platform.egress = egress;
         self
     }
     /// Sets the factory of the file system.
-    #[must_use]
     pub fn session_file_system_factory(mut self, files: Arc<dyn SessionFileSystemFactory>) -> Self {
         self.platform.files = files;
         self

@@ -51,7 +51,7 @@ impl CapabilityRegistry {
         registry
     }
 
-    /// Adds a capability; the same id replaces.
+    /// Adds a capability; it replaces a capability of the same ID.
     pub fn register(&mut self, capability: impl Capability + 'static) {
         self.register_arc(Arc::new(capability));
     }
@@ -65,13 +65,9 @@ impl CapabilityRegistry {
     pub fn register_arc(&mut self, capability: Arc<dyn Capability>) {
         let id = capability.id().to_owned();
         self.unregister(&id);
-        let aliases = Arc::make_mut(&mut self.aliases);
-        aliases.extend(
-            capability
-                .aliases()
-                .into_iter()
-                .map(|alias| (alias.to_owned(), id.clone())),
-        );
+        let aliases = capability.aliases().into_iter();
+        let aliases = aliases.map(|alias| (alias.to_owned(), id.clone()));
+        Arc::make_mut(&mut self.aliases).extend(aliases);
         Arc::make_mut(&mut self.capabilities).insert(id, capability);
     }
 
@@ -102,13 +98,13 @@ impl CapabilityRegistry {
         Some(removed)
     }
 
-    /// Returns how many capabilities there are.
+    /// Returns the number of capabilities.
     #[must_use]
     pub fn len(&self) -> usize {
         self.capabilities.len()
     }
 
-    /// Tells whether there is none.
+    /// Returns whether there are no capabilities.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.capabilities.is_empty()

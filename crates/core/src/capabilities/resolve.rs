@@ -1,4 +1,4 @@
-//! From the capabilities that records name to those that contribute, dependencies first.
+//! Resolves the capabilities that records name, dependencies first.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use super::capability_types::empty_config;
 use super::{AgentCapabilityConfig, Capability, CapabilityRegistry, CapabilityStatus};
 use crate::error::{AgentLoopError, Result};
 
@@ -95,7 +96,7 @@ impl Resolution<'_> {
         let config = self
             .configs
             .get(id)
-            .map_or_else(empty, |config| (*config).clone());
+            .map_or_else(empty_config, |config| (*config).clone());
         validate(capability.as_ref(), &config)?;
         self.resolved.push(ResolvedCapability {
             capability: Arc::clone(capability),
@@ -103,10 +104,6 @@ impl Resolution<'_> {
         });
         Ok(())
     }
-}
-
-fn empty() -> Value {
-    Value::Object(serde_json::Map::new())
 }
 
 fn validate(capability: &dyn Capability, config: &Value) -> Result<()> {
@@ -126,9 +123,9 @@ fn validate(capability: &dyn Capability, config: &Value) -> Result<()> {
 mod tests {
     use super::*;
 
-    struct Named(&'static str, Vec<&'static str>, CapabilityStatus);
+    struct TestCapability(&'static str, Vec<&'static str>, CapabilityStatus);
 
-    impl Capability for Named {
+    impl Capability for TestCapability {
         fn id(&self) -> &str {
             self.0
         }
@@ -159,13 +156,13 @@ mod tests {
     fn registry() -> CapabilityRegistry {
         use CapabilityStatus::{Available, ComingSoon};
         let mut registry = CapabilityRegistry::new();
-        registry.register(Named("a", vec!["bee", "c"], Available));
-        registry.register(Named("b", vec!["c"], Available));
-        registry.register(Named("c", vec![], Available));
-        registry.register(Named("later", vec![], ComingSoon));
-        registry.register(Named("x", vec!["y"], Available));
-        registry.register(Named("y", vec!["x"], Available));
-        registry.register(Named("lost", vec!["nowhere"], Available));
+        registry.register(TestCapability("a", vec!["bee", "c"], Available));
+        registry.register(TestCapability("b", vec!["c"], Available));
+        registry.register(TestCapability("c", vec![], Available));
+        registry.register(TestCapability("later", vec![], ComingSoon));
+        registry.register(TestCapability("x", vec!["y"], Available));
+        registry.register(TestCapability("y", vec!["x"], Available));
+        registry.register(TestCapability("lost", vec!["nowhere"], Available));
         registry
     }
 
@@ -181,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn dependencies_come_first_and_each_once() {
+    fn dependencies_come_first_and_only_once() {
         assert_eq!(
             ids(&["a".into(), "c".into(), "bee".into(), "later".into()]).unwrap(),
             ["c", "b", "a"]
@@ -189,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn r32_what_cannot_be_resolved_is_named() {
+    fn r32_unresolvable_capability_is_named() {
         for (configs, named) in [
             (vec![AgentCapabilityConfig::new("nope")], "`nope`"),
             (vec!["x".into()], "`x`"),

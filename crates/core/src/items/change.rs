@@ -1,6 +1,6 @@
 //! The user-visible change of an event.
 
-use super::step::{ItemStep, item_step, of_message};
+use super::step::{ItemStep, item_of_message, item_step};
 use super::turn::TurnView;
 use crate::events::{
     ApprovalDecidedData, ApprovalRequiredData, ApprovalTimeoutData, Event, EventData,
@@ -41,7 +41,7 @@ pub enum Change<'a> {
     /// A running turn received another message; the message's item follows.
     TurnSteered {
         turn_id: TurnId,
-        /// The item with the words.
+        /// The item of the message.
         item_id: ItemId,
         /// The text of the message.
         input: Option<&'a str>,
@@ -54,7 +54,7 @@ pub enum Change<'a> {
         /// The mismatches with the schema.
         errors: &'a [String],
     },
-    /// A client asked a turn to stop.
+    /// A client requested that a turn stops.
     InterruptRequested {
         turn_id: TurnId,
         reason: Option<&'a str>,
@@ -99,12 +99,12 @@ pub struct WaitChange<'a> {
     pub exec_id: ExecId,
     /// The item of the call.
     pub item_id: ItemId,
-    pub wait: Wait<'a>,
+    pub wait: WaitUpdate<'a>,
 }
 
 /// A change of a wait.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Wait<'a> {
+pub enum WaitUpdate<'a> {
     /// An external client must return the result of a call.
     CallRequested(&'a ToolCallRequestedData),
     /// The client returned the result.
@@ -115,7 +115,7 @@ pub enum Wait<'a> {
     CallCanceled(&'a ToolCallCanceledData),
     /// A call requires approval.
     ApprovalRequired(&'a ApprovalRequiredData),
-    /// It is decided.
+    /// The approval was decided.
     ApprovalDecided(&'a ApprovalDecidedData),
     /// The approval timed out; the decision follows.
     ApprovalTimedOut(&'a ApprovalTimeoutData),
@@ -126,11 +126,11 @@ pub enum Wait<'a> {
         /// ID of the question.
         request_id: &'a str,
     },
-    /// The question is void.
+    /// The question was cancelled.
     InputCanceled(&'a UserInputCanceledData),
 }
 
-impl Wait<'_> {
+impl WaitUpdate<'_> {
     /// Returns the kind of wait that starts; `None` if the wait is over.
     #[must_use]
     pub fn opens(&self) -> Option<WaitKind> {
@@ -177,12 +177,12 @@ pub fn change(event: &Event) -> Option<Change<'_>> {
         }),
         EventData::TurnSteered(data) => Some(Change::TurnSteered {
             turn_id: data.turn_id,
-            item_id: of_message(data.message_id),
+            item_id: item_of_message(data.message_id),
             input: data.input_text.as_deref(),
         }),
         EventData::OutputRejected(data) => Some(Change::OutputRejected {
             turn_id: data.turn_id,
-            item_id: of_message(data.message_id),
+            item_id: item_of_message(data.message_id),
             errors: &data.errors,
         }),
         EventData::TurnInterruptRequested(data) => Some(Change::InterruptRequested {
@@ -249,22 +249,22 @@ pub fn change(event: &Event) -> Option<Change<'_>> {
     }
 }
 
-/// Reads whether an event begins or ends a wait.
+/// Returns the change of a wait by an event; `None` if the event changes no wait.
 #[must_use]
 pub fn wait_change(event: &Event) -> Option<WaitChange<'_>> {
     let wait = match &event.data {
-        EventData::ToolCallRequested(data) => Wait::CallRequested(data),
-        EventData::ToolCallResolved(data) => Wait::CallResolved(data),
-        EventData::ToolCallTimeout(data) => Wait::CallTimedOut(data),
-        EventData::ToolCallCanceled(data) => Wait::CallCanceled(data),
-        EventData::ApprovalRequired(data) => Wait::ApprovalRequired(data),
-        EventData::ApprovalDecided(data) => Wait::ApprovalDecided(data),
-        EventData::ApprovalTimeout(data) => Wait::ApprovalTimedOut(data),
-        EventData::UserInputRequired(data) => Wait::InputRequired(data),
-        EventData::UserInputAnswered(data) => Wait::InputAnswered {
+        EventData::ToolCallRequested(data) => WaitUpdate::CallRequested(data),
+        EventData::ToolCallResolved(data) => WaitUpdate::CallResolved(data),
+        EventData::ToolCallTimeout(data) => WaitUpdate::CallTimedOut(data),
+        EventData::ToolCallCanceled(data) => WaitUpdate::CallCanceled(data),
+        EventData::ApprovalRequired(data) => WaitUpdate::ApprovalRequired(data),
+        EventData::ApprovalDecided(data) => WaitUpdate::ApprovalDecided(data),
+        EventData::ApprovalTimeout(data) => WaitUpdate::ApprovalTimedOut(data),
+        EventData::UserInputRequired(data) => WaitUpdate::InputRequired(data),
+        EventData::UserInputAnswered(data) => WaitUpdate::InputAnswered {
             request_id: &data.request_id,
         },
-        EventData::UserInputCanceled(data) => Wait::InputCanceled(data),
+        EventData::UserInputCanceled(data) => WaitUpdate::InputCanceled(data),
         _ => return None,
     };
     let exec_id = event.context.exec_id?;

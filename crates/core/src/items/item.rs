@@ -29,7 +29,7 @@ pub enum ItemKind {
     CommandExecution,
     /// A compaction of the history.
     ContextCompaction,
-    /// A remark of the runtime.
+    /// A notice of the runtime.
     Status,
     /// A failure, shown instead of the agent's answer.
     Error,
@@ -45,15 +45,15 @@ impl From<ToolShape> for ItemKind {
     }
 }
 
-/// How far an item is.
+/// The progress of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemStatus {
-    /// It is not at its end.
+    /// It has not ended.
     InProgress,
     Completed,
     Failed,
-    /// It was cut short.
+    /// An interrupt or a crash stopped it.
     Interrupted,
 }
 
@@ -65,7 +65,6 @@ pub struct Item<'a> {
     /// The turn that it belongs to.
     pub turn_id: TurnId,
     pub kind: ItemKind,
-    /// How far it is.
     pub status: ItemStatus,
     /// The step that it shows, if it is not the user's.
     pub exec_id: Option<ExecId>,
@@ -73,7 +72,7 @@ pub struct Item<'a> {
     pub started_at: Option<DateTime<Utc>>,
     /// When it ended.
     pub ended_at: Option<DateTime<Utc>>,
-    /// A stable code of what went wrong.
+    /// A stable code of the failure.
     pub error_code: Option<&'a str>,
     pub body: ItemBody<'a>,
 }
@@ -97,17 +96,16 @@ pub enum ItemBody<'a> {
         /// Whether compaction was automatic.
         auto: Option<bool>,
     },
-    /// MCP servers that did not start, or of which something is missing.
+    /// MCP servers that are not fully available.
     McpFailures(&'a [McpFailure]),
-    /// A wait until a provider's limit is over.
+    /// A wait until a provider's rate limit resets.
     Wait {
-        /// When that is.
         until: DateTime<Utc>,
     },
 }
 
 /// A call and its result.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ToolItem<'a> {
     /// The provider's id of the call.
     pub tool_call_id: &'a str,
@@ -136,7 +134,7 @@ pub struct ToolItem<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// Tells whether the item is at its end.
+    /// Returns whether the item has ended.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.status != ItemStatus::InProgress
@@ -170,12 +168,12 @@ impl<'a> Item<'a> {
             }
             ItemBody::Wait { until } => {
                 let until = until.to_rfc3339_opts(SecondsFormat::Secs, true);
-                format!("The agent's provider limits it; it goes on at {until}").into()
+                format!("The agent's provider limits it; it continues at {until}").into()
             }
         }
     }
 
-    /// Returns the item in short.
+    /// Returns the beginning of the item's text, at most [`SUMMARY_CHARS`](super::SUMMARY_CHARS) characters.
     #[must_use]
     pub fn summary(&self) -> Cow<'a, str> {
         let text = match self.body {
@@ -211,9 +209,9 @@ impl<'a> Item<'a> {
 impl<'a> ToolItem<'a> {
     /// Returns the result's fields apart from the text that [`Item::detail`] shows, by name: an exit code, a path, a count.
     #[must_use]
-    pub fn figures(&self) -> Vec<(&'a str, &'a Value)> {
+    pub fn other_fields(&self) -> Vec<(&'a str, &'a Value)> {
         match (self.is_private, self.result, self.error) {
-            (false, Some(parts), None) => output(parts).figures,
+            (false, Some(parts), None) => output(parts).other_fields,
             _ => Vec::new(),
         }
     }
@@ -244,7 +242,7 @@ impl<'a> ToolItem<'a> {
 }
 
 /// Display text that replaces an answer meant only for the model.
-const ANSWERED: &str = "User input submitted";
+pub(crate) const ANSWERED: &str = "User input submitted";
 
 fn compaction(before: usize, after: Option<usize>, auto: Option<bool>) -> String {
     match after {

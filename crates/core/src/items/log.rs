@@ -17,14 +17,14 @@ use crate::typed_id::{ItemId, TurnId};
 #[derive(Debug, Clone, Default)]
 pub struct TurnLog {
     turns: Vec<TurnView>,
-    turn_places: HashMap<TurnId, usize>,
-    items: Vec<Entry>,
-    item_places: HashMap<ItemId, usize>,
+    turn_indexes: HashMap<TurnId, usize>,
+    items: Vec<ItemEntry>,
+    item_indexes: HashMap<ItemId, usize>,
     open: BTreeSet<usize>,
 }
 
 #[derive(Debug, Clone)]
-struct Entry {
+struct ItemEntry {
     turn_id: TurnId,
     opened: Arc<Event>,
     closed: Option<Arc<Event>>,
@@ -47,11 +47,9 @@ impl TurnLog {
         }
         match change(event) {
             Some(Change::TurnStarted(turn)) => {
-                let place = self.turns.len();
-                if let std::collections::hash_map::Entry::Vacant(entry) =
-                    self.turn_places.entry(turn.id)
-                {
-                    entry.insert(place);
+                let index = self.turns.len();
+                let known = *self.turn_indexes.entry(turn.id).or_insert(index);
+                if known == index {
                     // Its items are added as they begin.
                     let mut turn = *turn;
                     turn.outline.item_ids.clear();
@@ -83,9 +81,8 @@ impl TurnLog {
     fn apply_step(&mut self, event: &Arc<Event>, step: ItemStep<'_>) {
         match step {
             ItemStep::Started(item) => {
-                if let Some(place) = self.enter(event, &item) {
-                    self.open.insert(place);
-                }
+                let index = self.add_item(event, &item);
+                self.open.extend(index);
             }
             ItemStep::Delta { item_id, delta, .. } => {
                 if let Some(entry) = self.open_entry(item_id)
@@ -94,13 +91,13 @@ impl TurnLog {
                     entry.streamed.push_str(delta);
                 }
             }
-            ItemStep::Ended(item) => match self.item_places.get(&item.id).copied() {
+            ItemStep::Ended(item) => match self.item_indexes.get(&item.id).copied() {
                 None => {
-                    self.enter(event, &item);
+                    self.add_item(event, &item);
                 }
-                Some(place) => {
-                    if self.open.remove(&place)
-                        && let Some(entry) = self.items.get_mut(place)
+                Some(index) => {
+                    if self.open.remove(&index)
+                        && let Some(entry) = self.items.get_mut(index)
                     {
                         entry.closed = Some(Arc::clone(event));
                         entry.streamed = String::new();
@@ -114,21 +111,21 @@ impl TurnLog {
     }
 
     /// Adds an item to its turn; an item that is known, or whose turn is not open, is not added.
-    fn enter(&mut self, event: &Arc<Event>, item: &Item<'_>) -> Option<usize> {
-        if self.item_places.contains_key(&item.id) {
+    fn add_item(&mut self, event: &Arc<Event>, item: &Item<'_>) -> Option<usize> {
+        if self.item_indexes.contains_key(&item.id) {
             return None;
         }
         self.open_turn(item.turn_id)?.outline.item_ids.push(item.id);
-        let place = self.items.len();
-        self.item_places.insert(item.id, place);
-        self.items.push(Entry {
+        let index = self.items.len();
+        self.item_indexes.insert(item.id, index);
+        self.items.push(ItemEntry {
             turn_id: item.turn_id,
             opened: Arc::clone(event),
             closed: None,
             streamed: String::new(),
             wait: None,
         });
-        Some(place)
+        Some(index)
     }
 
     fn apply_wait(&mut self, event: &Arc<Event>, change: &WaitChange<'_>) {
@@ -152,15 +149,15 @@ impl TurnLog {
     }
 
     fn open_turn(&mut self, id: TurnId) -> Option<&mut TurnView> {
-        let place = *self.turn_places.get(&id)?;
-        self.turns.get_mut(place).filter(|turn| !turn.is_ended())
+        let index = *self.turn_indexes.get(&id)?;
+        self.turns.get_mut(index).filter(|turn| !turn.is_ended())
     }
 
-    fn open_entry(&mut self, id: ItemId) -> Option<&mut Entry> {
-        let place = self.item_places.get(&id)?;
+    fn open_entry(&mut self, id: ItemId) -> Option<&mut ItemEntry> {
+        let index = self.item_indexes.get(&id)?;
         self.items
-            .get_mut(*place)
-            .filter(|_| self.open.contains(place))
+            .get_mut(*index)
+            .filter(|_| self.open.contains(index))
     }
 
     /// Returns the turns, oldest first.
@@ -172,35 +169,25 @@ impl TurnLog {
     /// Finds a turn.
     #[must_use]
     pub fn turn(&self, id: TurnId) -> Option<&TurnView> {
-        self.turns.get(*self.turn_places.get(&id)?)
+        self.turns.get(*self.turn_indexes.get(&id)?)
     }
 
     /// Finds an item.
     #[must_use]
     pub fn item(&self, id: ItemId) -> Option<Item<'_>> {
-        self.items.get(*self.item_places.get(&id)?)?.item()
+        self.items.get(*self.item_indexes.get(&id)?)?.item()
     }
 
-    /// Returns the sequence numbers of the events that started and ended an item. An item recorded by a single event has only a start.
-    #[must_use]
-    pub fn item_seqs(&self, id: ItemId) -> Option<(u64, Option<u64>)> {
-        let entry = self.items.get(*self.item_places.get(&id)?)?;
-        Some((
-            entry.opened.seq(),
-            entry.closed.as_ref().map(|end| end.seq()),
-        ))
-    }
-
-    /// Goes through the items of a turn in the order in which they began.
+    /// Iterates over the items of a turn, in the order of their start.
     pub fn items_of(&self, turn_id: TurnId) -> impl Iterator<Item = Item<'_>> + '_ {
         let turn = self.turn(turn_id);
         let ids = turn.map_or(&[][..], |turn| &turn.outline.item_ids);
         ids.iter().filter_map(|id| self.item(*id))
     }
 
-    /// Goes through the items that are not at their end.
+    /// Iterates over the items that have not ended.
     pub fn open_items(&self) -> impl Iterator<Item = Item<'_>> + '_ {
-        self.open_entries().filter_map(Entry::item)
+        self.open_entries().filter_map(ItemEntry::item)
     }
 
     /// Iterates over the open waits, each as shown by the event that started it.
@@ -209,12 +196,12 @@ impl TurnLog {
             .filter_map(|entry| wait_change(entry.wait.as_ref()?))
     }
 
-    fn open_entries(&self) -> impl Iterator<Item = &Entry> + '_ {
-        self.open.iter().filter_map(|place| self.items.get(*place))
+    fn open_entries(&self) -> impl Iterator<Item = &ItemEntry> + '_ {
+        self.open.iter().filter_map(|index| self.items.get(*index))
     }
 }
 
-impl Entry {
+impl ItemEntry {
     fn item(&self) -> Option<Item<'_>> {
         let (ItemStep::Started(opened) | ItemStep::Ended(opened)) = item_step(&self.opened)? else {
             return None;

@@ -12,7 +12,8 @@ mod step;
 mod text;
 mod turn;
 
-pub use change::{Change, SessionChange, Wait, WaitChange, WaitKind, change, wait_change};
+pub use change::{Change, SessionChange, WaitChange, WaitKind, WaitUpdate, change, wait_change};
+pub(crate) use item::ANSWERED;
 pub use item::{Item, ItemBody, ItemKind, ItemStatus, ToolItem};
 pub use log::TurnLog;
 pub use step::{ItemStep, item_step};

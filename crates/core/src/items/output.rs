@@ -15,19 +15,19 @@ use crate::message::ContentPart;
 /// The fields in which tools return their main text: the output of a command, the content of a file, a diff.
 const TEXTS: [&str; 3] = ["output", "content", "diff"];
 
-/// Says what of a listing is left out.
+/// The field with a note about omitted entries of a listing.
 const REMARK: &str = "remark";
 
 type Fields = Map<String, Value>;
-/// Writes one entry of a listing; `None` when it is none.
+/// Formats one entry of a listing; `None` for a value of another form.
 type Line = fn(&Value) -> Option<String>;
 
-/// A result as people read it.
+/// A tool result for display.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Output<'a> {
     pub(super) text: Cow<'a, str>,
     /// Further fields of the result, by name.
-    pub(super) figures: Vec<(&'a str, &'a Value)>,
+    pub(super) other_fields: Vec<(&'a str, &'a Value)>,
 }
 
 /// Reads the parts of a result.
@@ -38,7 +38,7 @@ pub(super) fn output(parts: &[ContentPart]) -> Output<'_> {
     let Some(value) = first.result.as_ref().filter(|_| first.error.is_none()) else {
         return only_text(plain_text(parts));
     };
-    let mut output = of_value(value);
+    let mut output = value_output(value);
     if !rest.is_empty() {
         output.text = format!("{}\n{}", output.text, plain_text(rest)).into();
     }
@@ -46,54 +46,51 @@ pub(super) fn output(parts: &[ContentPart]) -> Output<'_> {
 }
 
 fn only_text(text: Cow<'_, str>) -> Output<'_> {
-    Output {
-        text,
-        figures: Vec::new(),
-    }
+    let other_fields = Vec::new();
+    Output { text, other_fields }
 }
 
-fn of_value(value: &Value) -> Output<'_> {
+fn value_output(value: &Value) -> Output<'_> {
     match value {
         Value::String(text) => only_text(text.as_str().into()),
         Value::Object(fields) => {
-            of_fields(fields).unwrap_or_else(|| only_text(value.to_string().into()))
+            fields_output(fields).unwrap_or_else(|| only_text(value.to_string().into()))
         }
         other => only_text(other.to_string().into()),
     }
 }
 
-fn of_fields(fields: &Fields) -> Option<Output<'_>> {
+fn fields_output(fields: &Fields) -> Option<Output<'_>> {
     for name in TEXTS {
         if let Some(text) = fields.get(name).and_then(Value::as_str) {
-            return Some(beside(fields, name, text.into()));
+            return Some(with_other_fields(fields, name, text.into()));
         }
     }
     let listings: [(&str, Line); 4] = [
         ("content", part),
         ("files", file),
-        ("matches", found),
+        ("matches", grep_match),
         ("entries", entry),
     ];
     for (name, line) in listings {
         if let Some(Value::Array(listed)) = fields.get(name) {
             let lines: Option<Vec<String>> = listed.iter().map(line).collect();
-            return Some(beside(fields, name, listing(&lines?, fields).into()));
+            return Some(with_other_fields(
+                fields,
+                name,
+                listing(&lines?, fields).into(),
+            ));
         }
     }
-    written(fields).map(|text| Output {
-        text: text.into(),
-        figures: figures(fields, ""),
-    })
+    written(fields).map(|text| with_other_fields(fields, "", text.into()))
 }
 
-fn beside<'a>(fields: &'a Fields, name: &str, text: Cow<'a, str>) -> Output<'a> {
-    let figures = figures(fields, name);
-    Output { text, figures }
-}
-
-fn figures<'a>(fields: &'a Fields, without: &str) -> Vec<(&'a str, &'a Value)> {
-    let others = fields.iter().filter(|(name, _)| *name != without);
-    others.map(|(name, value)| (name.as_str(), value)).collect()
+fn with_other_fields<'a>(fields: &'a Fields, name: &str, text: Cow<'a, str>) -> Output<'a> {
+    let others = fields.iter().filter(|(other, _)| *other != name);
+    Output {
+        text,
+        other_fields: others.map(|(name, value)| (name.as_str(), value)).collect(),
+    }
 }
 
 /// One line per entry. A truncated listing ends with a note, because it would otherwise look complete.
@@ -106,7 +103,7 @@ fn listing(lines: &[String], fields: &Fields) -> String {
     text
 }
 
-/// A part of a result as MCP has them.
+/// Formats a content part of an MCP result.
 fn part(value: &Value) -> Option<String> {
     match value.get("type")?.as_str()? {
         "text" => Some(value.get("text")?.as_str()?.to_owned()),
@@ -118,8 +115,8 @@ fn file(value: &Value) -> Option<String> {
     value.as_str().map(str::to_owned)
 }
 
-/// A line that was found, with those around it, in the form that people know of grep.
-fn found(value: &Value) -> Option<String> {
+/// Formats a match with its surrounding lines like grep.
+fn grep_match(value: &Value) -> Option<String> {
     let path = value.get("path")?.as_str()?;
     let at = value.get("line")?.as_u64()?;
     let text = value.get("text")?.as_str()?;
@@ -148,7 +145,7 @@ fn entry(value: &Value) -> Option<String> {
     })
 }
 
-/// A file that was written without a change to show.
+/// Formats the result of writing a file without a diff.
 fn written(fields: &Fields) -> Option<String> {
     let path = fields.get("path")?.as_str()?;
     let bytes = fields.get("bytes")?.as_u64()?;
@@ -167,13 +164,16 @@ mod tests {
     use super::*;
 
     fn shown(value: &Value) -> (String, Vec<String>) {
-        let output = of_value(value);
-        let names = output.figures.iter().map(|(name, _)| (*name).to_owned());
+        let output = value_output(value);
+        let names = output
+            .other_fields
+            .iter()
+            .map(|(name, _)| (*name).to_owned());
         (output.text.into_owned(), names.collect())
     }
 
     #[test]
-    fn the_text_is_what_the_tool_made_and_the_rest_are_figures() {
+    fn main_text_is_separated_from_the_other_fields() {
         let cases = [
             (json!("hi\n"), "hi\n", vec![]),
             (
@@ -221,14 +221,14 @@ mod tests {
                 vec!["isError"],
             ),
         ];
-        for (value, text, figures) in cases {
-            let figures: Vec<String> = figures.into_iter().map(str::to_owned).collect();
-            assert_eq!(shown(&value), (text.to_owned(), figures), "{value}");
+        for (value, text, other_fields) in cases {
+            let other_fields: Vec<String> = other_fields.into_iter().map(str::to_owned).collect();
+            assert_eq!(shown(&value), (text.to_owned(), other_fields), "{value}");
         }
     }
 
     #[test]
-    fn what_has_no_text_is_shown_whole() {
+    fn result_without_a_main_text_is_shown_as_json() {
         for value in [
             json!({"temperature": 21}),
             json!({"files": [1]}),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_number_at_the_end_of_all_numbers_is_shown_and_nothing_panics() {
+    fn largest_line_number_does_not_overflow() {
         let value =
             json!({"matches": [{"path": "a", "line": u64::MAX, "text": "t", "after": ["x"]}]});
         assert!(shown(&value).0.starts_with("a:"));

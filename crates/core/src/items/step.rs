@@ -1,5 +1,7 @@
 //! The effect of one event on an item.
 
+use chrono::{DateTime, Utc};
+
 use super::item::{Item, ItemBody, ItemKind, ItemStatus, ToolItem};
 use crate::derived_id::message_of_step;
 use crate::events::{
@@ -13,7 +15,7 @@ use crate::typed_id::{ItemId, MessageId, TurnId};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum ItemStep<'a> {
     Started(Item<'a>),
-    /// More of its text is there.
+    /// A delta of its text.
     Delta {
         turn_id: TurnId,
         item_id: ItemId,
@@ -27,66 +29,60 @@ pub enum ItemStep<'a> {
 /// Returns the effect of an event on an item; `None` if there is none.
 #[must_use]
 pub fn item_step(event: &Event) -> Option<ItemStep<'_>> {
-    let reader = Reader {
+    let builder = ItemBuilder {
         event,
         turn_id: event.context.turn_id?,
     };
     match &event.data {
-        EventData::InputMessage(data) => reader.input(data),
+        EventData::InputMessage(data) => builder.input(data),
         EventData::SessionActivated(data) => {
             let text = data.input_text.as_deref();
             let body = text.map_or(ItemBody::Empty, ItemBody::Text);
-            let id = of_message(data.input_message_id);
+            let id = item_of_message(data.input_message_id);
             // The input and this event have the same time.
-            let item = Item {
-                started_at: Some(event.ts),
-                ..reader.item(id, ItemKind::UserMessage, body)
-            };
-            Some(ItemStep::Ended(reader.end(item, ItemStatus::Completed)))
+            let item = builder.item(id, ItemKind::UserMessage, body);
+            Some(builder.end(item, Some(event.ts), ItemStatus::Completed))
         }
         EventData::OutputMessageStarted(data) => {
-            let id = of_message(data.message_id);
-            Some(reader.start(id, ItemKind::AgentMessage, ItemBody::Empty))
+            let id = item_of_message(data.message_id);
+            Some(builder.start(id, ItemKind::AgentMessage, ItemBody::Empty))
         }
         EventData::OutputMessageDelta(data) => {
             let of_step = || event.context.exec_id.map(message_of_step);
-            let id = of_message(data.message_id.or_else(of_step)?);
-            Some(reader.delta(id, ItemKind::AgentMessage, &data.delta))
+            let id = item_of_message(data.message_id.or_else(of_step)?);
+            Some(builder.delta(id, ItemKind::AgentMessage, &data.delta))
         }
-        EventData::OutputMessageCompleted(data) => reader.answer(data),
+        EventData::OutputMessageCompleted(data) => builder.answer(data),
         EventData::ReasonThinkingStarted(_) => {
-            Some(reader.start(reader.step()?, ItemKind::AgentReasoning, ItemBody::Empty))
+            Some(builder.start(builder.step()?, ItemKind::AgentReasoning, ItemBody::Empty))
         }
         EventData::ReasonThinkingDelta(data) => {
-            Some(reader.delta(reader.step()?, ItemKind::AgentReasoning, &data.delta))
+            Some(builder.delta(builder.step()?, ItemKind::AgentReasoning, &data.delta))
         }
         EventData::ReasonThinkingCompleted(data) => {
             let body = ItemBody::Text(&data.thinking);
-            let item = Item {
-                started_at: data.started_at.or(Some(event.ts)),
-                ..reader.item(reader.step()?, ItemKind::AgentReasoning, body)
-            };
+            let item = builder.item(builder.step()?, ItemKind::AgentReasoning, body);
             let status = match data.interrupted {
                 Some(true) => ItemStatus::Interrupted,
                 _ => ItemStatus::Completed,
             };
-            Some(ItemStep::Ended(reader.end(item, status)))
+            Some(builder.end(item, data.started_at.or(Some(event.ts)), status))
         }
         EventData::ToolStarted(data) => {
             let kind = data.shape.unwrap_or_default().into();
-            Some(reader.start(reader.step()?, kind, ItemBody::Tool(begun(data))))
+            Some(builder.start(builder.step()?, kind, ItemBody::Tool(started_call(data))))
         }
         EventData::ToolOutputDelta(data) => {
-            Some(reader.delta(reader.step()?, ItemKind::ToolCall, &data.delta))
+            Some(builder.delta(builder.step()?, ItemKind::ToolCall, &data.delta))
         }
-        EventData::ToolCompleted(data) => reader.tool_end(data),
+        EventData::ToolCompleted(data) => builder.tool_end(data),
         EventData::ContextCompacting(data) => {
             let body = ItemBody::Compaction {
                 messages_before: data.message_count,
                 messages_after: None,
                 auto: data.auto,
             };
-            Some(reader.start(reader.step()?, ItemKind::ContextCompaction, body))
+            Some(builder.start(builder.step()?, ItemKind::ContextCompaction, body))
         }
         EventData::ContextCompacted(data) => {
             let body = ItemBody::Compaction {
@@ -94,32 +90,29 @@ pub fn item_step(event: &Event) -> Option<ItemStep<'_>> {
                 messages_after: Some(data.messages_after),
                 auto: data.auto,
             };
-            let item = Item {
-                started_at: data.started_at,
-                ..reader.item(reader.step()?, ItemKind::ContextCompaction, body)
-            };
+            let item = builder.item(builder.step()?, ItemKind::ContextCompaction, body);
             let status = match (&data.error, data.interrupted) {
                 (Some(_), _) => ItemStatus::Failed,
                 (None, Some(true)) => ItemStatus::Interrupted,
                 (None, _) => ItemStatus::Completed,
             };
-            Some(ItemStep::Ended(reader.end(item, status)))
+            Some(builder.end(item, data.started_at, status))
         }
         EventData::ToolsDiscovered(data) if !data.failures.is_empty() => {
-            Some(reader.remark(ItemBody::McpFailures(&data.failures)))
+            Some(builder.notice(ItemBody::McpFailures(&data.failures)))
         }
-        EventData::BackendNotice(data) if is_shown(data.kind) => {
-            Some(reader.remark(ItemBody::Text(&data.message)))
+        EventData::BackendNotice(data) if is_visible(data.kind) => {
+            Some(builder.notice(ItemBody::Text(&data.message)))
         }
         EventData::BackendWaiting(data) => {
-            Some(reader.remark(ItemBody::Wait { until: data.until }))
+            Some(builder.notice(ItemBody::Wait { until: data.until }))
         }
         _ => None,
     }
 }
 
 /// Diagnostic output of an external agent is visible only in the journal.
-fn is_shown(kind: BackendNoticeKind) -> bool {
+fn is_visible(kind: BackendNoticeKind) -> bool {
     match kind {
         BackendNoticeKind::SessionLost
         | BackendNoticeKind::PromptRepeated
@@ -131,22 +124,21 @@ fn is_shown(kind: BackendNoticeKind) -> bool {
     }
 }
 
-pub(super) fn of_message(id: MessageId) -> ItemId {
+pub(super) fn item_of_message(id: MessageId) -> ItemId {
     ItemId::from_uuid(id.uuid())
 }
 
+/// Builds items from one event of a turn.
 #[derive(Clone, Copy)]
-struct Reader<'a> {
+struct ItemBuilder<'a> {
     event: &'a Event,
     turn_id: TurnId,
 }
 
-impl<'a> Reader<'a> {
+impl<'a> ItemBuilder<'a> {
     fn step(self) -> Option<ItemId> {
-        self.event
-            .context
-            .exec_id
-            .map(|exec_id| ItemId::from_uuid(exec_id.uuid()))
+        let exec_id = self.event.context.exec_id?;
+        Some(ItemId::from_uuid(exec_id.uuid()))
     }
 
     fn item(self, id: ItemId, kind: ItemKind, body: ItemBody<'a>) -> Item<'a> {
@@ -179,49 +171,45 @@ impl<'a> Reader<'a> {
         }
     }
 
-    fn end(self, item: Item<'a>, status: ItemStatus) -> Item<'a> {
-        Item {
+    fn end(
+        self,
+        item: Item<'a>,
+        started_at: Option<DateTime<Utc>>,
+        status: ItemStatus,
+    ) -> ItemStep<'a> {
+        ItemStep::Ended(Item {
             status,
+            started_at,
             ended_at: Some(self.event.ts),
             ..item
-        }
+        })
     }
 
     /// A notice of the runtime is complete at once; its ID is that of its record.
-    fn remark(self, body: ItemBody<'a>) -> ItemStep<'a> {
+    fn notice(self, body: ItemBody<'a>) -> ItemStep<'a> {
         let id = ItemId::from_uuid(self.event.id.uuid());
-        let item = Item {
-            started_at: Some(self.event.ts),
-            ..self.item(id, ItemKind::Status, body)
-        };
-        ItemStep::Ended(self.end(item, ItemStatus::Completed))
+        let item = self.item(id, ItemKind::Status, body);
+        self.end(item, Some(self.event.ts), ItemStatus::Completed)
     }
 
     /// The turn's own input starts here and ends when the turn makes its first model call. A steering message is complete at once.
     fn input(self, data: &'a InputMessageData) -> Option<ItemStep<'a>> {
-        let (id, body) = (
-            of_message(data.message.id),
-            ItemBody::Parts(&data.message.content),
-        );
+        let id = item_of_message(data.message.id);
+        let body = ItemBody::Parts(&data.message.content);
         let started_by = self.event.context.input_message_id;
         if started_by.is_none_or(|input| input == data.message.id) {
             return Some(self.start(id, ItemKind::UserMessage, body));
         }
-        let item = Item {
-            started_at: Some(self.event.ts),
-            ..self.item(id, ItemKind::UserMessage, body)
-        };
-        Some(ItemStep::Ended(self.end(item, ItemStatus::Completed)))
+        let item = self.item(id, ItemKind::UserMessage, body);
+        Some(self.end(item, Some(self.event.ts), ItemStatus::Completed))
     }
 
     /// A message that only calls tools produces no item.
     fn answer(self, data: &'a OutputMessageCompletedData) -> Option<ItemStep<'a>> {
         let message = &data.message;
-        let says_something = message
-            .content
-            .iter()
-            .any(|part| !matches!(part, ContentPart::ToolCall(_)));
-        if !says_something && data.started_at.is_none() {
+        let mut parts = message.content.iter();
+        let has_content = parts.any(|part| !matches!(part, ContentPart::ToolCall(_)));
+        if !has_content && data.started_at.is_none() {
             return None;
         }
         let status = match (data.interrupted, message.is_error()) {
@@ -236,16 +224,12 @@ impl<'a> Reader<'a> {
         } else {
             ItemKind::AgentMessage
         };
+        let id = item_of_message(message.id);
         let item = Item {
-            started_at: data.started_at.or(Some(self.event.ts)),
             error_code: data.error_code.as_deref(),
-            ..self.item(
-                of_message(message.id),
-                kind,
-                ItemBody::Parts(&message.content),
-            )
+            ..self.item(id, kind, ItemBody::Parts(&message.content))
         };
-        Some(ItemStep::Ended(self.end(item, status)))
+        Some(self.end(item, data.started_at.or(Some(self.event.ts)), status))
     }
 
     /// A call that is cancelled before it began was never shown.
@@ -257,33 +241,24 @@ impl<'a> Reader<'a> {
             ToolStatus::Cancelled => ItemStatus::Interrupted,
         };
         let kind = data.shape.unwrap_or_default().into();
-        let item = Item {
-            started_at: data.started_at,
-            ..self.item(self.step()?, kind, ItemBody::Tool(done(data)))
-        };
-        Some(ItemStep::Ended(self.end(item, status)))
+        let item = self.item(self.step()?, kind, ItemBody::Tool(ended_call(data)));
+        Some(self.end(item, data.started_at, status))
     }
 }
 
-fn begun(data: &ToolStartedData) -> ToolItem<'_> {
+fn started_call(data: &ToolStartedData) -> ToolItem<'_> {
     ToolItem {
         tool_call_id: &data.tool_call.id,
         name: &data.tool_call.name,
         display_name: data.display_name.as_deref(),
         arguments: Some(&data.tool_call.arguments),
-        status: None,
-        result: None,
-        error: None,
-        duration_ms: None,
-        capability_id: None,
         is_external: data.external == Some(true),
-        is_private: false,
         is_observed: data.origin == Some(ToolOrigin::Observed),
-        approval: None,
+        ..ToolItem::default()
     }
 }
 
-fn done(data: &ToolCompletedData) -> ToolItem<'_> {
+fn ended_call(data: &ToolCompletedData) -> ToolItem<'_> {
     ToolItem {
         tool_call_id: &data.tool_call_id,
         name: &data.tool_name,

@@ -31,10 +31,10 @@ pub fn plain_text(parts: &[ContentPart]) -> Cow<'_, str> {
 /// Returns the summary of an input: the caller's own, or else the beginning of the text.
 #[must_use]
 pub fn input_summary(message: &Message) -> String {
-    let own = message
+    let own_summary = message
         .turn_request()
         .and_then(|request| request.input_summary.as_deref());
-    let text = own.map_or_else(|| plain_text(&message.content), Cow::Borrowed);
+    let text = own_summary.map_or_else(|| plain_text(&message.content), Cow::Borrowed);
     cut(text).into_owned()
 }
 

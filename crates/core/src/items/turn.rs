@@ -1,17 +1,17 @@
-//! One turn.
+//! The user's view of a turn.
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 
 use super::change::WaitKind;
-use super::step::of_message;
+use super::step::item_of_message;
 use crate::events::{
     ApprovalDecidedData, Decision, ErrorFields, Event, EventData, TokenUsage, TurnOutline,
     TurnStartedData,
 };
 use crate::typed_id::{MessageId, SessionId, TurnId};
 
-/// How far a turn is.
+/// The progress of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TurnStatus {
@@ -29,12 +29,11 @@ pub struct TurnView {
     /// Identifies the turn.
     pub id: TurnId,
     pub session_id: SessionId,
-    /// How far it is.
     pub status: TurnStatus,
     /// The input that started it, if the record contains its ID.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_message_id: Option<MessageId>,
-    /// Its input in short, its model, its items, how often it was steered and resumed.
+    /// The summary of its input, its model, its items, and how often it was steered and resumed.
     pub outline: TurnOutline,
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,12 +67,12 @@ pub struct TurnView {
     /// Its open waits, without duplicates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub waiting_for: Vec<WaitKind>,
-    /// Calls that did not run for want of an approval.
+    /// Calls that did not run because they were not approved.
     #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
     pub unapproved: UnapprovedCalls,
 }
 
-/// Calls of a turn that did not run for want of an approval.
+/// Calls of a turn that did not run because they were not approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct UnapprovedCalls {
     /// Those that were refused.
@@ -89,7 +88,7 @@ impl UnapprovedCalls {
         *self == Self::default()
     }
 
-    /// Counts a decision about an approval. One that was withdrawn is not counted.
+    /// Counts a decision about an approval. A withdrawn request is not counted.
     pub fn count(&mut self, decided: &ApprovalDecidedData) {
         if decided.decision == Decision::Deny && decided.withdrawn != Some(true) {
             let count = match decided.timed_out {
@@ -102,7 +101,7 @@ impl UnapprovedCalls {
 }
 
 impl TurnView {
-    /// Tells whether the turn is at its end.
+    /// Returns whether the turn has ended.
     #[must_use]
     pub fn is_ended(&self) -> bool {
         self.status != TurnStatus::InProgress
@@ -136,7 +135,9 @@ impl TurnView {
         outline.started_at.get_or_insert(event.ts);
         outline.created_at = outline.created_at.or(outline.started_at);
         if outline.item_ids.is_empty() && outline.compaction.is_none() {
-            outline.item_ids.push(of_message(data.input_message_id));
+            outline
+                .item_ids
+                .push(item_of_message(data.input_message_id));
         }
         Self {
             input_message_id: Some(data.input_message_id),
@@ -150,10 +151,9 @@ impl TurnView {
             EventData::TurnCompleted(data) => (data.turn_id, &data.outline),
             EventData::TurnFailed(data) => (data.turn_id, &data.outline),
             EventData::TurnCancelled(data) => {
-                data.outline
-                    .as_ref()
-                    .map(drop)
-                    .or(data.iterations.map(drop))?;
+                if data.outline.is_none() && data.iterations.is_none() {
+                    return None;
+                }
                 (data.turn_id, &data.outline)
             }
             _ => return None,
@@ -225,7 +225,13 @@ impl TurnView {
         self.llm_call_count = models.unwrap_or(self.llm_call_count);
     }
 
-    /// Counts what people do not see happening.
+    fn add_usage(&mut self, usage: Option<&TokenUsage>) {
+        if let Some(usage) = usage {
+            self.usage.get_or_insert_default().add(usage);
+        }
+    }
+
+    /// Updates the counters that no item shows.
     pub(super) fn note(&mut self, event: &Event) {
         match &event.data {
             EventData::ReasonStarted(data) => {
@@ -236,15 +242,11 @@ impl TurnView {
             }
             EventData::ReasonCompleted(data) => {
                 self.llm_call_count += 1;
-                if let Some(usage) = &data.usage {
-                    self.usage.get_or_insert_default().add(usage);
-                }
+                self.add_usage(data.usage.as_ref());
             }
             EventData::ContextCompacted(data) => {
-                if let Some(usage) = &data.usage {
-                    self.llm_call_count += 1;
-                    self.usage.get_or_insert_default().add(usage);
-                }
+                self.llm_call_count += usize::from(data.usage.is_some());
+                self.add_usage(data.usage.as_ref());
             }
             EventData::BackendStarted(data) => {
                 self.iterations = self.iterations.max(data.iteration);
@@ -252,11 +254,7 @@ impl TurnView {
             EventData::BackendEstablished(data) if data.model.is_some() => {
                 self.outline.model.clone_from(&data.model);
             }
-            EventData::BackendCompleted(data) => {
-                if let Some(usage) = &data.usage {
-                    self.usage.get_or_insert_default().add(usage);
-                }
-            }
+            EventData::BackendCompleted(data) => self.add_usage(data.usage.as_ref()),
             EventData::ToolStarted(_) => self.tool_call_count += 1,
             // A message of an external agent without text is not the final answer.
             EventData::OutputMessageCompleted(data)

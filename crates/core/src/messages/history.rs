@@ -14,7 +14,7 @@ pub struct History {
 }
 
 impl History {
-    /// Returns how many messages there are.
+    /// Returns the number of messages.
     #[must_use]
     pub fn len(&self) -> usize {
         self.messages.len()
@@ -44,27 +44,28 @@ impl History {
         self.messages.last()
     }
 
-    /// Returns the chained digest of the messages' ids: it names a conversation without holding it.
+    /// Returns the chained digest of the messages' IDs, which identifies the conversation.
     #[must_use]
     pub fn digest(&self) -> Digest128 {
         self.digest
     }
 
-    /// Returns the first messages as a conversation of their own, which shares them.
+    /// Returns the first `len` messages as a new conversation, which shares them.
     #[must_use]
     pub fn truncated(&self, len: usize) -> Self {
         if len >= self.len() {
             return self.clone();
         }
         let messages = self.messages.truncated(len);
-        let ids = messages.iter().map(|message| message.id.uuid());
-        let digest = ids.fold(Digest128::default(), |digest, id| {
-            digest.chain(id.as_bytes())
-        });
+        let digest = messages
+            .iter()
+            .fold(Digest128::default(), |digest, message| {
+                digest.chain(message.id.uuid().as_bytes())
+            });
         Self { messages, digest }
     }
 
-    /// Goes through the messages, oldest first.
+    /// Iterates over the messages, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Arc<Message>> + '_ {
         self.messages.iter()
     }
@@ -97,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_page_is_cut_out_of_the_middle_and_at_the_end() {
+    fn page_is_taken_from_the_middle_and_the_end() {
         let texts = (0..300).map(|n| Message::user(n.to_string()));
         let history = History::from(texts.collect::<Vec<_>>());
         let page = |offset, limit| -> Vec<_> {
@@ -110,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conversation_that_is_cut_is_the_one_it_was_then() {
+    fn truncated_conversation_equals_the_earlier_one() {
         let mut history = History::default();
         let mut before = Vec::new();
         for n in 0..200 {

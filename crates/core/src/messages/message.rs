@@ -10,34 +10,15 @@ use crate::tool_types::ToolCall;
 use crate::turn_request::TurnRequest;
 use crate::typed_id::{ImageId, MessageId, ModelId};
 
-/// The author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum MessageRole {
-    System,
-    /// The person or program that uses the agent.
-    User,
-    Agent,
-    /// A tool's answer to a call.
-    ToolResult,
-}
-
-impl MessageRole {
-    /// Returns the text that serde writes.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::System => "system",
-            Self::User => "user",
-            Self::Agent => "agent",
-            Self::ToolResult => "tool_result",
-        }
-    }
-}
-
-impl std::fmt::Display for MessageRole {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
+text_enum! {
+    /// The author of a message.
+    MessageRole {
+        System = "system",
+        /// The person or program that uses the agent.
+        User = "user",
+        Agent = "agent",
+        /// A tool's answer to a call.
+        ToolResult = "tool_result",
     }
 }
 
@@ -115,7 +96,7 @@ pub struct ToolResultContentPart {
     pub error: Option<String>,
 }
 
-/// Reads a value that is there, `null` included: a tool that returned `null` returned something.
+/// Reads a value that is present, including `null`: a tool that returned `null` has a result.
 fn present<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Value>, D::Error> {
     Value::deserialize(deserializer).map(Some)
 }
@@ -394,7 +375,7 @@ impl Message {
 pub struct InputMessage {
     pub role: MessageRole,
     pub content: Vec<ContentPart>,
-    /// Wishes for this turn.
+    /// Options of this turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,
     /// Anything else, by name.
@@ -421,7 +402,7 @@ impl InputMessage {
         }
     }
 
-    /// Makes the message that is stored for this input.
+    /// Converts the input to the message that is stored.
     #[must_use]
     pub fn into_message(self, id: MessageId, created_at: DateTime<Utc>) -> Message {
         Message {

@@ -10,28 +10,28 @@ use crate::events::{INPUT_MESSAGE, OUTPUT_MESSAGE_COMPLETED, TOOL_COMPLETED};
 use crate::message::{ContentPart, Message, MessageRole};
 use crate::typed_id::{EventId, MessageId, SessionId};
 
-/// Tells whether a message is wanted.
+/// A condition on a message.
 pub type MessagePredicate = Arc<dyn Fn(&Message) -> bool + Send + Sync>;
 
 /// One condition; a message must meet all of a query.
 #[derive(Clone)]
 pub enum MessageFilter {
-    /// Said between two moments, both included.
+    /// Created within a time range.
     TimeRange {
         /// Inclusive lower bound.
         from: Option<DateTime<Utc>>,
         /// Inclusive upper bound.
         to: Option<DateTime<Utc>>,
     },
-    /// Came with an event of one of these types.
+    /// Recorded by an event of one of these types.
     EventTypes(Vec<String>),
     /// Calls this tool.
     ToolName(String),
     /// Contains this text, case-insensitively.
     Search(String),
-    /// Is none of these.
+    /// Has none of these IDs.
     ExcludeIds(Vec<EventId>),
-    /// Is one of these.
+    /// Has one of these IDs.
     IncludeIds(Vec<EventId>),
     /// Meets a condition of the application.
     Custom(MessagePredicate),
@@ -58,7 +58,7 @@ impl fmt::Debug for MessageFilter {
 impl MessageFilter {
     /// Tells whether a message meets the condition.
     ///
-    /// A message and the event that brought it share one uuid, so that ids of either kind find it.
+    /// A message and the event that recorded it have the same UUID, so that IDs of either kind match.
     #[must_use]
     pub fn accepts(&self, message: &Message) -> bool {
         let is_one_of = |ids: &[EventId]| ids.iter().any(|id| id.uuid() == message.id.uuid());
@@ -106,18 +106,19 @@ pub enum InjectionPosition {
     Start,
     /// After all others.
     End,
-    /// Before one message; at the end when that is not there.
+    /// Before one message; at the end if that message is missing.
     Before(MessageId),
 }
 
-/// A message that is shown among the stored ones without being stored.
+/// A message that is shown among the stored ones but not stored.
 #[derive(Debug, Clone, PartialEq)]
 pub struct MessageInjection {
     pub position: InjectionPosition,
     pub message: Message,
 }
 
-/// A question about a session's messages.
+/// A query for a session's messages.
+#[must_use]
 #[derive(Debug, Clone)]
 pub struct MessageQuery {
     pub session_id: SessionId,
@@ -132,8 +133,7 @@ pub struct MessageQuery {
 }
 
 impl MessageQuery {
-    /// Asks for all messages of a session.
-    #[must_use]
+    /// Creates a query for all messages of a session.
     pub fn new(session_id: SessionId) -> Self {
         Self {
             session_id,
@@ -144,25 +144,21 @@ impl MessageQuery {
         }
     }
     /// Adds a condition.
-    #[must_use]
     pub fn with_filter(mut self, filter: MessageFilter) -> Self {
         self.filters.push(filter);
         self
     }
-    /// Limits the answer.
-    #[must_use]
+    /// Sets the maximum number of messages.
     pub fn with_limit(mut self, limit: usize) -> Self {
         self.limit = Some(limit);
         self
     }
-    /// Leaves out the first ones.
-    #[must_use]
+    /// Skips the first matching messages.
     pub fn with_offset(mut self, offset: usize) -> Self {
         self.offset = Some(offset);
         self
     }
-    /// Adds a message to show.
-    #[must_use]
+    /// Adds a message to show among the stored ones.
     pub fn with_injection(mut self, injection: MessageInjection) -> Self {
         self.injections.push(injection);
         self
@@ -174,9 +170,9 @@ impl MessageQuery {
         self.filters.iter().all(|filter| filter.accepts(message))
     }
 
-    /// Answers the question from messages in their order.
+    /// Selects from messages in their order.
     pub fn answer<'a>(&self, messages: impl IntoIterator<Item = &'a Message>) -> Vec<Message> {
-        let mut found: Vec<Message> = messages
+        let mut selected: Vec<Message> = messages
             .into_iter()
             .filter(|message| self.accepts(message))
             .skip(self.offset.unwrap_or(0))
@@ -185,26 +181,26 @@ impl MessageQuery {
             .collect();
         let mut at_start = 0;
         for injection in &self.injections {
-            let place = match injection.position {
+            let index = match injection.position {
                 InjectionPosition::Start => {
                     at_start += 1;
                     at_start - 1
                 }
-                InjectionPosition::End => found.len(),
-                InjectionPosition::Before(id) => found
+                InjectionPosition::End => selected.len(),
+                InjectionPosition::Before(id) => selected
                     .iter()
                     .position(|message| message.id == id)
-                    .unwrap_or(found.len()),
+                    .unwrap_or(selected.len()),
             };
-            found.insert(place, injection.message.clone());
+            selected.insert(index, injection.message.clone());
         }
-        found
+        selected
     }
 }
 
-/// Changes which messages the model is shown.
+/// Changes which messages the model sees.
 pub trait MessageFilterProvider: Send + Sync {
-    /// Adds conditions to the question for the history.
+    /// Adds conditions to the query for the history.
     fn apply_filters(&self, query: &mut MessageQuery, config: &Value);
     /// Changes the messages after they were loaded.
     fn post_load(&self, _messages: &mut Vec<Message>, _config: &Value) {}

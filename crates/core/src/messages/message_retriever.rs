@@ -1,12 +1,11 @@
 //! Reads the messages of a session.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 
 use crate::error::Result;
 use crate::message::Message;
 use crate::message_filter::MessageQuery;
+use crate::traits::forward_arc;
 use crate::typed_id::{MessageId, SessionId};
 
 pub use crate::message_filter::{InjectionPosition, MessageFilter, MessageInjection};
@@ -14,16 +13,16 @@ pub use crate::message_filter::{InjectionPosition, MessageFilter, MessageInjecti
 /// Reads the messages of a session.
 #[async_trait]
 pub trait MessageRetriever: Send + Sync {
-    /// Returns one message.
+    /// Returns one message; `None` if the session has no such message.
     async fn get(&self, session_id: SessionId, message_id: MessageId) -> Result<Option<Message>>;
     /// Returns all messages, oldest first.
     async fn load(&self, session_id: SessionId) -> Result<Vec<Message>>;
-    /// Answers a question.
+    /// Returns the messages that match a query.
     async fn load_filtered(&self, query: MessageQuery) -> Result<Vec<Message>> {
         let messages = self.load(query.session_id).await?;
         Ok(query.answer(&messages))
     }
-    /// Returns one page.
+    /// Returns up to `limit` messages after the first `offset`.
     async fn load_page(
         &self,
         session_id: SessionId,
@@ -33,32 +32,16 @@ pub trait MessageRetriever: Send + Sync {
         let messages = self.load(session_id).await?;
         Ok(messages.into_iter().skip(offset).take(limit).collect())
     }
-    /// Returns how many there are.
+    /// Returns the number of messages.
     async fn count(&self, session_id: SessionId) -> Result<usize> {
         Ok(self.load(session_id).await?.len())
     }
 }
 
-#[async_trait]
-impl<T: MessageRetriever + ?Sized> MessageRetriever for Arc<T> {
-    async fn get(&self, session_id: SessionId, message_id: MessageId) -> Result<Option<Message>> {
-        (**self).get(session_id, message_id).await
-    }
-    async fn load(&self, session_id: SessionId) -> Result<Vec<Message>> {
-        (**self).load(session_id).await
-    }
-    async fn load_filtered(&self, query: MessageQuery) -> Result<Vec<Message>> {
-        (**self).load_filtered(query).await
-    }
-    async fn load_page(
-        &self,
-        session_id: SessionId,
-        offset: usize,
-        limit: usize,
-    ) -> Result<Vec<Message>> {
-        (**self).load_page(session_id, offset, limit).await
-    }
-    async fn count(&self, session_id: SessionId) -> Result<usize> {
-        (**self).count(session_id).await
-    }
-}
+forward_arc! { MessageRetriever {
+    async fn get(&self, session_id: SessionId, message_id: MessageId) -> Result<Option<Message>>;
+    async fn load(&self, session_id: SessionId) -> Result<Vec<Message>>;
+    async fn load_filtered(&self, query: MessageQuery) -> Result<Vec<Message>>;
+    async fn load_page(&self, session_id: SessionId, offset: usize, limit: usize) -> Result<Vec<Message>>;
+    async fn count(&self, session_id: SessionId) -> Result<usize>;
+}}

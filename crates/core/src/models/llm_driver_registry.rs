@@ -19,7 +19,7 @@ use crate::typed_id::{ExecId, SessionId, TurnId};
 
 /// A driver of any provider.
 pub type BoxedLlmDriver = Box<dyn LlmDriver>;
-/// An answer, piece by piece.
+/// An answer as a stream of deltas.
 pub type LlmResponseStream = Pin<Box<dyn Stream<Item = Result<LlmStreamEvent>> + Send>>;
 
 /// The provider that a driver is registered for: the same type as the provider of a model.
@@ -82,7 +82,7 @@ pub enum LlmMessageContent {
     Parts(Vec<LlmContentPart>),
 }
 
-/// A message as providers take it.
+/// A message in the form of the providers' APIs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LlmMessage {
     pub role: LlmMessageRole,
@@ -113,7 +113,7 @@ impl LlmMessage {
         }
     }
 
-    /// Returns the text, parts joined by line ends.
+    /// Returns the text parts, joined by line feeds.
     #[must_use]
     pub fn content_as_text(&self) -> String {
         match &self.content {
@@ -147,10 +147,8 @@ impl From<&Message> for LlmMessage {
                         let media_type = image.media_type.as_deref().unwrap_or("image/png");
                         format!("data:{media_type};base64,{data}")
                     };
-                    let url = image
-                        .url
-                        .clone()
-                        .or_else(|| image.base64.as_ref().map(data_url));
+                    let data = || image.base64.as_ref().map(data_url);
+                    let url = image.url.clone().or_else(data);
                     parts.extend(url.map(|url| LlmContentPart::Image { url }));
                 }
                 ContentPart::ImageFile(_) => {}
@@ -160,12 +158,9 @@ impl From<&Message> for LlmMessage {
                     arguments: call.arguments.clone(),
                 }),
                 ContentPart::ToolResult(result) => {
-                    let text = match (&result.result, &result.error) {
-                        (Some(value), _) => value.to_string(),
-                        (None, Some(error)) => error.clone(),
-                        (None, None) => String::new(),
-                    };
-                    parts.push(LlmContentPart::Text(text));
+                    let value = result.result.as_ref().map(ToString::to_string);
+                    let text = value.or_else(|| result.error.clone());
+                    parts.push(LlmContentPart::Text(text.unwrap_or_default()));
                 }
             }
         }
@@ -186,14 +181,14 @@ impl From<&Message> for LlmMessage {
     }
 }
 
-/// Whether the provider may look tools up itself.
+/// Settings for tool search by the provider.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ToolSearchConfig {
-    /// From how many tools on.
+    /// The minimum number of tools.
     pub threshold: usize,
 }
 
-/// Whether the provider may cache the prompt.
+/// Settings for prompt caching by the provider.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct PromptCacheConfig {
     /// The provider's key of the cache.
@@ -289,20 +284,20 @@ fn is_strict(schema: &serde_json::Value) -> bool {
 pub struct LlmCallConfig {
     /// The provider's name of the model.
     pub model: String,
-    /// How free the choice of words is.
+    /// The sampling temperature.
     pub temperature: Option<f32>,
     /// The maximum length of an answer, in tokens.
     pub max_tokens: Option<u32>,
     /// The tools that are offered.
     pub tools: Vec<ToolDefinition>,
     pub reasoning_effort: Option<String>,
-    /// Facts about the call; `session_id` is always there where a turn calls [`LlmDriver::chat_completion_stream`].
+    /// Metadata of the call; always contains `session_id` if a turn calls [`LlmDriver::chat_completion_stream`].
     pub metadata: HashMap<String, String>,
     /// The provider's id of the answer before.
     pub previous_response_id: Option<String>,
-    /// Whether the provider may look tools up itself.
+    /// Tool search by the provider; `None` disables it.
     pub tool_search: Option<ToolSearchConfig>,
-    /// Whether the provider may cache the prompt.
+    /// Prompt caching by the provider; `None` disables it.
     pub prompt_cache: Option<PromptCacheConfig>,
     /// The schema that an answer without calls must match; `None` allows any text. The system prompt contains it too, so a driver may ignore it if
     /// the provider cannot enforce it.
@@ -328,16 +323,12 @@ pub struct LlmRequest {
 }
 
 impl LlmRequest {
-    /// Returns the settings with the session in their metadata. The shared ones do not name it, so that all sessions of
-    /// one agent can share them.
+    /// Returns the settings with the session in their metadata. The shared settings do not contain it, so that all sessions of an agent share them.
     #[must_use]
     pub fn config_of_session(&self) -> LlmCallConfig {
         let mut config = (*self.config).clone();
-        let session = || self.session_id.to_string();
-        config
-            .metadata
-            .entry(SESSION_ID_KEY.to_owned())
-            .or_insert_with(session);
+        let session_id = config.metadata.entry(SESSION_ID_KEY.to_owned());
+        session_id.or_insert_with(|| self.session_id.to_string());
         config
     }
 
@@ -349,19 +340,19 @@ impl LlmRequest {
     pub fn to_llm_messages(&self) -> Vec<LlmMessage> {
         let system = (!self.system_prompt.is_empty())
             .then(|| LlmMessage::text(LlmMessageRole::System, &*self.system_prompt));
-        let spoken = self
+        let sent = self
             .history
             .iter()
-            .filter(|message| !message.is_error_report() && !says_nothing(message));
+            .filter(|message| !message.is_error_report() && !is_empty_answer(message));
         system
             .into_iter()
-            .chain(spoken.map(|message| LlmMessage::from(&**message)))
+            .chain(sent.map(|message| LlmMessage::from(&**message)))
             .collect()
     }
 }
 
-/// Tells whether a message is an answer without text, image or call. Thinking alone is nothing that can be sent back.
-fn says_nothing(message: &Message) -> bool {
+/// Returns whether a message is an answer without text, image or call. Providers reject a message that contains only reasoning.
+fn is_empty_answer(message: &Message) -> bool {
     let is_empty = |part: &ContentPart| match part {
         ContentPart::Text(part) => part.text.is_empty(),
         ContentPart::Image(image) => image.url.is_none() && image.base64.is_none(),
@@ -379,9 +370,9 @@ pub struct LlmCompletionMetadata {
     pub completion_tokens: Option<u32>,
     /// Input tokens that were read from a cache.
     pub cache_read_tokens: Option<u32>,
-    /// Of those read, how many were put into a cache.
+    /// Input tokens that were written to a cache.
     pub cache_creation_tokens: Option<u32>,
-    /// Of those written, how many were reasoning.
+    /// The part of the output tokens that is reasoning.
     pub reasoning_tokens: Option<u32>,
     /// The provider's charge, in US dollars.
     pub provider_cost_usd: Option<f64>,
@@ -418,7 +409,7 @@ impl LlmCompletionMetadata {
     }
 }
 
-/// A piece of an answer.
+/// One event of a streamed answer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum LlmStreamEvent {
     TextDelta(String),
@@ -432,7 +423,7 @@ pub enum LlmStreamEvent {
         /// Its content, as the provider sent it.
         payload: serde_json::Value,
     },
-    /// The calls, whole.
+    /// Calls with their complete arguments.
     ToolCalls(Vec<ToolCall>),
     /// The answer is complete.
     Done(Box<LlmCompletionMetadata>),
@@ -440,7 +431,7 @@ pub enum LlmStreamEvent {
     Error(String),
 }
 
-/// A whole answer.
+/// A complete answer.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct LlmResponse {
     pub text: String,
@@ -462,7 +453,7 @@ pub struct DiscoveredModel {
     pub display_name: Option<String>,
 }
 
-/// Speaks to a model provider.
+/// A client of a model provider's API.
 #[async_trait]
 pub trait LlmDriver: Send + Sync {
     /// Calls the model and streams its answer.
@@ -478,7 +469,7 @@ pub trait LlmDriver: Send + Sync {
             .await
     }
 
-    /// Calls the model and waits for the whole answer.
+    /// Calls the model and waits for the complete answer.
     async fn chat_completion(
         &self,
         messages: Vec<LlmMessage>,
@@ -492,12 +483,12 @@ pub trait LlmDriver: Send + Sync {
         Ok(None)
     }
 
-    /// Returns how many tokens a request to a model and its answer may have together; `None` when that is not known.
+    /// Returns the token limit of a request and its answer together; `None` if unknown.
     fn context_window(&self, _model: &str) -> Option<u64> {
         None
     }
 
-    /// Returns whether a model accepts images; `None` when that is not known, and images are then sent.
+    /// Returns whether a model accepts images; `None` if unknown, and images are then sent.
     fn accepts_images(&self, _model: &str) -> Option<bool> {
         None
     }
@@ -506,7 +497,10 @@ pub trait LlmDriver: Send + Sync {
     fn forget_session(&self, _session_id: SessionId) {}
 }
 
-/// Waits for a whole answer.
+/// Collects a stream into a complete answer.
+///
+/// # Errors
+/// The stream ends with an error.
 pub async fn collect(mut stream: LlmResponseStream) -> Result<LlmResponse> {
     let mut response = LlmResponse::default();
     while let Some(event) = std::future::poll_fn(|cx| stream.as_mut().poll_next(cx)).await {
@@ -533,15 +527,15 @@ type DriverFactory = Arc<dyn Fn(&str, Option<&str>) -> BoxedLlmDriver + Send + S
 type AddressCheck = Arc<dyn Fn(Option<&str>) -> Result<()> + Send + Sync>;
 
 #[derive(Clone)]
-struct Registered {
+struct RegisteredDriver {
     factory: DriverFactory,
     check: Option<AddressCheck>,
 }
 
-/// Makes drivers by provider.
+/// Creates drivers by provider.
 #[derive(Clone, Default)]
 pub struct DriverRegistry {
-    drivers: HashMap<ProviderType, Registered>,
+    drivers: HashMap<ProviderType, RegisteredDriver>,
 }
 
 impl fmt::Debug for DriverRegistry {
@@ -562,13 +556,14 @@ impl DriverRegistry {
     where
         F: Fn(&str, Option<&str>) -> BoxedLlmDriver + Send + Sync + 'static,
     {
-        let factory = Arc::new(factory);
-        let check = None;
-        self.drivers.insert(provider, Registered { factory, check });
+        let driver = RegisteredDriver {
+            factory: Arc::new(factory),
+            check: None,
+        };
+        self.drivers.insert(provider, driver);
     }
 
-    /// Sets which base URLs the registered driver of a provider takes, so that a wrong one is refused where a model is set up and
-    /// not when it is first asked.
+    /// Sets a check of base URLs for a provider's driver, so that an invalid one is refused at configuration instead of the first call.
     pub fn check_base_urls<F>(&mut self, provider: ProviderType, check: F)
     where
         F: Fn(Option<&str>) -> Result<()> + Send + Sync + 'static,
@@ -578,7 +573,7 @@ impl DriverRegistry {
         }
     }
 
-    /// Refuses a base URL that the driver of a provider cannot use.
+    /// Checks the base URL with the check of the provider's driver.
     pub fn check(&self, config: &ProviderConfig) -> Result<()> {
         let driver = self.drivers.get(&config.provider_type);
         match driver.and_then(|driver| driver.check.as_ref()) {
@@ -587,7 +582,7 @@ impl DriverRegistry {
         }
     }
 
-    /// Makes a driver. Only the simulator needs no key.
+    /// Creates a driver. Only the simulator needs no key.
     pub fn create_driver(&self, config: &ProviderConfig) -> Result<BoxedLlmDriver> {
         let provider = config.provider_type;
         let driver = self
@@ -607,7 +602,7 @@ impl DriverRegistry {
         Ok((driver.factory)(key, config.base_url.as_deref()))
     }
 
-    /// Takes over the drivers of another registry for providers that have none here.
+    /// Adds the drivers of another registry for providers without a driver.
     pub fn add_missing(&mut self, other: Self) {
         for (provider, driver) in other.drivers {
             self.drivers.entry(provider).or_insert(driver);
@@ -628,7 +623,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_without_content_is_not_sent() {
+    fn empty_answer_is_not_sent() {
         let mut history = History::default();
         let call = ToolCall {
             id: "c".to_owned(),

@@ -2,40 +2,28 @@
 
 use std::fmt;
 
-use serde::{Deserialize, Serialize};
-
 use crate::llm_driver_registry::DriverRegistry;
 
-/// The provider of a model. Drivers are registered for it, and records name it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-pub enum LlmProviderType {
-    /// OpenAI's Responses API.
-    #[serde(rename = "openai")]
-    Openai,
-    #[serde(rename = "openrouter")]
-    Openrouter,
-    /// Azure's OpenAI service.
-    #[serde(rename = "azure_openai")]
-    AzureOpenai,
-    /// Any API compatible with OpenAI's Chat Completions.
-    #[serde(rename = "openai_completions")]
-    OpenaiCompletions,
-    #[serde(rename = "anthropic")]
-    Anthropic,
-    #[serde(rename = "gemini")]
-    Gemini,
-    /// The built-in simulator.
-    #[serde(rename = "llmsim")]
-    LlmSim,
-    #[serde(rename = "bedrock")]
-    Bedrock,
+text_enum! {
+    /// The provider of a model. Drivers are registered for it, and records name it.
+    LlmProviderType {
+        /// OpenAI's Responses API.
+        Openai = "openai",
+        Openrouter = "openrouter",
+        /// Azure's OpenAI service.
+        AzureOpenai = "azure_openai",
+        /// Any API compatible with OpenAI's Chat Completions.
+        OpenaiCompletions = "openai_completions",
+        Anthropic = "anthropic",
+        Gemini = "gemini",
+        /// The built-in simulator.
+        LlmSim = "llmsim",
+        Bedrock = "bedrock",
+    }
 }
 
-/// Other spellings of the same values, for programs that write them so.
-#[expect(
-    non_upper_case_globals,
-    reason = "they stand where a variant could stand"
-)]
+/// Alternative spellings of the same values.
+#[expect(non_upper_case_globals, reason = "they are used like variants")]
 impl LlmProviderType {
     /// The same as [`Openai`](Self::Openai).
     pub const OpenAI: Self = Self::Openai;
@@ -45,29 +33,6 @@ impl LlmProviderType {
     pub const AzureOpenAI: Self = Self::AzureOpenai;
     /// The same as [`OpenaiCompletions`](Self::OpenaiCompletions).
     pub const OpenAICompletions: Self = Self::OpenaiCompletions;
-}
-
-impl LlmProviderType {
-    /// Returns the text that serde writes.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Openai => "openai",
-            Self::Openrouter => "openrouter",
-            Self::AzureOpenai => "azure_openai",
-            Self::OpenaiCompletions => "openai_completions",
-            Self::Anthropic => "anthropic",
-            Self::Gemini => "gemini",
-            Self::LlmSim => "llmsim",
-            Self::Bedrock => "bedrock",
-        }
-    }
-}
-
-impl fmt::Display for LlmProviderType {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
 }
 
 /// A model with all that is needed to call it. `Debug` does not show the key.
@@ -102,8 +67,7 @@ pub struct ModelWithDrivers {
 }
 
 impl ModelWithDrivers {
-    /// Sets where to call, for a server of one's own or a proxy. An address that the driver cannot use is refused when the model
-    /// is given to a runtime.
+    /// Sets the base URL, for a self-hosted server or a proxy. The runtime that receives the model refuses an address that the driver cannot use.
     #[must_use]
     pub fn with_base_url(mut self, url: impl Into<String>) -> Self {
         self.model.base_url = Some(url.into());
@@ -112,7 +76,7 @@ impl ModelWithDrivers {
 }
 
 impl From<ModelWithProvider> for ModelWithDrivers {
-    /// Brings no driver; the application registers one.
+    /// Contains no driver; the application registers one.
     fn from(model: ModelWithProvider) -> Self {
         Self {
             model,
@@ -121,7 +85,7 @@ impl From<ModelWithProvider> for ModelWithDrivers {
     }
 }
 
-/// Shows whether a secret is there without showing it.
+/// Tells whether a secret is set, without its value.
 pub(crate) fn masked<T>(secret: Option<&T>) -> &'static str {
     match secret {
         Some(_) => "[set]",
@@ -150,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn drivers_that_are_registered_already_stay() {
+    fn registered_drivers_take_precedence() {
         use crate::llmsim_driver::{LlmSimConfig, LlmSimDriver};
         fn registry(providers: &[ProviderType], name: &'static str) -> DriverRegistry {
             let mut registry = DriverRegistry::new();

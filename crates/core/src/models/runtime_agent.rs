@@ -1,4 +1,4 @@
-//! The agent as one turn sees it, all layers added up.
+//! The effective agent of one turn, after merging all layers.
 
 use crate::network_access::NetworkAccessList;
 use crate::tool_types::ToolDefinition;
@@ -6,7 +6,7 @@ use crate::tool_types::ToolDefinition;
 /// The default limit of model calls in a turn.
 pub const DEFAULT_MAX_ITERATIONS: usize = 500;
 
-/// The agent as one turn sees it.
+/// The effective agent of one turn.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuntimeAgent {
     /// The tools that the model is offered.
@@ -16,7 +16,7 @@ pub struct RuntimeAgent {
     pub model: String,
     /// The limit of model calls in a turn.
     pub max_iterations: usize,
-    /// How free the choice of words is.
+    /// The sampling temperature.
     pub temperature: Option<f32>,
     /// The maximum length of an answer, in tokens.
     pub max_tokens: Option<u32>,

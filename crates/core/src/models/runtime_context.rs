@@ -1,4 +1,4 @@
-//! Everything that a turn works with, for people to look at.
+//! The assembled context of a turn, for inspection.
 
 use crate::agent::Agent;
 use crate::capability_types::AgentCapabilityConfig;
@@ -10,7 +10,7 @@ use crate::runtime_agent::RuntimeAgent;
 use crate::session::Session;
 use crate::typed_id::ModelId;
 
-/// Everything that a turn works with.
+/// The assembled context of a turn.
 #[derive(Debug, Clone)]
 pub struct AssembledTurnContext {
     /// The harness and its ancestors, root first.
@@ -19,10 +19,10 @@ pub struct AssembledTurnContext {
     pub agent: Option<Agent>,
     pub session: Session,
     pub messages: Vec<Message>,
-    /// The agent with all layers added up.
+    /// The agent after merging all layers.
     pub runtime_agent: RuntimeAgent,
     pub model_with_provider: ModelWithProvider,
-    /// The sum of all layers.
+    /// The merged layers.
     pub effective_overlay: AgentConfigOverlay,
     /// The capabilities in the order of their contributions, dependencies included.
     pub resolved_capability_configs: Vec<AgentCapabilityConfig>,

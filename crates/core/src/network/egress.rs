@@ -1,4 +1,4 @@
-//! The one way to the network for tools.
+//! Network access of tools.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ pub enum EgressError {
         url: String,
     },
     /// The rules forbid the address that the name resolves to.
-    #[error("access to {url} is denied by the session's network rules: it leads to {address}")]
+    #[error("access to {url} is denied by the session's network rules: it resolves to {address}")]
     DeniedAddress {
         url: String,
         /// The resolved address.
@@ -31,7 +31,7 @@ pub enum EgressError {
         /// The requested URL.
         url: String,
     },
-    /// This host has no way out.
+    /// The host has no network access.
     #[error("this host offers no network; set an egress service on the platform")]
     Unavailable,
     /// The response did not arrive in time.
@@ -107,15 +107,17 @@ impl EgressRequest {
     /// that it connects to.
     pub fn check(&self) -> EgressResult<()> {
         let url = || self.url.clone();
-        let scheme = self
-            .url
-            .split_once(':')
-            .map(|(scheme, _)| scheme.to_ascii_lowercase());
-        if !matches!(scheme.as_deref(), Some("http" | "https")) {
+        let scheme = self.url.split_once(':').map(|(scheme, _)| scheme);
+        let is_http = |scheme: &str| {
+            ["http", "https"]
+                .iter()
+                .any(|it| scheme.eq_ignore_ascii_case(it))
+        };
+        if !scheme.is_some_and(is_http) {
             return Err(EgressError::UnsupportedScheme { url: url() });
         }
         match &self.network_access {
-            Some(list) if !list.is_url_allowed(&self.url) || self.is_blocked_in_part(None) => {
+            Some(list) if !list.is_url_allowed(&self.url) || self.is_partly_blocked(None) => {
                 Err(EgressError::Denied { url: url() })
             }
             _ => Ok(()),
@@ -127,7 +129,7 @@ impl EgressRequest {
         self.method.eq_ignore_ascii_case("CONNECT")
     }
 
-    fn is_blocked_in_part(&self, address: Option<IpAddr>) -> bool {
+    fn is_partly_blocked(&self, address: Option<IpAddr>) -> bool {
         let list = self.network_access.as_ref();
         self.is_tunnel() && list.is_some_and(|list| list.blocks_part_of(&self.url, address))
     }
@@ -140,7 +142,7 @@ impl EgressRequest {
         match &self.network_access {
             Some(list)
                 if !list.is_address_allowed(&self.url, address)
-                    || self.is_blocked_in_part(Some(address)) =>
+                    || self.is_partly_blocked(Some(address)) =>
             {
                 Err(EgressError::DeniedAddress {
                     url: self.url.clone(),
@@ -152,7 +154,7 @@ impl EgressRequest {
     }
 }
 
-/// An answer, whole.
+/// A complete response.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct EgressResponse {
     pub status: u16,
@@ -160,7 +162,7 @@ pub struct EgressResponse {
     pub body: Vec<u8>,
 }
 
-/// An answer whose body streams.
+/// A response with a streamed body.
 pub struct EgressStreamResponse {
     pub status: u16,
     pub headers: BTreeMap<String, String>,
@@ -178,9 +180,9 @@ impl fmt::Debug for EgressStreamResponse {
 /// Sends requests for tools. It does not follow redirects: each hop is a separate request.
 #[async_trait]
 pub trait EgressService: Send + Sync {
-    /// Sends a request and waits for the whole answer.
+    /// Sends a request and waits for the complete response.
     async fn send(&self, request: EgressRequest) -> EgressResult<EgressResponse>;
-    /// Sends a request and streams the answer.
+    /// Sends a request and streams the response body.
     async fn send_stream(&self, request: EgressRequest) -> EgressResult<EgressStreamResponse>;
 }
 
@@ -212,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn r69_a_request_is_checked_against_its_rules() {
+    fn r69_request_is_checked_against_its_rules() {
         let list = || Some(NetworkAccessList::allow_only(["example.com"]));
         assert!(request("https://example.com/a", list()).check().is_ok());
         assert!(request("https://other.com/", None).check().is_ok());
@@ -231,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tunnel_leads_to_no_host_and_port_of_which_a_part_is_blocked() {
+    fn tunnel_to_a_partly_blocked_host_is_denied() {
         let to = |method: &str, url: &str| EgressRequest {
             network_access: Some(NetworkAccessList::block([
                 "https://api.example/private",
@@ -262,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn r69_a_name_must_not_lead_to_a_private_or_blocked_address() {
+    fn r69_name_that_resolves_to_a_private_or_blocked_address_is_denied() {
         let allow = |patterns: &[&str]| Some(NetworkAccessList::allow_only(patterns.to_vec()));
         let block = |patterns: &[&str]| Some(NetworkAccessList::block(patterns.to_vec()));
         for (url, list, address, is_fine) in [

@@ -65,7 +65,7 @@ impl From<&Value> for ErrorObject {
 pub enum Message {
     /// A call that expects a response with the same id.
     Request {
-        /// A string or a number; null only in [strict](Reading::Strict) reading.
+        /// A string or a number; null only if [strict](Strictness::Strict).
         id: Value,
         method: String,
         /// The parameters; null if there are none.
@@ -86,9 +86,9 @@ pub enum Message {
     },
 }
 
-/// How exact a message must be.
+/// How strictly a message is validated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reading {
+pub enum Strictness {
     /// The version is required, and a null id is an id.
     Strict,
     /// The version may be missing, as in Codex's messages, and a null id is none.
@@ -110,7 +110,7 @@ pub enum Problem {
     /// It is a list of messages.
     #[error("batches are not supported; send one request in each frame")]
     Batch,
-    /// It is no object.
+    /// It is not an object.
     #[error("a frame must be a JSON object")]
     NoObject,
     /// Its id is an object, a list or a boolean.
@@ -119,7 +119,7 @@ pub enum Problem {
     /// It is of another version.
     #[error("`jsonrpc` must be \"2.0\"")]
     Version,
-    /// Its method is no string.
+    /// Its method is not a string.
     #[error("`method` must be a string")]
     Method,
     /// It has no method, no result and no error.
@@ -129,7 +129,7 @@ pub enum Problem {
 
 impl Message {
     /// Reads a message.
-    pub fn read(value: Value, reading: Reading) -> Result<Self, InvalidMessage> {
+    pub fn read(value: Value, strictness: Strictness) -> Result<Self, InvalidMessage> {
         let invalid = |id: &Option<Value>, problem| InvalidMessage {
             id: id.clone().unwrap_or(Value::Null),
             problem,
@@ -140,13 +140,13 @@ impl Message {
             _ => return Err(invalid(&None, Problem::NoObject)),
         };
         let id = match fields.remove("id") {
-            Some(Value::Null) if reading == Reading::Lenient => None,
+            Some(Value::Null) if strictness == Strictness::Lenient => None,
             Some(Value::Bool(_) | Value::Array(_) | Value::Object(_)) => {
                 return Err(invalid(&None, Problem::Id));
             }
             id => id,
         };
-        if reading == Reading::Strict && fields.get("jsonrpc").is_none_or(|it| it != "2.0") {
+        if strictness == Strictness::Strict && fields.get("jsonrpc").is_none_or(|it| it != "2.0") {
             return Err(invalid(&id, Problem::Version));
         }
         let error = fields.remove("error").filter(|error| !error.is_null());
@@ -191,11 +191,11 @@ struct Outgoing<'a> {
 
 /// Writes messages as one line of JSON each, without its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Writer {
+pub struct MessageWriter {
     version: Option<&'static str>,
 }
 
-impl Writer {
+impl MessageWriter {
     pub const V2: Self = Self {
         version: Some("2.0"),
     };
@@ -244,7 +244,7 @@ impl Writer {
     }
 }
 
-/// Our requests without a response yet, by their number, each with a value of the caller.
+/// Our open requests by number, each with a value of the caller.
 #[derive(Debug)]
 pub struct OpenRequests<P> {
     next: u64,
@@ -252,7 +252,7 @@ pub struct OpenRequests<P> {
 }
 
 impl<P> OpenRequests<P> {
-    /// Counts requests from a number.
+    /// Creates an empty set; the first request gets the number `next`.
     #[must_use]
     pub fn starting_at(next: u64) -> Self {
         Self {
@@ -262,10 +262,10 @@ impl<P> OpenRequests<P> {
     }
 
     /// Adds a request and returns its number.
-    pub fn insert(&mut self, about: P) -> u64 {
+    pub fn insert(&mut self, value: P) -> u64 {
         let id = self.next;
         self.next += 1;
-        self.open.insert(id, about);
+        self.open.insert(id, value);
         id
     }
 
@@ -276,11 +276,11 @@ impl<P> OpenRequests<P> {
 }
 
 /// `None` once the connection is lost.
-type Waiting<T> = Arc<Mutex<Option<OpenRequests<oneshot::Sender<T>>>>>;
+type Callers<T> = Arc<Mutex<Option<OpenRequests<oneshot::Sender<T>>>>>;
 
 /// Our requests whose callers wait for the outcome; clones share them.
 #[derive(Debug)]
-pub struct PendingCalls<T>(Waiting<T>);
+pub struct PendingCalls<T>(Callers<T>);
 
 impl<T> Clone for PendingCalls<T> {
     fn clone(&self) -> Self {
@@ -289,7 +289,7 @@ impl<T> Clone for PendingCalls<T> {
 }
 
 impl<T> PendingCalls<T> {
-    /// Counts requests from a number.
+    /// Creates an empty set; the first request gets the number `next`.
     #[must_use]
     pub fn starting_at(next: u64) -> Self {
         Self(Arc::new(Mutex::new(Some(OpenRequests::starting_at(next)))))
@@ -299,14 +299,14 @@ impl<T> PendingCalls<T> {
     #[must_use]
     pub fn begin(&self) -> Option<PendingCall<T>> {
         let (sender, outcome) = oneshot::channel();
-        let id = self.waiting().as_mut()?.insert(sender);
+        let id = self.callers().as_mut()?.insert(sender);
         let calls = self.clone();
         Some(PendingCall { id, outcome, calls })
     }
 
     /// Passes an outcome to its caller. One without a caller is ignored.
     pub fn resolve(&self, id: u64, outcome: T) {
-        let caller = self.waiting().as_mut().and_then(|open| open.remove(id));
+        let caller = self.callers().as_mut().and_then(|open| open.remove(id));
         if let Some(caller) = caller {
             let _ = caller.send(outcome);
         }
@@ -314,15 +314,15 @@ impl<T> PendingCalls<T> {
 
     /// Ends all calls without an outcome: the connection is lost.
     pub fn close(&self) {
-        *self.waiting() = None;
+        *self.callers() = None;
     }
 
-    fn waiting(&self) -> MutexGuard<'_, Option<OpenRequests<oneshot::Sender<T>>>> {
+    fn callers(&self) -> MutexGuard<'_, Option<OpenRequests<oneshot::Sender<T>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// A call without an outcome yet; dropping it forgets the call.
+/// A call without an outcome yet; dropping it abandons the call.
 #[derive(Debug)]
 pub struct PendingCall<T> {
     id: u64,
@@ -345,7 +345,7 @@ impl<T> PendingCall<T> {
 
 impl<T> Drop for PendingCall<T> {
     fn drop(&mut self) {
-        if let Some(open) = &mut *self.calls.waiting() {
+        if let Some(open) = &mut *self.calls.callers() {
             open.remove(self.id);
         }
     }
@@ -359,7 +359,7 @@ mod tests {
 
     #[test]
     fn messages_are_distinguished_by_method_and_id() {
-        let lenient = |value| Message::read(value, Reading::Lenient);
+        let lenient = |value| Message::read(value, Strictness::Lenient);
         let request = lenient(json!({"id": 0, "method": "x", "params": {"a": 1}}));
         assert!(matches!(request, Ok(Message::Request { id, .. }) if id == 0));
         let notified = lenient(json!({"id": null, "method": "x"}));
@@ -376,8 +376,8 @@ mod tests {
     }
 
     #[test]
-    fn strict_reading_requires_the_version_and_keeps_null_ids() {
-        let strict = |value| Message::read(value, Reading::Strict);
+    fn strict_messages_need_a_version_and_may_have_null_ids() {
+        let strict = |value| Message::read(value, Strictness::Strict);
         let error = strict(json!({"id": 1, "method": "x"})).unwrap_err();
         assert_eq!((error.id, error.problem), (json!(1), Problem::Version));
         let request = strict(json!({"jsonrpc": "2.0", "id": null, "method": "x"}));
@@ -387,15 +387,15 @@ mod tests {
     #[test]
     fn messages_are_written_with_and_without_the_version() {
         let params = json!({});
-        let request = Writer::V2.request(&json!(1), "m", &params);
+        let request = MessageWriter::V2.request(&json!(1), "m", &params);
         assert_eq!(
             request,
             r#"{"jsonrpc":"2.0","method":"m","params":{},"id":1}"#
         );
-        let notified = Writer::BARE.notification("m", None);
+        let notified = MessageWriter::BARE.notification("m", None);
         assert_eq!(notified, r#"{"method":"m"}"#);
         let error = ErrorObject::new(INTERNAL_ERROR, "no");
-        let response = Writer::BARE.response(&json!("a"), Err(&error));
+        let response = MessageWriter::BARE.response(&json!("a"), Err(&error));
         assert_eq!(
             response,
             r#"{"error":{"code":-32603,"message":"no"},"id":"a"}"#
@@ -403,7 +403,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_outcome_reaches_its_caller_and_a_lost_connection_ends_the_rest() {
+    async fn outcome_reaches_its_caller_and_a_lost_connection_ends_the_others() {
         let calls = PendingCalls::starting_at(1);
         let (first, second) = (calls.begin().unwrap(), calls.begin().unwrap());
         calls.resolve(first.id(), "done");

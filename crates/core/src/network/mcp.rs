@@ -1,4 +1,4 @@
-//! MCP servers of a record, and the trait that connects to them.
+//! MCP servers of a record, and the trait for connecting to them.
 //!
 //! Tools are discovered before a turn begins and recorded with it, so that a resumed turn has the same tools. The same applies to the instructions of
 //! its environment.
@@ -20,7 +20,7 @@ use crate::typed_id::SessionId;
 /// MCP servers by name.
 pub type ScopedMcpServers = BTreeMap<String, ScopedMcpServer>;
 
-/// How an MCP server is reached.
+/// The transport to an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum McpTransportType {
@@ -30,7 +30,7 @@ pub enum McpTransportType {
     Stdio,
 }
 
-/// How the caller proves itself to an MCP server.
+/// How the client authenticates to an MCP server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum McpAuthMode {
@@ -42,7 +42,7 @@ pub enum McpAuthMode {
     Oauth,
 }
 
-/// When the tools of an MCP server are asked for.
+/// When the tools of an MCP server are listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum McpToolDiscovery {
@@ -65,10 +65,6 @@ pub enum McpApproval {
 }
 
 impl McpApproval {
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde passes a reference"
-    )]
     fn is_ask(&self) -> bool {
         *self == Self::Ask
     }
@@ -77,7 +73,6 @@ impl McpApproval {
 /// One MCP server. `Debug` shows neither headers nor environment.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ScopedMcpServer {
-    /// How it is reached.
     #[serde(default)]
     pub transport_type: McpTransportType,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,10 +87,10 @@ pub struct ScopedMcpServer {
     pub args: Vec<String>,
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
-    /// How the caller proves itself.
+    /// How the client authenticates.
     #[serde(default)]
     pub auth_mode: McpAuthMode,
-    /// When its tools are asked for.
+    /// When its tools are listed.
     #[serde(default)]
     pub tool_discovery: McpToolDiscovery,
     /// Whether calls of its tools require approval.
@@ -110,7 +105,7 @@ pub struct ScopedMcpServer {
     /// The longest silence of a call; progress notifications reset it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
-    /// The same for some of its tools, by the server's own names.
+    /// The longest silence of a call by tool, under the server's own names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tool_timeouts_ms: BTreeMap<String, u64>,
 }
@@ -149,7 +144,7 @@ pub struct DiscoveredTool {
     pub definition: ToolDefinition,
 }
 
-/// Why something of a server is missing.
+/// Why a server, or part of it, is unavailable.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpFailure {
     /// The server, as it is configured.
@@ -167,7 +162,7 @@ impl fmt::Display for McpFailure {
 /// The results of discovery at the start of a turn: the tools of servers, and the instructions of its environment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DiscoveredTools {
-    /// Names the tools, the servers of which something is missing, and the instructions; empty if there is nothing.
+    /// Digest of the tools, the failed servers and the instructions; empty if there are none.
     pub digest: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<DiscoveredTool>,
@@ -212,7 +207,7 @@ impl DiscoveredTools {
     }
 }
 
-/// For whom servers are asked.
+/// The session and permissions for which servers are queried.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpScope {
     pub session_id: SessionId,
@@ -224,15 +219,15 @@ pub struct McpScope {
     pub network_access: Option<NetworkAccessList>,
 }
 
-/// A server that all sessions have, as others may see it.
+/// A server that all sessions have, without confidential details.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OwnMcpServer {
     pub name: String,
-    /// Its program, without arguments and variables.
+    /// The program, without arguments and variables.
     pub command: Option<String>,
     /// Scheme, host and port of its address.
     pub origin: Option<String>,
-    /// Whether a connection to it is open now.
+    /// Whether a connection is open.
     pub is_connected: bool,
 }
 
@@ -245,7 +240,7 @@ pub enum McpReach {
     All,
 }
 
-/// Speaks with MCP servers.
+/// Connects to MCP servers.
 #[async_trait]
 pub trait McpConnector: Send + Sync {
     /// Lists the tools of servers: those in the records and the connector's own. Failures are part of the result and do not affect other servers.
@@ -259,10 +254,10 @@ pub trait McpConnector: Send + Sync {
         Vec::new()
     }
 
-    /// Asks servers that all sessions have for their tools: the one that is named, or all.
+    /// Lists the tools of servers that all sessions have: those of one server by name, or of all.
     async fn own_tools(
         &self,
-        _named: Option<&str>,
+        _server: Option<&str>,
         _scope: &McpScope,
         _reach: McpReach,
     ) -> DiscoveredTools {

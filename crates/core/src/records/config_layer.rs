@@ -1,4 +1,4 @@
-//! How harness chain, agent and session add up to one configuration.
+//! Merging the harness chain, the agent and the session into one configuration.
 
 use crate::agent::Agent;
 use crate::capability_types::AgentCapabilityConfig;
@@ -32,17 +32,17 @@ pub struct AgentConfigOverlay {
 }
 
 impl AgentConfigOverlay {
-    /// Puts a layer on top of this one.
+    /// Merges a layer on top of this one.
     #[must_use]
     pub fn merge(mut self, overlay: Self) -> Self {
         self.system_prompt = join_prompts(self.system_prompt, overlay.system_prompt);
         for capability in overlay.capabilities {
-            put(&mut self.capabilities, capability, |c| {
-                c.capability_ref.clone()
+            put(&mut self.capabilities, capability, |it| {
+                it.capability_ref.clone()
             });
         }
         for file in overlay.initial_files {
-            put(&mut self.initial_files, file, place);
+            put(&mut self.initial_files, file, file_key);
         }
         self.network_access = merge_network_access(
             self.network_access.as_ref(),
@@ -55,7 +55,7 @@ impl AgentConfigOverlay {
         self
     }
 
-    /// Adds up layers, the lowest first.
+    /// Merges layers, the lowest first.
     pub fn fold(layers: impl IntoIterator<Item = Self>) -> Self {
         layers.into_iter().fold(Self::default(), Self::merge)
     }
@@ -71,7 +71,7 @@ fn put<T, K: PartialEq>(entries: &mut Vec<T>, entry: T, key: impl Fn(&T) -> K) {
 }
 
 /// The key of a file. A path that is rejected later is used as written.
-fn place(file: &InitialFile) -> String {
+fn file_key(file: &InitialFile) -> String {
     session_path::normalize(&file.path).unwrap_or_else(|_| file.path.clone())
 }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn layers_add_up_as_documented() {
+    fn layers_are_merged() {
         let lower = AgentConfigOverlay {
             system_prompt: Some(" p ".into()),
             capabilities: vec!["a".into(), "b".into()],

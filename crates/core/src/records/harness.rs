@@ -10,26 +10,17 @@ use crate::network_access::NetworkAccessList;
 use crate::session_file::InitialFile;
 use crate::typed_id::{HarnessId, ModelId};
 
-/// Whether a record may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum HarnessStatus {
-    /// Turns may use it.
-    #[default]
-    Active,
-    /// Read-only: turns are rejected.
-    Archived,
-    /// It is gone; turns are refused.
-    Deleted,
-}
-
-impl std::fmt::Display for HarnessStatus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::Active => "active",
-            Self::Archived => "archived",
-            Self::Deleted => "deleted",
-        })
+text_enum! {
+    /// Whether a record may be used.
+    #[derive(Default)]
+    HarnessStatus {
+        /// Turns may use it.
+        #[default]
+        Active = "active",
+        /// Read-only: turns are rejected.
+        Archived = "archived",
+        /// Removed: turns are rejected.
+        Deleted = "deleted",
     }
 }
 

@@ -27,7 +27,7 @@ pub struct NamedSecret {
     pub agents: Vec<String>,
 }
 
-/// The requests that contain a secret, and their header.
+/// The requests that contain a secret, and the header that contains it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecretHeader {
     /// The destinations; each pattern has a scheme.
@@ -42,10 +42,10 @@ impl NamedSecret {
     #[must_use]
     pub fn goes_to(&self, url: &str) -> bool {
         // A list without patterns allows everything.
-        let is_meant = |to: &NetworkAccessList| !to.allowed.is_empty() && to.is_url_allowed(url);
-        self.header
-            .as_ref()
-            .is_some_and(|header| is_meant(&header.to))
+        let is_destination =
+            |to: &NetworkAccessList| !to.allowed.is_empty() && to.is_url_allowed(url);
+        let header = self.header.as_ref();
+        header.is_some_and(|header| is_destination(&header.to))
     }
 }
 
@@ -68,15 +68,15 @@ pub struct InvalidSecret {
     pub problem: &'static str,
 }
 
-/// Secrets of the operator, or those of them that one call may use.
+/// The operator's secrets, or the subset that one call may use.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamedSecrets(Arc<[NamedSecret]>);
 
 impl NamedSecrets {
-    /// Takes secrets that can be put in their places, and masked.
+    /// Checks and wraps secrets.
     ///
     /// # Errors
-    /// If one of them cannot.
+    /// A secret cannot be sent, inserted or masked.
     pub fn new(secrets: Vec<NamedSecret>) -> Result<Self, InvalidSecret> {
         for (n, secret) in secrets.iter().enumerate() {
             let problem = match () {
@@ -86,12 +86,12 @@ impl NamedSecrets {
                     "there are two of this name"
                 }
                 () if secret.value.len() < MIN_SECRET_BYTES => {
-                    "it is shorter than 8 bytes, and could not be told from other words"
+                    "it is shorter than 8 bytes and could not be distinguished from other text"
                 }
                 () if secret.value.len() > MAX_SECRET_BYTES => "it is longer than 16384 bytes",
-                () if secret.value.contains('\0') => "it holds a NUL character",
+                () if secret.value.contains('\0') => "it contains a NUL character",
                 () if secret.header.is_some() && !is_line(&secret.value) => {
-                    "it goes into a header and is no line of visible letters"
+                    "it is sent in a header and is not a line of visible characters"
                 }
                 () if !secret.header.iter().all(is_header) => "its header cannot be sent",
                 () => continue,
@@ -104,18 +104,18 @@ impl NamedSecrets {
         Ok(Self(secrets.into()))
     }
 
-    /// Tells whether there are none.
+    /// Returns whether there are no secrets.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns all of them.
+    /// Iterates over all secrets.
     pub fn iter(&self) -> impl Iterator<Item = &NamedSecret> {
         self.0.iter()
     }
 
-    /// Returns one by its name.
+    /// Returns a secret by its name.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&NamedSecret> {
         self.0.iter().find(|secret| secret.name == name)
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_masked_or_sent_is_refused() {
+    fn secret_that_cannot_be_masked_or_sent_is_refused() {
         let sent = |value: &str, header: &str, to: &[&str]| NamedSecret {
             header: Some(SecretHeader {
                 to: NetworkAccessList::allow_only(to.to_vec()),
@@ -199,22 +199,25 @@ mod tests {
             (vec![secret("", "long enough")], "a name has"),
             (vec![secret("A", "long enough"); 2], "two of this name"),
             (vec![secret("A", "long\0enough")], "NUL"),
-            (vec![sent("long\r\nenough", "X", &["https://a"])], "no line"),
+            (
+                vec![sent("long\r\nenough", "X", &["https://a"])],
+                "not a line",
+            ),
             (
                 vec![sent("long enough", "X:", &["https://a"])],
                 "its header",
             ),
             (vec![sent("long enough", "X", &[])], "its header"),
         ] {
-            let told = NamedSecrets::new(secrets).unwrap_err().to_string();
-            assert!(told.contains(why), "{told}");
+            let error = NamedSecrets::new(secrets).unwrap_err().to_string();
+            assert!(error.contains(why), "{error}");
         }
         let many = (0..=MAX_SECRETS).map(|n| secret(&format!("A{n}"), "long enough"));
         assert!(NamedSecrets::new(many.collect()).is_err());
     }
 
     #[test]
-    fn agents_have_what_the_operator_gives_them() {
+    fn agents_have_only_the_secrets_granted_to_them() {
         let mut own = secret("OWN", "of the operator");
         own.agents.clear();
         let all = NamedSecrets::new(vec![own, secret("SHARED", "of both of them")]).unwrap();
@@ -230,7 +233,7 @@ mod tests {
 
     #[cfg(feature = "url-rules")]
     #[test]
-    fn a_header_goes_to_its_hosts_alone() {
+    fn header_is_sent_only_to_its_hosts() {
         let mut own = secret("OWN", "of the operator");
         own.header = Some(SecretHeader {
             to: NetworkAccessList::allow_only(["https://api.example"]),

@@ -1,7 +1,6 @@
 //! One conversation, as a record.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
@@ -15,32 +14,21 @@ use crate::session_file::InitialFile;
 use crate::tool_types::ToolDefinition;
 use crate::typed_id::{AgentId, HarnessId, ModelId, SessionId};
 
-/// The activity of a session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum SessionStatus {
-    /// No turn yet.
-    #[default]
-    Started,
-    /// A turn is running.
-    Active,
-    /// No turn is running.
-    Idle,
-    /// The turn is parked.
-    WaitingForToolResults,
-    /// It is held back.
-    Paused,
-}
-
-impl fmt::Display for SessionStatus {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Started => "started",
-            Self::Active => "active",
-            Self::Idle => "idle",
-            Self::WaitingForToolResults => "waiting_for_tool_results",
-            Self::Paused => "paused",
-        })
+text_enum! {
+    /// The activity of a session.
+    #[derive(Default)]
+    SessionStatus {
+        /// No turn yet.
+        #[default]
+        Started = "started",
+        /// A turn is running.
+        Active = "active",
+        /// No turn is running.
+        Idle = "idle",
+        /// The turn is parked.
+        WaitingForToolResults = "waiting_for_tool_results",
+        /// Its turns do not start.
+        Paused = "paused",
     }
 }
 
@@ -138,7 +126,7 @@ pub struct Session {
     /// The task of a child session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent_task: Option<String>,
-    /// How far it is.
+    /// The state of a child session.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent_status: Option<SubagentStatus>,
 }
@@ -149,7 +137,7 @@ mod tests {
     use crate::capability_types::CapabilityStatus;
 
     #[test]
-    fn r35_a_status_serialises_to_the_text_that_display_prints() {
+    fn r35_status_serialises_to_its_display_text() {
         use CapabilityStatus::{Available, ComingSoon, Deprecated};
         use SessionStatus::{Active, Idle, Paused, Started, WaitingForToolResults};
         for status in [Started, Active, Idle, WaitingForToolResults, Paused] {

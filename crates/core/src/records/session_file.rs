@@ -6,7 +6,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-/// How far into a file the test for text looks.
+/// The number of leading bytes that decide whether a file is text.
 const TEXT_PROBE_BYTES: usize = 8192;
 
 fn text_encoding() -> String {
@@ -108,15 +108,9 @@ impl FileInfo {
     /// Returns the last segment of a path, `/` for the root.
     #[must_use]
     pub fn name_from_path(path: &str) -> String {
-        let last = path
-            .trim_end_matches('/')
-            .rsplit('/')
-            .next()
-            .unwrap_or_default();
-        if last.is_empty() {
-            "/".to_owned()
-        } else {
-            last.to_owned()
+        match path.trim_end_matches('/').rsplit('/').next() {
+            None | Some("") => "/".to_owned(),
+            Some(last) => last.to_owned(),
         }
     }
 
@@ -133,13 +127,13 @@ impl FileInfo {
 }
 
 impl SessionFile {
-    /// Tells whether bytes look like text: no NUL near the beginning.
+    /// Tells whether bytes look like text: the first 8192 bytes contain no NUL.
     #[must_use]
     pub fn is_text_content(bytes: &[u8]) -> bool {
         !bytes[..bytes.len().min(TEXT_PROBE_BYTES)].contains(&0)
     }
 
-    /// Returns content and encoding: text where it can be, else base64.
+    /// Returns content and encoding: `text` for valid UTF-8 text, else `base64`.
     #[must_use]
     pub fn encode_content(bytes: &[u8]) -> (String, String) {
         match std::str::from_utf8(bytes) {
@@ -176,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn content_keeps_its_bytes_through_its_encoding() {
+    fn content_round_trips_through_its_encoding() {
         for bytes in [&b"text"[..], b"\x00\x01", b"\xff\xfe", b""] {
             let (content, encoding) = SessionFile::encode_content(bytes);
             assert_eq!(

@@ -1,15 +1,16 @@
-//! One spelling for each path of a session's files.
+//! The canonical spelling of paths of a session's files.
 
 use crate::error::{AgentLoopError, Result};
 
-/// The longest path that any store takes, in bytes.
+/// Length limit of a path, in bytes.
 pub(crate) const MAX_PATH_BYTES: usize = 4096;
-/// The longest segment of a path, in bytes: what common file systems allow.
+/// Length limit of a path segment, in bytes: the limit of common file systems.
 pub(crate) const MAX_NAME_BYTES: usize = 255;
 
-/// Returns the one spelling of a path: `/a/b`, without `/workspace`, doubled slashes, `.` and a final slash.
+/// Returns the canonical spelling of a path: `/a/b`, without `/workspace`, doubled slashes, `.` and a final slash.
 ///
-/// `..` is refused rather than resolved: no honest caller needs it, and resolving it invites escapes.
+/// # Errors
+/// The path is too long, or contains a NUL or `..`. A `..` is refused instead of resolved: no legitimate caller needs it.
 pub fn normalize(path: &str) -> Result<String> {
     let refuse = |why: &str| Err(AgentLoopError::tool(format!("{why}: {}", shown(path))));
     if path.len() > MAX_PATH_BYTES {
@@ -40,7 +41,7 @@ pub fn normalize(path: &str) -> Result<String> {
     Ok(normal)
 }
 
-/// Returns a path as an error may show it: short, and without control characters.
+/// Returns a path for an error message: truncated, and without control characters.
 fn shown(path: &str) -> String {
     const SHOWN_CHARS: usize = 200;
     let mut text: String = path
@@ -59,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spellings_of_one_path_are_one() {
+    fn spellings_of_a_path_are_normalised() {
         for (spelled, normal) in [
             ("", "/"),
             ("/", "/"),
@@ -78,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_that_no_store_takes_are_refused_by_name() {
+    fn unusable_paths_are_refused() {
         for (path, why) in [
             ("/a/../b", "path traversal rejected: /a/../b"),
             ("..", "path traversal rejected: .."),

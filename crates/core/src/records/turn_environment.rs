@@ -20,7 +20,7 @@ pub struct TurnEnvironment {
 }
 
 impl TurnEnvironment {
-    /// Names an environment and a directory in it; everything is allowed that the environment allows.
+    /// Selects an environment and a directory in it, with all permissions of the environment.
     pub fn new(environment_id: impl Into<String>, cwd: impl Into<PathBuf>) -> Self {
         Self {
             environment_id: environment_id.into(),
@@ -30,14 +30,14 @@ impl TurnEnvironment {
         }
     }
 
-    /// Lets the turn change nothing.
+    /// Denies file changes in the turn.
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.write = false;
         self
     }
 
-    /// Lets the turn run no commands.
+    /// Denies commands in the turn.
     #[must_use]
     pub fn without_shell(mut self) -> Self {
         self.shell = false;

@@ -29,7 +29,7 @@ pub struct TurnPolicy {
     /// The configured name of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
-    /// The model as `provider/model`; `None` where an external agent answers, and in records that are older than the field.
+    /// The model as `provider/model`; `None` where an external agent answers, and in older records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qualified_model: Option<String>,
     /// How freely the agent works.
@@ -52,7 +52,7 @@ pub struct TurnPolicy {
 }
 
 impl TurnPolicy {
-    /// Returns whether commands may run, as far as the policy decides it.
+    /// Returns whether the policy allows commands.
     #[must_use]
     pub fn may_run_commands(&self) -> bool {
         self.allow_shell
@@ -64,7 +64,7 @@ impl TurnPolicy {
         self.mode == TurnMode::Yolo || self.auto_approve
     }
 
-    /// Returns the policy of a thread that begins with this one: a remembered approval is not inherited.
+    /// Returns the policy for a fork: a remembered approval is not inherited.
     #[must_use]
     pub fn inherited(self) -> Self {
         Self {

@@ -105,10 +105,8 @@ struct StoredLabels {
 }
 
 impl From<StoredLabels> for TurnLabels {
-    fn from(stored: StoredLabels) -> Self {
-        Self {
-            provider: stored.provider,
-        }
+    fn from(StoredLabels { provider, .. }: StoredLabels) -> Self {
+        Self { provider }
     }
 }
 
@@ -116,10 +114,8 @@ impl From<StoredLabels> for TurnLabels {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UnusableRequest {
     /// The message stores a part of the request in the format of an earlier version. Ignoring it would give the turn more rights, so it is rejected.
-    #[error(
-        "`{0}` is not read any more; say it in the typed request of the turn (`controls.turn`)"
-    )]
-    OldPlace(&'static str),
+    #[error("`{0}` is no longer supported; use the typed request of the turn (`controls.turn`)")]
+    OldFormat(&'static str),
     /// The path of the environment's directory is not valid UTF-8.
     #[error("the directory of the environment is not valid UTF-8: {0}")]
     Directory(String),
@@ -132,34 +128,36 @@ pub enum UnusableRequest {
 const OLD_HINTS: [&str; 2] = ["turn_wishes", "turn_environment"];
 const OLD_METADATA: [&str; 1] = ["turn_labels"];
 
-type Named = Option<HashMap<String, Value>>;
+type OptionalValues = Option<HashMap<String, Value>>;
 
-fn check_names(named: &Named, old: &[&'static str]) -> Result<(), UnusableRequest> {
-    let Some(named) = named else { return Ok(()) };
-    let found = old.iter().find(|name| named.contains_key(**name));
-    found.map_or(Ok(()), |name| Err(UnusableRequest::OldPlace(name)))
+fn check_names(values: &OptionalValues, old: &[&'static str]) -> Result<(), UnusableRequest> {
+    let Some(values) = values else { return Ok(()) };
+    let found = old.iter().find(|name| values.contains_key(**name));
+    found.map_or(Ok(()), |name| Err(UnusableRequest::OldFormat(name)))
 }
 
-/// Reads hints, among which there may be no old request.
-pub(crate) fn read_hints<'de, D: Deserializer<'de>>(hints: D) -> Result<Named, D::Error> {
-    let hints = Named::deserialize(hints)?;
+/// Reads hints; refuses those that contain a request of an earlier version.
+pub(crate) fn read_hints<'de, D: Deserializer<'de>>(hints: D) -> Result<OptionalValues, D::Error> {
+    let hints = OptionalValues::deserialize(hints)?;
     check_names(&hints, &OLD_HINTS).map_err(serde::de::Error::custom)?;
     Ok(hints)
 }
 
-/// Reads metadata, among which there may be no old labels.
-pub(crate) fn read_metadata<'de, D: Deserializer<'de>>(metadata: D) -> Result<Named, D::Error> {
-    let metadata = Named::deserialize(metadata)?;
+/// Reads metadata; refuses those that contain labels of an earlier version.
+pub(crate) fn read_metadata<'de, D: Deserializer<'de>>(
+    metadata: D,
+) -> Result<OptionalValues, D::Error> {
+    let metadata = OptionalValues::deserialize(metadata)?;
     check_names(&metadata, &OLD_METADATA).map_err(serde::de::Error::custom)?;
     Ok(metadata)
 }
 
-fn check(controls: Option<&Controls>, metadata: &Named) -> Result<(), UnusableRequest> {
+fn check(controls: Option<&Controls>, metadata: &OptionalValues) -> Result<(), UnusableRequest> {
     check_names(metadata, &OLD_METADATA)?;
     controls.map_or(Ok(()), Controls::check_turn_request)
 }
 
-/// Checks the bounds of a schema that a client wrote; whether it is valid is for the runtime to find out.
+/// Checks the size and cost of a client's schema. The runtime checks its validity.
 ///
 /// # Errors
 /// [`UnusableRequest::OutputSchema`].
@@ -183,7 +181,7 @@ pub fn check_output_schema(schema: &Value) -> Result<(), UnusableRequest> {
 }
 
 impl Controls {
-    /// Refuses controls whose request could not be recorded, or would be passed over.
+    /// Refuses controls whose request cannot be recorded or would be ignored.
     pub fn check_turn_request(&self) -> Result<(), UnusableRequest> {
         check_names(&self.hints, &OLD_HINTS)?;
         let turn = self.turn.as_ref();
@@ -213,7 +211,7 @@ impl InputMessage {
         self
     }
 
-    /// Refuses an input whose request could not be recorded, or would be passed over.
+    /// Refuses an input whose request cannot be recorded or would be ignored.
     pub fn check_turn_request(&self) -> Result<(), UnusableRequest> {
         check(self.controls.as_ref(), &self.metadata)
     }
@@ -226,14 +224,14 @@ impl Message {
         self.controls.as_ref()?.turn.as_deref()
     }
 
-    /// Refuses a message whose request could not be recorded, or would be passed over.
+    /// Refuses a message whose request cannot be recorded or would be ignored.
     pub fn check_turn_request(&self) -> Result<(), UnusableRequest> {
         check(self.controls.as_ref(), &self.metadata)
     }
 }
 
 impl TurnRequest {
-    /// Adds, removes and changes tools as asked.
+    /// Applies the request to the offered tools: adds, removes and changes them.
     #[must_use]
     pub fn apply(&self, mut offered: Vec<ToolDefinition>) -> Vec<ToolDefinition> {
         for tool in &self.tools {
@@ -251,7 +249,7 @@ impl TurnRequest {
         offered
     }
 
-    /// Tells whether tools of this name are left out.
+    /// Tells whether tools of this name are excluded.
     #[must_use]
     pub fn disallows(&self, name: &str) -> bool {
         let mut patterns = self.disallowed_tools.iter();
@@ -323,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_fit_whole_names() {
+    fn patterns_match_whole_names() {
         for (pattern, name, fits) in [
             ("shell", "shell", true),
             ("shell", "shell2", false),
@@ -339,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_allowed_is_exact_and_shown_names_count() {
+    fn allowed_tools_match_names_and_display_names() {
         let request = TurnRequest {
             tools: vec![tool("tau__get", Some("tau::get")), tool("other", None)],
             allowed_tools: Some(vec!["tau::*".to_owned(), "shell".to_owned()]),
@@ -352,7 +350,7 @@ mod tests {
         assert_eq!(names, ["tau__get"]);
     }
 
-    fn whole() -> Value {
+    fn full_request() -> Value {
         json!({
             "model": "m", "system_prompt": "p", "allowed_tools": ["a"], "disallowed_tools": ["b"], "approve_all": true,
             "needs_output": true, "interrupt_on_restart": true, "input_summary": "s",
@@ -369,9 +367,9 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_written_and_read_as_it_is() {
-        let request: TurnRequest = serde_json::from_value(whole()).unwrap();
-        assert_eq!(serde_json::to_value(&request).unwrap(), whole());
+    fn request_round_trips() {
+        let request: TurnRequest = serde_json::from_value(full_request()).unwrap();
+        assert_eq!(serde_json::to_value(&request).unwrap(), full_request());
         let nothing = TurnRequest::default();
         assert_eq!(serde_json::to_value(&nothing).unwrap(), json!({}));
     }
@@ -389,17 +387,22 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_cannot_be_read_is_never_passed_over() {
-        let names: Vec<String> = whole().as_object().unwrap().keys().cloned().collect();
+    fn unreadable_field_is_an_error() {
+        let names: Vec<String> = full_request()
+            .as_object()
+            .unwrap()
+            .keys()
+            .cloned()
+            .collect();
         for name in &names {
             for hostile in [json!(7), json!({"x": []}), json!([[]])] {
-                let mut request = whole();
+                let mut request = full_request();
                 request[name] = hostile;
                 let read = serde_json::from_value::<TurnRequest>(request.clone());
                 assert!(read.is_err(), "{request}");
             }
         }
-        for place in [
+        for pointer in [
             "",
             "/environment",
             "/labels",
@@ -409,14 +412,14 @@ mod tests {
             "/parent",
             "/output_schema",
         ] {
-            let mut request = whole();
-            request.pointer_mut(place).unwrap()["of_a_newer_version"] = json!(true);
+            let mut request = full_request();
+            request.pointer_mut(pointer).unwrap()["of_a_newer_version"] = json!(true);
             let read = serde_json::from_value::<TurnRequest>(request);
             let error = read.unwrap_err().to_string();
             assert!(error.contains("of_a_newer_version"), "{error}");
         }
         for missing in ["write", "shell", "cwd", "environment_id"] {
-            let mut request = whole();
+            let mut request = full_request();
             let environment = request["environment"].as_object_mut().unwrap();
             environment.remove(missing);
             let error = serde_json::from_value::<TurnRequest>(request).unwrap_err();
@@ -425,37 +428,37 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_in_an_old_place_is_refused() {
-        for (place, name) in [
+    fn request_in_an_old_format_is_refused() {
+        for (field, name) in [
             ("hints", "turn_wishes"),
             ("hints", "turn_environment"),
             ("metadata", "turn_labels"),
         ] {
             let mut input = serde_json::to_value(InputMessage::user("hello")).unwrap();
             let old = json!({ name: {} });
-            match place {
+            match field {
                 "hints" => input["controls"] = json!({ "hints": old }),
-                _ => input[place] = old,
+                _ => input[field] = old,
             }
             let error = serde_json::from_value::<InputMessage>(input.clone()).unwrap_err();
             assert!(error.to_string().contains(name), "{error}");
 
             let mut built = InputMessage::user("hello");
             let old = Some(HashMap::from([(name.to_owned(), json!({}))]));
-            match place {
+            match field {
                 "hints" => built.controls.get_or_insert_default().hints = old,
                 _ => built.metadata = old,
             }
             assert_eq!(
                 built.check_turn_request(),
-                Err(UnusableRequest::OldPlace(name))
+                Err(UnusableRequest::OldFormat(name))
             );
         }
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_directory_that_no_record_can_hold_is_refused() {
+    fn directory_that_is_not_utf8_is_refused() {
         use std::os::unix::ffi::OsStrExt;
         let cwd = std::ffi::OsStr::from_bytes(b"/srv/\xff");
         let request = TurnRequest {

@@ -15,33 +15,33 @@ use serde_json::Value;
 use crate::items::WaitKind;
 use crate::typed_id::SessionId;
 
-pub use outcome::{Evidence, EvidenceKind, Outcome, OutcomeMetrics, OutcomeStatus};
+pub use outcome::{Evidence, EvidenceKind, OutcomeMetrics, OutcomeStatus, RunOutcome};
 pub use own::{
     OWN_AGENT, OWN_AGENTS, PROCESS_STOPPED, end_in, is_step, owner_in, run_of_turn, turn_of_run,
 };
-pub use own_trace::{CALLED_OFF, TurnTrace, intent};
+pub use own_trace::{CANCELLED_BY_CALL, TurnTrace, intent};
 pub use turn::{CliOutcome, ModelTurn, PolicyRejected, RunTurn, Verdict};
 
 /// One record of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "record", rename_all = "snake_case")]
 pub enum RunRecord {
-    /// The first one.
+    /// The beginning of the run.
     Started(RunStarted),
     /// An action and its result.
     Turn(RunTurn),
     /// A reply of a model.
     ModelTurn(ModelTurn),
-    /// The last one.
+    /// The end of the run.
     Ended(RunEnded),
 }
 
 /// The beginning of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunStarted {
-    /// Unique for ever.
+    /// The unique ID, which is never reused.
     pub run_id: String,
-    /// Whose run it is.
+    /// The agent that owns the run.
     pub agent_id: String,
     /// The goal of the run.
     pub intent: String,
@@ -56,7 +56,7 @@ pub struct RunStarted {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunEnded {
     pub run_id: String,
-    /// Whose it is.
+    /// The agent that owns the run.
     pub agent_id: String,
     /// How it ended.
     pub termination: Termination,
@@ -70,63 +70,30 @@ pub struct RunEnded {
 pub enum Termination {
     /// The agent reported an outcome.
     Outcome {
-        /// In one word.
         status: OutcomeStatus,
-        outcome: Box<Outcome>,
+        outcome: Box<RunOutcome>,
     },
     /// No outcome was reported.
     Incomplete,
-    /// It was called off.
+    /// The run was cancelled.
     Cancelled {
         /// The receipt that the canceling client received.
         cancellation: Value,
     },
 }
 
-/// The status of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RunStatus {
-    /// It has no end yet.
-    InProgress,
-    /// An outcome was reported, whichever.
-    Completed,
-    /// Its agent went away without a word.
-    Incomplete,
-    /// It was called off.
-    Cancelled,
-}
-
-impl RunStatus {
-    /// All variants, in the order of their stored numbers: append new ones.
-    pub const ALL: [Self; 4] = [
-        Self::InProgress,
-        Self::Completed,
-        Self::Incomplete,
-        Self::Cancelled,
-    ];
-
-    /// Returns its name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::InProgress => "in_progress",
-            Self::Completed => "completed",
-            Self::Incomplete => "incomplete",
-            Self::Cancelled => "cancelled",
-        }
-    }
-
-    /// Finds the status of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == name)
-    }
-}
-
-impl std::fmt::Display for RunStatus {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.as_str())
+text_enum! {
+    /// The status of a run. Stores number the variants in this order: append new ones.
+    #[derive(PartialOrd, Ord)]
+    RunStatus {
+        /// It has no end yet.
+        InProgress = "in_progress",
+        /// An outcome was reported.
+        Completed = "completed",
+        /// Its agent disappeared without an outcome.
+        Incomplete = "incomplete",
+        /// It was cancelled.
+        Cancelled = "cancelled",
     }
 }
 
@@ -134,7 +101,7 @@ impl std::fmt::Display for RunStatus {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
     pub run_id: String,
-    /// Whose it is.
+    /// The agent that owns the run.
     pub agent_id: String,
     /// The goal of the run.
     pub intent: String,
@@ -157,9 +124,9 @@ pub struct RunSummary {
 }
 
 impl RunSummary {
-    /// Shows a run that has only begun.
+    /// Creates the entry of a run that has begun.
     #[must_use]
-    pub fn of(started: &RunStarted) -> Self {
+    pub fn new(started: &RunStarted) -> Self {
         Self {
             run_id: started.run_id.clone(),
             agent_id: started.agent_id.clone(),
@@ -174,7 +141,7 @@ impl RunSummary {
         }
     }
 
-    /// Takes in the next record.
+    /// Applies the next record.
     pub fn apply(&mut self, record: &RunRecord) {
         match record {
             RunRecord::Started(_) => {}
@@ -203,7 +170,7 @@ impl RunRecord {
         }
     }
 
-    /// Gives a turn its number; other records have none.
+    /// Sets the number of a turn; other records have none.
     pub fn set_index(&mut self, index: u64) {
         match self {
             Self::Turn(turn) => turn.index = index,

@@ -6,16 +6,14 @@ use serde_json::Value;
 
 /// The outcome of a run. Only the status is required; serialization writes all fields.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Outcome {
-    /// In one word.
+pub struct RunOutcome {
     pub status: OutcomeStatus,
-    /// In a few.
+    /// The outcome in a few words.
     #[serde(default)]
     pub summary: String,
     /// Evidence for the outcome.
     #[serde(default)]
     pub evidence: Vec<Evidence>,
-    /// Resources used.
     #[serde(default)]
     pub metrics: OutcomeMetrics,
     /// When it was judged.
@@ -23,52 +21,21 @@ pub struct Outcome {
     pub timestamp: DateTime<Utc>,
 }
 
-/// An outcome in one word.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum OutcomeStatus {
-    /// The goal was reached.
-    Success,
-    /// A part of it was.
-    PartialSuccess,
-    /// The agent stopped trying.
-    GiveUp,
-    /// The time was over.
-    Timeout,
-    /// The goal was not reached.
-    Failure,
-    /// It ended, without a judgement.
-    Done,
-}
-
-impl OutcomeStatus {
-    /// All variants, in the order of their stored numbers: append new ones.
-    pub const ALL: [Self; 6] = [
-        Self::Success,
-        Self::PartialSuccess,
-        Self::GiveUp,
-        Self::Timeout,
-        Self::Failure,
-        Self::Done,
-    ];
-
-    /// Returns its name on the wire.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Success => "success",
-            Self::PartialSuccess => "partial_success",
-            Self::GiveUp => "give_up",
-            Self::Timeout => "timeout",
-            Self::Failure => "failure",
-            Self::Done => "done",
-        }
-    }
-
-    /// Finds the status of that name.
-    #[must_use]
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == name)
+text_enum! {
+    /// An outcome in one word. Stores number the variants in this order: append new ones.
+    OutcomeStatus {
+        /// The goal was reached.
+        Success = "success",
+        /// A part of the goal was reached.
+        PartialSuccess = "partial_success",
+        /// The agent stopped trying.
+        GiveUp = "give_up",
+        /// The time limit expired.
+        Timeout = "timeout",
+        /// The goal was not reached.
+        Failure = "failure",
+        /// It ended, without a judgement.
+        Done = "done",
     }
 }
 
@@ -109,8 +76,8 @@ pub struct OutcomeMetrics {
     pub tool_calls: u32,
     pub duration_ms: f64,
     pub retries: u32,
-    /// Actions that did what they should.
+    /// Actions that succeeded, by the result of their call.
     pub actions_succeeded: u32,
-    /// Actions that did not.
+    /// Actions that failed, by the result of their call.
     pub actions_failed: u32,
 }

@@ -4,16 +4,16 @@ use super::{OutcomeStatus, RunStatus};
 use crate::events::{Event, EventData};
 use crate::typed_id::TurnId;
 
-/// Whose runs the turns of a session are that belongs to no agent.
+/// The agent of the runs of a session without an agent.
 pub const OWN_AGENT: &str = "windlass:main";
 
 /// Prefix of the IDs of agents whose runs only Windlass records.
 pub const OWN_AGENTS: &str = "windlass:";
 
-/// Why a turn was stopped that was not to outlive its process.
+/// The cancellation reason of a turn that must not resume after its process stopped.
 pub const PROCESS_STOPPED: &str = "the process stopped";
 
-/// Returns the id of a turn's run. Ids of other runs do not look like it.
+/// Returns the ID of a turn's run. IDs of other runs have another form.
 #[must_use]
 pub fn run_of_turn(turn_id: TurnId) -> String {
     turn_id.to_string()
@@ -59,7 +59,7 @@ pub fn is_step(data: &EventData) -> bool {
     )
 }
 
-/// Returns where a run is after the event that ends its turn; `None` for any other event.
+/// Returns the status and outcome of a run after the event that ends its turn; `None` for any other event.
 #[must_use]
 pub fn end_in(data: &EventData) -> Option<(RunStatus, Option<OutcomeStatus>)> {
     let outcome = match data {

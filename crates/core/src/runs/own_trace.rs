@@ -7,22 +7,19 @@ use serde_json::{Value, json};
 
 use super::own::{end_in, is_step, run_of_turn};
 use super::{
-    Evidence, EvidenceKind, ModelTurn, Outcome, OutcomeMetrics, OutcomeStatus, PolicyRejected,
-    RunEnded, RunRecord, RunStarted, RunStatus, RunTurn, Termination,
+    Evidence, EvidenceKind, ModelTurn, OutcomeMetrics, OutcomeStatus, PolicyRejected, RunEnded,
+    RunOutcome, RunRecord, RunStarted, RunStatus, RunTurn, Termination,
 };
 use crate::events::{
     BackendCompletedData, Decision, Event, EventData, LlmGenerationData, ReasonCompletedData,
     TokenUsage, ToolCompletedData, TurnOutline, TurnStartedData,
 };
-use crate::items::plain_text;
+use crate::items::{ANSWERED, plain_text};
 use crate::message::ContentPart;
 use crate::typed_id::{ExecId, TurnId};
 
 /// Prefix of a cancellation reason that `runs.cancel` set; its receipt follows as JSON.
-pub const CALLED_OFF: &str = "runs.cancel ";
-
-/// Display text that replaces an answer meant only for the model.
-const ANSWERED: &str = "User input submitted";
+pub const CANCELLED_BY_CALL: &str = "runs.cancel ";
 
 /// The records of a turn's run, event by event. It begins with the event that starts the turn.
 #[derive(Debug, Clone)]
@@ -37,7 +34,7 @@ pub struct TurnTrace {
     metrics: OutcomeMetrics,
 }
 
-/// The running model call, as far as its events are known.
+/// The current model call, from the events so far.
 #[derive(Debug, Clone, Default)]
 struct ModelCall {
     iteration: u64,
@@ -48,7 +45,7 @@ struct ModelCall {
 }
 
 impl TurnTrace {
-    /// Begins before the first event of a turn.
+    /// Creates the trace of a turn without events.
     #[must_use]
     pub fn new(turn_id: TurnId, agent_id: impl Into<String>) -> Self {
         Self {
@@ -61,7 +58,7 @@ impl TurnTrace {
         }
     }
 
-    /// Takes the next event of the session; returns the record that it is, if it is one of this turn.
+    /// Applies the next event of the session; returns its record, if the event is one of this turn's.
     pub fn apply(&mut self, event: &Event) -> Option<RunRecord> {
         if event.context.turn_id.is_some_and(|id| id != self.turn_id) {
             return None;
@@ -103,12 +100,7 @@ impl TurnTrace {
     /// Remembers data for later records.
     fn note(&mut self, event: &Event) {
         match &event.data {
-            EventData::ReasonStarted(data) => {
-                self.model_call = ModelCall {
-                    iteration: data.iteration as u64,
-                    ..ModelCall::default()
-                };
-            }
+            EventData::ReasonStarted(data) => self.begin_model_call(data.iteration),
             EventData::LlmGeneration(data) => {
                 if let Some(retry) = &data.metadata.retry {
                     self.metrics.retries = self.metrics.retries.saturating_add(retry.retries);
@@ -122,12 +114,7 @@ impl TurnTrace {
                     self.model_call.text = text.into_owned();
                 }
             }
-            EventData::BackendStarted(data) => {
-                self.model_call = ModelCall {
-                    iteration: data.iteration as u64,
-                    ..ModelCall::default()
-                };
-            }
+            EventData::BackendStarted(data) => self.begin_model_call(data.iteration),
             EventData::BackendEstablished(data) => {
                 self.model_call.model.clone_from(&data.model);
             }
@@ -142,6 +129,13 @@ impl TurnTrace {
             }
             _ => {}
         }
+    }
+
+    fn begin_model_call(&mut self, iteration: usize) {
+        self.model_call = ModelCall {
+            iteration: iteration as u64,
+            ..ModelCall::default()
+        };
     }
 
     fn step(&mut self, event: &Event) -> RunRecord {
@@ -253,7 +247,7 @@ impl TurnTrace {
     }
 
     fn tool_turn(&mut self, exec_id: Option<ExecId>, data: &ToolCompletedData) -> RunTurn {
-        let begun = exec_id.and_then(|exec_id| self.arguments.remove(&exec_id));
+        let started_with = exec_id.and_then(|exec_id| self.arguments.remove(&exec_id));
         let count = if data.success {
             &mut self.metrics.actions_succeeded
         } else {
@@ -268,7 +262,7 @@ impl TurnTrace {
             }),
             ..named(
                 &data.tool_name,
-                data.arguments.clone().or(begun),
+                data.arguments.clone().or(started_with),
                 Some(output(data)),
             )
         };
@@ -301,13 +295,13 @@ impl TurnTrace {
         }
     }
 
-    fn outcome(&self, event: &Event, status: OutcomeStatus) -> Outcome {
+    fn outcome(&self, event: &Event, status: OutcomeStatus) -> RunOutcome {
         let mut metrics = self.metrics;
-        let (summary, evidence, figures) = match &event.data {
+        let (summary, evidence, models, tools, duration) = match &event.data {
             EventData::TurnCompleted(data) => {
                 let preview = data.final_answer_preview.clone().unwrap_or_default();
-                let figures = (data.llm_call_count, data.tool_call_count, data.duration_ms);
-                (preview, Vec::new(), figures)
+                let (models, tools) = (data.llm_call_count, data.tool_call_count);
+                (preview, Vec::new(), models, tools, data.duration_ms)
             }
             EventData::TurnFailed(data) => {
                 let why = Evidence {
@@ -315,16 +309,21 @@ impl TurnTrace {
                     description: data.error_code.clone().unwrap_or_default(),
                     data: json!(data.error_fields),
                 };
-                let figures = (data.llm_call_count, data.tool_call_count, data.duration_ms);
-                (data.error.clone(), vec![why], figures)
+                let (models, tools) = (data.llm_call_count, data.tool_call_count);
+                (
+                    data.error.clone(),
+                    vec![why],
+                    models,
+                    tools,
+                    data.duration_ms,
+                )
             }
-            _ => (String::new(), Vec::new(), (None, None, None)),
+            _ => (String::new(), Vec::new(), None, None, None),
         };
-        let (models, tools, duration) = figures;
-        metrics.turns = small(models);
-        metrics.tool_calls = small(tools);
+        metrics.turns = to_u32(models);
+        metrics.tool_calls = to_u32(tools);
         metrics.duration_ms = duration.unwrap_or_default() as f64;
-        Outcome {
+        RunOutcome {
             status,
             summary,
             evidence,
@@ -353,7 +352,7 @@ fn named(tool: &str, parameters: Option<Value>, output: Option<Value>) -> RunTur
     }
 }
 
-fn small(count: Option<usize>) -> u32 {
+fn to_u32(count: Option<usize>) -> u32 {
     u32::try_from(count.unwrap_or_default()).unwrap_or(u32::MAX)
 }
 
@@ -361,7 +360,7 @@ fn usage_of(usage: &TokenUsage) -> Value {
     let mut shown = json!({
         "prompt_tokens": usage.input_tokens,
         "completion_tokens": usage.output_tokens,
-        "total_tokens": u64::from(usage.input_tokens) + u64::from(usage.output_tokens),
+        "total_tokens": usage.total_tokens(),
     });
     let caches = [
         ("cache_read_input_tokens", usage.cache_read_tokens),
@@ -383,12 +382,12 @@ fn output(data: &ToolCompletedData) -> Value {
     match (parts, &data.error) {
         ([], Some(error)) => json!({"status": data.status, "error": error}),
         ([], None) => json!({"status": data.status}),
-        ([part], _) => of_part(part),
-        (parts, _) => parts.iter().map(of_part).collect(),
+        ([part], _) => part_value(part),
+        (parts, _) => parts.iter().map(part_value).collect(),
     }
 }
 
-fn of_part(part: &ContentPart) -> Value {
+fn part_value(part: &ContentPart) -> Value {
     match part {
         ContentPart::ToolResult(result) => match (&result.error, &result.result) {
             (Some(error), _) => json!({"error": error}),
@@ -405,7 +404,7 @@ fn cancellation(event: &Event, run_id: &str) -> Value {
         EventData::TurnCancelled(data) => data.reason.as_deref(),
         _ => None,
     };
-    let receipt = reason.and_then(|reason| reason.strip_prefix(CALLED_OFF));
+    let receipt = reason.and_then(|reason| reason.strip_prefix(CANCELLED_BY_CALL));
     match receipt.and_then(|receipt| serde_json::from_str(receipt).ok()) {
         Some(receipt) => receipt,
         None => json!({"run_id": run_id, "status": "cancelled_confirmed", "reason": reason}),

@@ -25,12 +25,12 @@ fn records_are_read_and_written_in_the_known_form() {
 
 #[test]
 fn an_outcome_needs_only_its_status() {
-    let outcome: Outcome = serde_json::from_value(
+    let outcome: RunOutcome = serde_json::from_value(
         json!({"status": "give_up", "tools_called": ["x"], "metrics": {"turns": 3}}),
     )
     .unwrap();
     assert_eq!((outcome.metrics.turns, outcome.metrics.retries), (3, 0));
-    let unknown = serde_json::from_value::<Outcome>(json!({"status": "great"})).unwrap_err();
+    let unknown = serde_json::from_value::<RunOutcome>(json!({"status": "great"})).unwrap_err();
     let unknown = unknown.to_string();
     assert!(
         unknown

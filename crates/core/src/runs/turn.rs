@@ -7,7 +7,7 @@ use serde_json::Value;
 /// An action and its result.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunTurn {
-    /// Its number in the run, from 0; the server gives it.
+    /// Its number in the run, from 0; set by the server.
     #[serde(default, deserialize_with = "any_index")]
     pub index: u64,
     /// The prompt to the agent.
@@ -26,12 +26,12 @@ pub struct RunTurn {
     /// The result of a check.
     #[serde(default)]
     pub verifier_verdict: Verdict,
-    /// Why the action was refused.
+    /// Why the action was rejected.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_rejected: Option<PolicyRejected>,
 }
 
-/// A number that a client sends is not used, whatever it is.
+/// Reads any value: the number that a client sends is ignored.
 fn any_index<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D::Error> {
     Ok(Value::deserialize(deserializer)?
         .as_u64()
@@ -39,34 +39,21 @@ fn any_index<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u64, D
 }
 
 impl RunTurn {
-    /// Tells whether nothing is known of it but its number.
+    /// Returns whether only the number is set.
     #[must_use]
-    pub fn says_nothing(&self) -> bool {
-        let Self {
-            index: _,
-            prompt,
-            tool,
-            parameters,
-            output,
-            cli_outcome,
-            verifier_verdict,
-            policy_rejected,
-        } = self;
-        let words = [prompt, tool].into_iter().all(Option::is_none);
-        let values = [parameters, output].into_iter().all(Option::is_none);
-        let is_judged = *verifier_verdict != Verdict::NotRun;
-        words && values && cli_outcome.is_none() && !is_judged && policy_rejected.is_none()
+    pub fn is_empty(&self) -> bool {
+        let empty = Self {
+            index: self.index,
+            ..Self::default()
+        };
+        *self == empty
     }
 
     /// Sets the outcomes from the output of the tools `drive_cli` and `check_outcome`.
     pub fn derive_outcomes(&mut self) {
-        let Some(output) = &self.output else {
-            return;
-        };
+        let Some(output) = &self.output else { return };
         match self.tool.as_deref() {
-            Some("drive_cli") => {
-                self.cli_outcome = CliOutcome::of(output);
-            }
+            Some("drive_cli") => self.cli_outcome = CliOutcome::from_output(output),
             Some("check_outcome") => {
                 self.verifier_verdict = match output.get("passed").and_then(Value::as_bool) {
                     Some(true) => Verdict::Pass,
@@ -88,22 +75,21 @@ pub enum CliOutcome {
         /// Its exit code.
         code: i64,
     },
-    /// By a signal.
+    /// A signal killed the process.
     Killed,
-    /// Its time was over.
+    /// The time limit expired.
     Timeout,
 }
 
 impl CliOutcome {
-    fn of(output: &Value) -> Option<Self> {
-        if output.get("timed_out").and_then(Value::as_bool) == Some(true) {
+    fn from_output(output: &Value) -> Option<Self> {
+        if output["timed_out"] == true {
             return Some(Self::Timeout);
         }
-        if let Some(code) = output.get("exit_code").and_then(Value::as_i64) {
-            return Some(Self::Exited { code });
+        match output["exit_code"].as_i64() {
+            Some(code) => Some(Self::Exited { code }),
+            None => (!output["signal"].is_null()).then_some(Self::Killed),
         }
-        let signal = output.get("signal").filter(|signal| !signal.is_null());
-        signal.map(|_| Self::Killed)
     }
 }
 
@@ -113,9 +99,9 @@ impl CliOutcome {
 pub enum Verdict {
     /// The check passed.
     Pass,
-    /// It is not.
+    /// The check failed.
     Fail,
-    /// Not verified.
+    /// No check ran.
     #[default]
     NotRun,
 }
@@ -124,22 +110,22 @@ pub enum Verdict {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyRejected {
     pub rule: String,
-    /// The parameter it is about.
+    /// The rejected parameter.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub param: Option<String>,
 }
 
-/// A reply of a model, before the tools run that it asks for.
+/// A reply of a model, before its tool calls run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ModelTurn {
-    /// Its number in the run, from 0; the server gives it.
+    /// Its number in the run, from 0; set by the server.
     #[serde(default, deserialize_with = "any_index")]
     pub index: u64,
     /// The number that the agent gives it, from 1.
     pub turn_index: u64,
     #[serde(default)]
     pub assistant_text: String,
-    /// The calls it asks for.
+    /// The calls that it requests.
     #[serde(default)]
     pub requested_tool_calls: Vec<Value>,
     #[serde(default)]
@@ -152,7 +138,7 @@ pub struct ModelTurn {
     /// When it was recorded.
     #[serde(default = "Utc::now")]
     pub recorded_at: DateTime<Utc>,
-    /// Why there is no whole reply.
+    /// Why the reply is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }

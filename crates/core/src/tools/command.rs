@@ -25,9 +25,9 @@ pub struct CommandArg {
     pub name: String,
     /// The purpose of the argument.
     pub description: String,
-    /// Whether it must be there.
+    /// Whether the argument is required.
     pub required: bool,
-    /// Values to offer.
+    /// Suggested values for completion.
     #[serde(default)]
     pub suggestions: Vec<String>,
 }
@@ -44,7 +44,7 @@ pub struct CommandDescriptor {
     pub args: Vec<CommandArg>,
 }
 
-/// A command with its arguments as they were typed.
+/// A command with its arguments as typed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecuteCommandRequest {
     /// The name without the slash.
@@ -52,7 +52,7 @@ pub struct ExecuteCommandRequest {
     /// The text after the command's name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
-    /// Wishes for this call.
+    /// Options of this call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,
 }

@@ -21,27 +21,27 @@ pub struct CommandTurnContext {
     pub resolved_locale: Option<String>,
 }
 
-/// A model call outside of the conversation; nothing of it is stored.
+/// A model call outside of the conversation; neither request nor answer is stored.
 #[derive(Debug, Clone, Default)]
 pub struct SessionCompletionRequest {
     /// Messages after the conversation.
     pub messages: Vec<Message>,
     /// A system prompt that replaces the session's.
     pub system_prompt: Option<String>,
-    /// Whether to leave the conversation out.
+    /// Whether to omit the conversation.
     pub without_history: bool,
-    /// Wishes for this call.
+    /// Options of this call.
     pub controls: Option<Controls>,
 }
 
-/// The result of such a call.
+/// The result of a side call.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SessionCompletion {
     pub text: String,
     pub usage: Option<TokenUsage>,
 }
 
-/// Why such a call failed.
+/// Why a side call failed.
 #[derive(Debug, thiserror::Error)]
 #[error("the side call failed: {0}")]
 pub struct SessionCompletionError(#[from] pub AgentLoopError);

@@ -1,4 +1,4 @@
-//! The trait of a tool, what its call returns, and the registry of a turn's tools.
+//! The tool trait, the result of a call, and the registry of a turn's tools.
 
 pub mod command;
 pub mod command_host;
@@ -23,7 +23,7 @@ pub const TOOL_SEARCH: &str = "tool_search";
 /// The text that the model reads if a tool fails for an internal reason.
 pub const INTERNAL_ERROR_TEXT: &str = "An internal error occurred while executing the tool";
 
-/// Something that the model can call.
+/// A tool that the model can call.
 #[async_trait]
 pub trait Tool: Send + Sync {
     /// Returns the name that the model calls.
@@ -42,11 +42,11 @@ pub trait Tool: Send + Sync {
     ) -> ToolExecutionResult {
         self.execute(arguments).await
     }
-    /// Tells whether the tool is of no use without the session.
+    /// Tells whether the tool needs a session.
     fn requires_context(&self) -> bool {
         false
     }
-    /// Returns what people read.
+    /// Returns the name for display.
     fn display_name(&self) -> Option<&str> {
         None
     }
@@ -58,7 +58,7 @@ pub trait Tool: Send + Sync {
     fn hints(&self) -> ToolHints {
         ToolHints::default()
     }
-    /// Returns what model and runtime know of the tool.
+    /// Returns the definition for the model and the runtime.
     fn to_definition(&self) -> ToolDefinition {
         let (name, description) = (self.name().to_owned(), self.description().to_owned());
         let display_name = self.display_name().map(str::to_owned);
@@ -123,7 +123,7 @@ impl<T: Tool + ?Sized> Tool for Arc<T> {
     }
 }
 
-/// A failure inside a tool whose details stay here.
+/// An internal failure of a tool. Its details are logged, not sent to the model.
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct ToolInternalError {
@@ -267,7 +267,7 @@ impl ToolRegistry {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Adds a tool; the same name replaces.
+    /// Adds a tool; it replaces a tool of the same name.
     pub fn register(&mut self, tool: impl Tool + 'static) {
         self.register_arc(Arc::new(tool));
     }
@@ -299,11 +299,8 @@ impl ToolRegistry {
     /// Returns the definitions, ordered by name.
     #[must_use]
     pub fn tool_definitions(&self) -> Vec<ToolDefinition> {
-        let mut definitions: Vec<_> = self
-            .tools
-            .values()
-            .map(|tool| tool.to_definition())
-            .collect();
+        let tools = self.tools.values();
+        let mut definitions: Vec<_> = tools.map(|tool| tool.to_definition()).collect();
         definitions.sort_by(|a, b| a.name().cmp(b.name()));
         definitions
     }

@@ -7,29 +7,29 @@ use std::fmt;
 
 use serde_json::Value;
 
-/// How many options an error lists.
-const MAX_NAMED: usize = 20;
+/// Maximum number of options that an error lists.
+const MAX_LISTED: usize = 20;
 
-/// An answer that is none of the options of a question which takes no other.
+/// An answer outside of the options of a closed question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AnswerMisfit {
+pub struct InvalidOption {
     /// The question's id.
     pub question: String,
     /// The index of the answer.
-    pub place: usize,
+    pub index: usize,
     /// The allowed options.
     pub options: Vec<String>,
 }
 
-impl fmt::Display for AnswerMisfit {
+impl fmt::Display for InvalidOption {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named: Vec<_> = self.options.iter().take(MAX_NAMED).collect();
+        let listed: Vec<_> = self.options.iter().take(MAX_LISTED).collect();
         write!(
             f,
-            "the answer to question `{}` is none of its options, and it takes no other; choose from {named:?}",
+            "the answer to question `{}` is not one of its options; choose from {listed:?}",
             self.question
         )?;
-        match self.options.len() - named.len() {
+        match self.options.len() - listed.len() {
             0 => Ok(()),
             more => write!(f, " and {more} more"),
         }
@@ -50,46 +50,46 @@ pub fn closed_options(question: &Value) -> Option<Vec<&str>> {
 
 /// Returns whether a text is an option, case-insensitively. If several may be chosen, a comma-separated list of options is accepted too.
 #[must_use]
-pub fn is_choice(question: &Value, said: &str) -> bool {
+pub fn is_choice(question: &Value, answer: &str) -> bool {
     let Some(options) = closed_options(question) else {
         return true;
     };
     let plain = |text: &str| text.trim().to_lowercase();
     let is_option = |text: &str| options.iter().any(|option| plain(option) == plain(text));
-    is_option(said) || (question["multi_select"] == true && said.split(',').all(is_option))
+    is_option(answer) || (question["multi_select"] == true && answer.split(',').all(is_option))
 }
 
 /// Rejects an answer outside of the options if a question takes no free text. A matching label or a matching value is sufficient, because clients
 /// fill in the other one differently. An answer with `skipped: true` is accepted without an option.
-pub fn check_answers(asked: &Value, answer: &Value) -> Result<(), AnswerMisfit> {
-    let Some(questions) = asked["questions"].as_array() else {
+pub fn check_answers(request: &Value, answer: &Value) -> Result<(), InvalidOption> {
+    let Some(questions) = request["questions"].as_array() else {
         return Ok(());
     };
-    let misfit = |question: &Value, place| AnswerMisfit {
+    let invalid = |question: &Value, index| InvalidOption {
         question: question["id"].as_str().unwrap_or_default().to_owned(),
-        place,
+        index,
         options: closed_options(question)
             .unwrap_or_default()
             .into_iter()
             .map(str::to_owned)
             .collect(),
     };
-    if let (Value::String(said), [question]) = (answer, questions.as_slice()) {
-        return if is_choice(question, said) {
+    if let (Value::String(text), [question]) = (answer, questions.as_slice()) {
+        return if is_choice(question, text) {
             Ok(())
         } else {
-            Err(misfit(question, 0))
+            Err(invalid(question, 0))
         };
     }
     let given = answer["answers"].as_array().into_iter().flatten();
-    for (place, given) in given.enumerate() {
+    for (index, given) in given.enumerate() {
         let Some(question) = questions.iter().find(|it| it["id"] == given["id"]) else {
             continue;
         };
-        let said = [&given["label"], &given["value"]];
-        let mut said = said.into_iter().filter_map(Value::as_str);
-        if given["skipped"] != true && !said.any(|said| is_choice(question, said)) {
-            return Err(misfit(question, place));
+        let texts = [&given["label"], &given["value"]];
+        let mut texts = texts.into_iter().filter_map(Value::as_str);
+        if given["skipped"] != true && !texts.any(|text| is_choice(question, text)) {
+            return Err(invalid(question, index));
         }
     }
     Ok(())
@@ -107,9 +107,9 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_question_takes_its_options_and_nothing_else() {
+    fn closed_question_accepts_only_its_options() {
         let question = json!({"id": "q", "options": [{"label": "Red"}, {"label": "Yes, please"}], "allow_free_text": false});
-        for (label, value, is_taken) in [
+        for (label, value, is_accepted) in [
             ("Red", "Red", true),
             ("Red", "crimson", true),
             ("Colour", "red ", true),
@@ -120,35 +120,35 @@ mod tests {
             ("Red, Yes, please", "Red, Red", false),
         ] {
             let answer = json!({"id": "q", "label": label, "value": value});
-            assert_eq!(fits(&question, &answer), is_taken, "{label} {value}");
+            assert_eq!(fits(&question, &answer), is_accepted, "{label} {value}");
         }
         assert!(!fits(&question, &json!({"id": "q"})));
         assert!(!fits(&question, &json!({"id": "q", "value": 1})));
-        let skipped = json!({"id": "q", "label": "", "value": "nobody is here", "skipped": true});
+        let skipped = json!({"id": "q", "label": "", "value": "no answer", "skipped": true});
         assert!(fits(&question, &skipped));
         let asked = json!({ "questions": [question] });
         assert_eq!(check_answers(&asked, &json!("red")), Ok(()));
-        let told = check_answers(&asked, &json!("Green")).unwrap_err();
-        assert_eq!((told.question.as_str(), told.options.len()), ("q", 2));
-        assert!(told.to_string().contains(r#"["Red", "Yes, please"]"#));
+        let error = check_answers(&asked, &json!("Green")).unwrap_err();
+        assert_eq!((error.question.as_str(), error.options.len()), ("q", 2));
+        assert!(error.to_string().contains(r#"["Red", "Yes, please"]"#));
     }
 
     #[test]
-    fn several_options_are_taken_where_several_may_be_chosen() {
+    fn multi_select_question_accepts_several_options() {
         let question = json!({"id": "q", "options": [{"label": "Red"}, {"label": "Blue"}], "allow_free_text": false, "multi_select": true});
-        for (value, is_taken) in [
+        for (value, is_accepted) in [
             ("Red, Blue", true),
             ("blue,red", true),
             ("Red, Green", false),
             ("Red,", false),
         ] {
             let answer = json!({"id": "q", "label": value, "value": value});
-            assert_eq!(fits(&question, &answer), is_taken, "{value}");
+            assert_eq!(fits(&question, &answer), is_accepted, "{value}");
         }
     }
 
     #[test]
-    fn where_other_answers_are_allowed_or_nothing_is_said_of_it_any_is_taken() {
+    fn open_question_accepts_any_answer() {
         let options = json!([{"label": "Red"}]);
         let other = json!({"id": "q", "label": "Other", "value": "green"});
         for question in [

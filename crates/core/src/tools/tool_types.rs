@@ -15,9 +15,9 @@ pub struct ToolCall {
 /// An image that a tool returns.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolResultImage {
-    /// The image itself, or its address: an address is no base64, so the two cannot be mixed up.
+    /// The image data or its URL. A URL is not valid base64, so the two cannot be confused.
     pub base64: String,
-    /// Its media type; empty for an address.
+    /// The media type; empty for a URL.
     pub media_type: String,
 }
 
@@ -30,7 +30,7 @@ impl ToolResultImage {
         }
     }
 
-    /// Returns the address, if the image is named by one.
+    /// Returns the URL, if the image is referenced by one.
     #[must_use]
     pub fn address(&self) -> Option<&str> {
         let is_address = |scheme: &str| self.base64.starts_with(scheme);
@@ -85,12 +85,12 @@ impl ToolResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolPolicy {
-    /// Runs at once.
+    /// Runs without an approval.
     #[default]
     Auto,
     /// Waits for an approval.
     RequiresApproval,
-    /// Never here: the client runs it and sends the result.
+    /// The client runs it and sends the result.
     ClientSide,
 }
 
@@ -98,11 +98,11 @@ pub enum ToolPolicy {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SideEffectClass {
-    /// Nothing: the call changes nothing.
+    /// A repeat changes nothing, and neither does the call.
     Pure,
-    /// The same again.
+    /// A repeat has the same effect as one call.
     Idempotent,
-    /// Something new: it must not be repeated in silence.
+    /// A repeat has a further effect: the call must not be repeated silently.
     #[default]
     AtMostOnce,
 }
@@ -154,7 +154,7 @@ hints! {
     long_running: bool, with_long_running(bool);
     /// It can continue in the background.
     supports_background: bool, with_supports_background(bool);
-    /// It computes rather than waits.
+    /// It computes instead of waiting.
     cpu_bound: bool, with_cpu_bound(bool);
     /// Its output is stored in a file.
     persist_output: bool, with_persist_output(bool);
@@ -177,7 +177,7 @@ hints! {
 }
 
 impl ToolHints {
-    /// Returns what repeating a call would do: the class that is named, else nothing is promised.
+    /// Returns the effect of repeating a call; the default is `AtMostOnce`.
     #[must_use]
     pub fn side_effects(&self) -> SideEffectClass {
         self.side_effect_class.unwrap_or_default()
@@ -240,7 +240,7 @@ pub struct ClientSideTool {
     pub hints: ToolHints,
 }
 
-/// Whether a tool's schema may be left out of the request until it is looked for.
+/// Whether a tool's schema may be omitted from requests until a search finds the tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeferrablePolicy {
@@ -264,8 +264,8 @@ pub enum ToolDefinition {
 }
 
 macro_rules! of_either {
-    ($self:ident, $tool:ident => $value:expr) => {
-        match $self {
+    ($definition:expr, $tool:ident => $value:expr) => {
+        match $definition {
             ToolDefinition::Builtin($tool) => $value,
             ToolDefinition::ClientSide($tool) => $value,
         }
@@ -291,7 +291,7 @@ impl ToolDefinition {
     pub fn name(&self) -> &str {
         of_either!(self, tool => &tool.name)
     }
-    /// Returns what people read.
+    /// Returns the name for display.
     #[must_use]
     pub fn display_name(&self) -> Option<&str> {
         of_either!(self, tool => tool.display_name.as_deref())
@@ -336,11 +336,7 @@ impl ToolDefinition {
     /// Sets the group.
     #[must_use]
     pub fn with_category(mut self, category: impl Into<String>) -> Self {
-        let category = Some(category.into());
-        match &mut self {
-            Self::Builtin(tool) => tool.category = category,
-            Self::ClientSide(tool) => tool.category = category,
-        }
+        *of_either!(&mut self, tool => &mut tool.category) = Some(category.into());
         self
     }
     /// Sets the hints.

@@ -23,12 +23,12 @@ macro_rules! tool_context {
         /// The session as a tool sees it. A missing field means that the host does not offer the service.
         #[derive(Clone)]
         pub struct ToolContext {
-            /// The session that calls.
+            /// The session of the call.
             pub session_id: SessionId,
             $($(#[$doc])* pub $field: Option<$ty>,)*
         }
         impl ToolContext {
-            /// Makes a context that knows only its session.
+            /// Creates a context that offers no services.
             #[must_use]
             pub fn new(session_id: SessionId) -> Self {
                 Self { session_id, $($field: None,)* }
@@ -52,15 +52,15 @@ tool_context! {
     storage_store: Arc<dyn SessionStorageStore>, with_storage;
     /// The session's messages.
     message_retriever: Arc<dyn MessageRetriever>, with_message_retriever;
-    /// Sessions, to read.
+    /// Read access to sessions.
     session_store: Arc<dyn SessionStore>, with_session_store;
-    /// Sessions, to change.
+    /// Write access to sessions.
     session_mutator: Arc<dyn SessionMutator>, with_session_mutator;
-    /// Agents, to read.
+    /// Read access to agents.
     agent_store: Arc<dyn AgentStore>, with_agent_store;
-    /// The only way to the network.
+    /// The only access to the network.
     egress_service: Arc<dyn EgressService>, with_egress_service;
-    /// Takes progress and output while the call runs.
+    /// Receives progress and output while the call runs.
     event_emitter: Arc<dyn EventEmitter>, with_event_emitter;
     /// The turn and step of the call.
     event_context: EventContext, with_event_context;
@@ -85,13 +85,13 @@ tool_context! {
 }
 
 impl ToolContext {
-    /// Makes a context with files.
+    /// Creates a context with session files.
     #[must_use]
     pub fn with_file_store(session_id: SessionId, files: Arc<dyn SessionFileSystem>) -> Self {
         Self::new(session_id).with_files(files)
     }
 
-    /// Makes a context with keys and secrets.
+    /// Creates a context with keys and secrets.
     #[must_use]
     pub fn with_storage_store(
         session_id: SessionId,
@@ -102,23 +102,23 @@ impl ToolContext {
 
     /// Reports the progress of the call to watchers. A report that cannot be delivered is dropped and never fails the call.
     pub async fn emit_progress(&self, tool_name: &str, message: &str) {
-        self.emit(EventData::ToolProgress(ToolProgressData {
+        let data = ToolProgressData {
             tool_call_id: self.tool_call_id.clone().unwrap_or_default(),
             tool_name: tool_name.to_owned(),
             message: message.to_owned(),
-        }))
-        .await;
+        };
+        self.emit(data.into()).await;
     }
 
-    /// Shows output while the call runs.
+    /// Reports output of the running call to watchers; `stream` is `stdout` or `stderr`.
     pub async fn emit_tool_output(&self, tool_name: &str, delta: &str, stream: &str) {
-        self.emit(EventData::from(ToolOutputDeltaData {
+        let data = ToolOutputDeltaData {
             tool_call_id: self.tool_call_id.clone().unwrap_or_default(),
             tool_name: tool_name.to_owned(),
             delta: delta.to_owned(),
             stream: stream.to_owned(),
-        }))
-        .await;
+        };
+        self.emit(data.into()).await;
     }
 
     async fn emit(&self, data: EventData) {

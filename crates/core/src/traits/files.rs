@@ -14,7 +14,7 @@ use crate::typed_id::SessionId;
 /// A tree of files for each session, or one that sessions share.
 #[async_trait]
 pub trait SessionFileSystem: Send + Sync {
-    /// Reads a file or directory; `None` when nothing is there.
+    /// Reads a file or directory; `None` if the path does not exist.
     async fn read_file(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>>;
     /// Writes a file and creates its parent directories.
     async fn write_file(
@@ -29,7 +29,7 @@ pub trait SessionFileSystem: Send + Sync {
     -> Result<bool>;
     /// Lists the direct children of a directory by path.
     async fn list_directory(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>>;
-    /// Looks at a path without reading it.
+    /// Returns the metadata of a path; `None` if it does not exist.
     async fn stat_file(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>>;
     /// Searches the text files whose path contains `path_pattern`.
     async fn grep_files(
@@ -38,14 +38,14 @@ pub trait SessionFileSystem: Send + Sync {
         pattern: &str,
         path_pattern: Option<&str>,
     ) -> Result<Vec<GrepMatch>>;
-    /// Makes a directory and its parents.
+    /// Creates a directory and its parents.
     async fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo>;
 
-    /// Puts a file there that a session starts with.
+    /// Writes a file that a session starts with. The default refuses read-only files.
     async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
         if file.is_readonly {
             return Err(AgentLoopError::tool(format!(
-                "this file system cannot hold read-only files: {}",
+                "this file system does not support read-only files: {}",
                 file.path
             )));
         }
@@ -54,7 +54,7 @@ pub trait SessionFileSystem: Send + Sync {
             .map(drop)
     }
 
-    /// Writes a file only if it still has the expected content; `None` when it has not.
+    /// Writes a file only if it still has the expected content; otherwise returns `None`.
     async fn write_file_if_content_matches(
         &self,
         session_id: SessionId,
@@ -84,76 +84,21 @@ pub trait SessionFileSystem: Send + Sync {
     }
 }
 
-#[async_trait]
-impl<T: SessionFileSystem + ?Sized> SessionFileSystem for Arc<T> {
-    async fn read_file(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>> {
-        (**self).read_file(session_id, path).await
-    }
-    async fn write_file(
-        &self,
-        session_id: SessionId,
-        path: &str,
-        content: &str,
-        encoding: &str,
-    ) -> Result<SessionFile> {
-        (**self)
-            .write_file(session_id, path, content, encoding)
-            .await
-    }
-    async fn delete_file(
-        &self,
-        session_id: SessionId,
-        path: &str,
-        recursive: bool,
-    ) -> Result<bool> {
-        (**self).delete_file(session_id, path, recursive).await
-    }
-    async fn list_directory(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>> {
-        (**self).list_directory(session_id, path).await
-    }
-    async fn stat_file(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>> {
-        (**self).stat_file(session_id, path).await
-    }
-    async fn grep_files(
-        &self,
-        session_id: SessionId,
-        pattern: &str,
-        path_pattern: Option<&str>,
-    ) -> Result<Vec<GrepMatch>> {
-        (**self).grep_files(session_id, pattern, path_pattern).await
-    }
-    async fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo> {
-        (**self).create_directory(session_id, path).await
-    }
-    async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
-        (**self).seed_initial_file(session_id, file).await
-    }
-    async fn write_file_if_content_matches(
-        &self,
-        session_id: SessionId,
-        path: &str,
-        expected_content: &str,
-        expected_encoding: &str,
-        content: &str,
-        encoding: &str,
-    ) -> Result<Option<SessionFile>> {
-        (**self)
-            .write_file_if_content_matches(
-                session_id,
-                path,
-                expected_content,
-                expected_encoding,
-                content,
-                encoding,
-            )
-            .await
-    }
-    async fn forget_session(&self, session_id: SessionId) -> Result<()> {
-        (**self).forget_session(session_id).await
-    }
-}
+forward_arc! { SessionFileSystem {
+    async fn read_file(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>>;
+    async fn write_file(&self, session_id: SessionId, path: &str, content: &str, encoding: &str) -> Result<SessionFile>;
+    async fn delete_file(&self, session_id: SessionId, path: &str, recursive: bool) -> Result<bool>;
+    async fn list_directory(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>>;
+    async fn stat_file(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>>;
+    async fn grep_files(&self, session_id: SessionId, pattern: &str, path_pattern: Option<&str>) -> Result<Vec<GrepMatch>>;
+    async fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo>;
+    async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()>;
+    async fn write_file_if_content_matches(&self, session_id: SessionId, path: &str, expected_content: &str, expected_encoding: &str,
+        content: &str, encoding: &str) -> Result<Option<SessionFile>>;
+    async fn forget_session(&self, session_id: SessionId) -> Result<()>;
+}}
 
-/// Values that a host hands to a file system factory, keyed by their type.
+/// Values that a host passes to a file system factory, keyed by their type.
 #[derive(Clone, Default)]
 pub struct SessionFileSystemFactoryContext {
     values: HashMap<TypeId, (&'static str, Arc<dyn Any + Send + Sync>)>,
@@ -165,7 +110,7 @@ impl SessionFileSystemFactoryContext {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Adds a value; the same type replaces.
+    /// Adds a value; it replaces an earlier value of its type.
     #[must_use]
     pub fn with<T: Any + Send + Sync>(mut self, value: Arc<T>) -> Self {
         self.values
@@ -188,7 +133,7 @@ impl fmt::Debug for SessionFileSystemFactoryContext {
     }
 }
 
-/// Makes the file system of a runtime.
+/// Creates the file system of a runtime.
 #[async_trait]
 pub trait SessionFileSystemFactory: Send + Sync {
     /// Returns the name for logs.
@@ -199,7 +144,7 @@ pub trait SessionFileSystemFactory: Send + Sync {
     fn is_disabled(&self) -> bool {
         false
     }
-    /// Makes the file system.
+    /// Creates the file system.
     async fn create_session_file_system(
         &self,
         context: SessionFileSystemFactoryContext,

@@ -1,7 +1,7 @@
-//! Stores in memory, for tests and for programs that need no others.
+//! In-memory stores, for tests and for programs without persistent state.
 
 use std::collections::HashMap;
-use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -17,28 +17,24 @@ use crate::message_retriever::MessageRetriever;
 use crate::traits::{AgentStore, EventEmitter, HarnessStore, LlmProviderStore};
 use crate::typed_id::{AgentId, EventId, HarnessId, MessageId, ModelId, SessionId};
 
-/// A map shared by clones. A panic in another thread leaves valid plain data, so poisoning is ignored.
+/// State shared by clones. A panic in another thread leaves valid plain data, so poisoning is ignored.
 #[derive(Debug)]
-struct Shared<T>(Arc<RwLock<T>>);
+struct SharedState<T>(Arc<RwLock<T>>);
 
-impl<T> Shared<T> {
+impl<T> SharedState<T> {
     fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.0
-            .read()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
     fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0
-            .write()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
-impl<T> Clone for Shared<T> {
+impl<T> Clone for SharedState<T> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
-impl<T: Default> Default for Shared<T> {
+impl<T: Default> Default for SharedState<T> {
     fn default() -> Self {
         Self(Arc::default())
     }
@@ -47,11 +43,11 @@ impl<T: Default> Default for Shared<T> {
 /// Agents in memory.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryAgentStore {
-    agents: Shared<HashMap<AgentId, Agent>>,
+    agents: SharedState<HashMap<AgentId, Agent>>,
 }
 
 impl InMemoryAgentStore {
-    /// Makes an empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -83,11 +79,11 @@ impl AgentStore for InMemoryAgentStore {
 /// Harnesses in memory; chains are followed through the parents.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryHarnessStore {
-    harnesses: Shared<HashMap<HarnessId, Harness>>,
+    harnesses: SharedState<HashMap<HarnessId, Harness>>,
 }
 
 impl InMemoryHarnessStore {
-    /// Makes an empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -147,11 +143,11 @@ struct Models {
 /// Models in memory.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryLlmProviderStore {
-    models: Shared<Models>,
+    models: SharedState<Models>,
 }
 
 impl InMemoryLlmProviderStore {
-    /// Makes an empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -160,7 +156,7 @@ impl InMemoryLlmProviderStore {
     pub async fn add_model(&self, id: ModelId, model: ModelWithProvider) {
         self.models.write().by_id.insert(id, model);
     }
-    /// Sets the model to use when nothing names one.
+    /// Sets the model for turns that name none.
     pub async fn set_default_model(&self, model: ModelWithProvider) {
         self.models.write().default = Some(model);
     }
@@ -182,11 +178,11 @@ impl LlmProviderStore for InMemoryLlmProviderStore {
 /// Messages in memory.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryMessageRetriever {
-    messages: Shared<HashMap<SessionId, Vec<Message>>>,
+    messages: SharedState<HashMap<SessionId, Vec<Message>>>,
 }
 
 impl InMemoryMessageRetriever {
-    /// Makes an empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -199,11 +195,8 @@ impl InMemoryMessageRetriever {
     }
     /// Adds a message.
     pub async fn store(&self, session_id: SessionId, message: Message) -> Result<()> {
-        self.messages
-            .write()
-            .entry(session_id)
-            .or_default()
-            .push(message);
+        let mut messages = self.messages.write();
+        messages.entry(session_id).or_default().push(message);
         Ok(())
     }
     /// Replaces all messages of a session.
@@ -216,12 +209,8 @@ impl InMemoryMessageRetriever {
     }
 
     fn with<R>(&self, session_id: SessionId, read: impl FnOnce(&[Message]) -> R) -> R {
-        read(
-            self.messages
-                .read()
-                .get(&session_id)
-                .map_or(&[], Vec::as_slice),
-        )
+        let messages = self.messages.read();
+        read(messages.get(&session_id).map_or(&[], Vec::as_slice))
     }
 }
 
@@ -256,11 +245,11 @@ impl MessageRetriever for InMemoryMessageRetriever {
 /// Events in memory, numbered per session.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryEventEmitter {
-    events: Shared<Vec<Event>>,
+    events: SharedState<Vec<Event>>,
 }
 
 impl InMemoryEventEmitter {
-    /// Makes an empty store.
+    /// Creates an empty store.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
@@ -269,29 +258,27 @@ impl InMemoryEventEmitter {
     pub async fn events(&self) -> Vec<Event> {
         self.events.read().clone()
     }
-    /// Returns how many there are.
+    /// Returns the number of events.
     pub async fn event_count(&self) -> usize {
         self.events.read().len()
     }
     /// Returns the events of one type.
     pub async fn events_by_type(&self, event_type: &str) -> Vec<Event> {
-        self.events
-            .read()
-            .iter()
-            .filter(|event| event.event_type == event_type)
-            .cloned()
-            .collect()
+        self.select(|event| event.event_type == event_type)
     }
     /// Returns the events of one session.
     pub async fn events_for_session(&self, session_id: Uuid) -> Vec<Event> {
-        self.events
-            .read()
+        self.select(|event| event.session_id == session_id)
+    }
+    fn select(&self, is_selected: impl Fn(&Event) -> bool) -> Vec<Event> {
+        let events = self.events.read();
+        events
             .iter()
-            .filter(|event| event.session_id == session_id)
+            .filter(|it| is_selected(it))
             .cloned()
             .collect()
     }
-    /// Forgets all events.
+    /// Removes all events.
     pub async fn clear(&self) {
         self.events.write().clear();
     }
@@ -301,10 +288,8 @@ impl InMemoryEventEmitter {
 impl EventEmitter for InMemoryEventEmitter {
     async fn emit(&self, request: EventRequest) -> Result<Event> {
         let mut events = self.events.write();
-        let last = events
-            .iter()
-            .rev()
-            .find(|event| event.session_id == request.session_id);
+        let mut newest = events.iter().rev();
+        let last = newest.find(|event| event.session_id == request.session_id);
         let sequence = last.map_or(0, Event::seq) + 1;
         let event = request.into_event(EventId::new(), Some(sequence));
         events.push(event.clone());

@@ -1,4 +1,4 @@
-//! Positions of secrets in a text, for tools that show a part of it.
+//! Positions of secrets in a text, for tools that show part of a text.
 
 use std::ops::Range;
 

@@ -14,9 +14,9 @@ pub const SECRET_MASK: &str = "[secret:";
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyInfo {
     pub key: String,
-    /// When it was first set.
+    /// The time of the first write.
     pub created_at: DateTime<Utc>,
-    /// When it was last set.
+    /// The time of the last write.
     pub updated_at: DateTime<Utc>,
 }
 
@@ -24,26 +24,26 @@ pub struct KeyInfo {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SecretInfo {
     pub name: String,
-    /// When it was first set.
+    /// The time of the first write.
     pub created_at: DateTime<Utc>,
-    /// When it was last set.
+    /// The time of the last write.
     pub updated_at: DateTime<Utc>,
 }
 
-/// Values and secrets by name, each session for itself.
+/// Values and secrets by name, separate for each session.
 #[async_trait]
 pub trait SessionStorageStore: Send + Sync {
-    /// Sets a value.
+    /// Creates or overwrites a value.
     async fn set_value(&self, session_id: SessionId, key: &str, value: &str) -> Result<()>;
-    /// Returns a value.
+    /// Returns a value; `None` if the key is not set.
     async fn get_value(&self, session_id: SessionId, key: &str) -> Result<Option<String>>;
     /// Deletes a value; returns whether it existed.
     async fn delete_value(&self, session_id: SessionId, key: &str) -> Result<bool>;
     /// Lists the keys by name.
     async fn list_keys(&self, session_id: SessionId) -> Result<Vec<KeyInfo>>;
-    /// Sets a secret.
+    /// Creates or overwrites a secret.
     async fn set_secret(&self, session_id: SessionId, name: &str, value: &str) -> Result<()>;
-    /// Returns a secret.
+    /// Returns a secret; `None` if the name is not set.
     async fn get_secret(&self, session_id: SessionId, name: &str) -> Result<Option<String>>;
     /// Deletes a secret; returns whether it existed.
     async fn delete_secret(&self, session_id: SessionId, name: &str) -> Result<bool>;

@@ -1,7 +1,5 @@
 //! The stores of a host: sessions, agents, harnesses, models, connections, events.
 
-use std::sync::Arc;
-
 use async_trait::async_trait;
 use serde_json::Value;
 use uuid::Uuid;
@@ -17,14 +15,14 @@ use crate::typed_id::{AgentId, HarnessId, ModelId, SessionId};
 /// Read access to sessions.
 #[async_trait]
 pub trait SessionStore: Send + Sync {
-    /// Returns a session.
+    /// Returns a session; `None` if there is no such session.
     async fn get_session(&self, session_id: SessionId) -> Result<Option<Session>>;
 }
 
 /// Changes the fields of a session that a tool may change.
 #[async_trait]
 pub trait SessionMutator: Send + Sync {
-    /// Sets the title.
+    /// Sets the title and returns the changed session.
     async fn update_session_title(&self, session_id: SessionId, title: String) -> Result<Session>;
 }
 
@@ -45,7 +43,7 @@ pub trait UserConnectionResolver: Send + Sync {
     ) -> Result<Option<Uuid>> {
         Ok(None)
     }
-    /// Returns what else is known of the connection.
+    /// Returns further metadata of the connection.
     async fn get_connection_metadata(
         &self,
         _session_id: SessionId,
@@ -53,7 +51,7 @@ pub trait UserConnectionResolver: Send + Sync {
     ) -> Result<Option<Value>> {
         Ok(None)
     }
-    /// Returns the token of one user.
+    /// Returns the token of a specific user.
     async fn get_connection_token_for_user(
         &self,
         _user_id: Uuid,
@@ -66,24 +64,24 @@ pub trait UserConnectionResolver: Send + Sync {
 /// Read access to agents.
 #[async_trait]
 pub trait AgentStore: Send + Sync {
-    /// Returns an agent.
+    /// Returns an agent; `None` if there is no such agent.
     async fn get_agent(&self, agent_id: AgentId) -> Result<Option<Agent>>;
 }
 
 /// Read access to harnesses.
 #[async_trait]
 pub trait HarnessStore: Send + Sync {
-    /// Returns a harness and all it inherits from, root first; empty when it is not there.
+    /// Returns a harness and its ancestors, root first; empty if there is no such harness.
     async fn get_harness_chain(&self, harness_id: HarnessId) -> Result<Vec<Harness>>;
 }
 
 /// Read access to models.
 #[async_trait]
 pub trait LlmProviderStore: Send + Sync {
-    /// Returns a model.
+    /// Returns a model; `None` if there is no such model.
     async fn get_model_with_provider(&self, model_id: ModelId)
     -> Result<Option<ModelWithProvider>>;
-    /// Returns the model to use when nothing names one.
+    /// Returns the model for turns that name none.
     async fn get_default_model(&self) -> Result<Option<ModelWithProvider>>;
 }
 
@@ -94,45 +92,22 @@ pub trait EventEmitter: Send + Sync {
     async fn emit(&self, request: EventRequest) -> Result<Event>;
 }
 
-#[async_trait]
-impl<T: SessionStore + ?Sized> SessionStore for Arc<T> {
-    async fn get_session(&self, session_id: SessionId) -> Result<Option<Session>> {
-        (**self).get_session(session_id).await
-    }
-}
-#[async_trait]
-impl<T: SessionMutator + ?Sized> SessionMutator for Arc<T> {
-    async fn update_session_title(&self, session_id: SessionId, title: String) -> Result<Session> {
-        (**self).update_session_title(session_id, title).await
-    }
-}
-#[async_trait]
-impl<T: AgentStore + ?Sized> AgentStore for Arc<T> {
-    async fn get_agent(&self, agent_id: AgentId) -> Result<Option<Agent>> {
-        (**self).get_agent(agent_id).await
-    }
-}
-#[async_trait]
-impl<T: HarnessStore + ?Sized> HarnessStore for Arc<T> {
-    async fn get_harness_chain(&self, harness_id: HarnessId) -> Result<Vec<Harness>> {
-        (**self).get_harness_chain(harness_id).await
-    }
-}
-#[async_trait]
-impl<T: LlmProviderStore + ?Sized> LlmProviderStore for Arc<T> {
-    async fn get_model_with_provider(
-        &self,
-        model_id: ModelId,
-    ) -> Result<Option<ModelWithProvider>> {
-        (**self).get_model_with_provider(model_id).await
-    }
-    async fn get_default_model(&self) -> Result<Option<ModelWithProvider>> {
-        (**self).get_default_model().await
-    }
-}
-#[async_trait]
-impl<T: EventEmitter + ?Sized> EventEmitter for Arc<T> {
-    async fn emit(&self, request: EventRequest) -> Result<Event> {
-        (**self).emit(request).await
-    }
-}
+forward_arc! { SessionStore {
+    async fn get_session(&self, session_id: SessionId) -> Result<Option<Session>>;
+}}
+forward_arc! { SessionMutator {
+    async fn update_session_title(&self, session_id: SessionId, title: String) -> Result<Session>;
+}}
+forward_arc! { AgentStore {
+    async fn get_agent(&self, agent_id: AgentId) -> Result<Option<Agent>>;
+}}
+forward_arc! { HarnessStore {
+    async fn get_harness_chain(&self, harness_id: HarnessId) -> Result<Vec<Harness>>;
+}}
+forward_arc! { LlmProviderStore {
+    async fn get_model_with_provider(&self, model_id: ModelId) -> Result<Option<ModelWithProvider>>;
+    async fn get_default_model(&self,) -> Result<Option<ModelWithProvider>>;
+}}
+forward_arc! { EventEmitter {
+    async fn emit(&self, request: EventRequest) -> Result<Event>;
+}}

@@ -36,31 +36,35 @@ fn parts_of_expression(expression: &str) -> usize {
     PARTS_OF_EXPRESSION.saturating_add(length.saturating_mul(length) / 64)
 }
 
-/// Counts the expressions anywhere in a schema.
+/// Counts the parts of every expression in a schema.
 fn parts_of_expressions(schema: &Value) -> usize {
     let mut count = 0_usize;
     let mut rest = vec![schema];
     while let Some(value) = rest.pop() {
-        match value {
-            Value::Array(items) => rest.extend(items),
-            Value::Object(fields) => {
-                for (name, field) in fields {
-                    let more = match (name.as_str(), field) {
-                        ("pattern", Value::String(expression)) => parts_of_expression(expression),
-                        ("patternProperties", Value::Object(fields)) => fields
-                            .keys()
-                            .map(|name| parts_of_expression(name))
-                            .fold(0, usize::saturating_add),
-                        _ => 0,
-                    };
-                    count = count.saturating_add(more);
-                }
-                rest.extend(fields.values());
-            }
-            _ => {}
+        for (name, field) in value.as_object().into_iter().flatten() {
+            let more = match (name.as_str(), field) {
+                ("pattern", Value::String(expression)) => parts_of_expression(expression),
+                ("patternProperties", Value::Object(fields)) => parts_of_names(fields),
+                _ => 0,
+            };
+            count = count.saturating_add(more);
         }
+        rest.extend(children(value));
     }
     count
+}
+
+/// Counts the parts of expressions that are the names of fields.
+fn parts_of_names(fields: &serde_json::Map<String, Value>) -> usize {
+    let parts = fields.keys().map(|name| parts_of_expression(name));
+    parts.fold(0, usize::saturating_add)
+}
+
+/// Returns the items of an array or the values of an object.
+fn children(value: &Value) -> impl Iterator<Item = &Value> {
+    let items = value.as_array().into_iter().flatten();
+    let fields = value.as_object().into_iter().flat_map(|it| it.values());
+    items.chain(fields)
 }
 
 /// A value exceeds a bound.
@@ -79,13 +83,10 @@ pub enum OutOfBounds {
 pub fn is_shallow(value: &Value) -> bool {
     let mut open = vec![(value, 1)];
     while let Some((value, depth)) = open.pop() {
-        let within = |value| (value, depth + 1);
-        match value {
-            Value::Array(_) | Value::Object(_) if depth > MAX_JSON_DEPTH => return false,
-            Value::Array(items) => open.extend(items.iter().map(within)),
-            Value::Object(fields) => open.extend(fields.values().map(within)),
-            _ => {}
+        if (value.is_array() || value.is_object()) && depth > MAX_JSON_DEPTH {
+            return false;
         }
+        open.extend(children(value).map(|child| (child, depth + 1)));
     }
     true
 }
@@ -110,10 +111,10 @@ pub fn is_shallow_text(json: &[u8]) -> bool {
     true
 }
 
-/// Checks a pattern for paths, as `glob` and ignore files have them.
+/// Checks a path pattern in the syntax of `glob` and ignore files.
 ///
 /// # Errors
-/// If compiling it could take more than a little of the stack.
+/// The pattern is too long, or compiling it could overflow the stack.
 pub fn check_pattern(pattern: &str) -> Result<(), OutOfBounds> {
     if pattern.len() > MAX_PATTERN_BYTES {
         return Err(OutOfBounds::LongPattern);
@@ -143,11 +144,7 @@ pub fn count_values(value: &Value) -> usize {
     let mut rest = vec![value];
     while let Some(value) = rest.pop() {
         count += 1;
-        match value {
-            Value::Array(items) => rest.extend(items),
-            Value::Object(fields) => rest.extend(fields.values()),
-            _ => {}
-        }
+        rest.extend(children(value));
     }
     count
 }
@@ -155,8 +152,8 @@ pub fn count_values(value: &Value) -> usize {
 /// Returns how many bytes a value has as JSON.
 #[must_use]
 pub fn json_bytes(value: &Value) -> usize {
-    struct Count(usize);
-    impl io::Write for Count {
+    struct ByteCounter(usize);
+    impl io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0 += bytes.len();
             Ok(bytes.len())
@@ -165,10 +162,10 @@ pub fn json_bytes(value: &Value) -> usize {
             Ok(())
         }
     }
-    let mut count = Count(0);
-    // Nothing here fails: a value has only names that are text, and counting takes everything.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
+    let mut counter = ByteCounter(0);
+    // Cannot fail: the keys of a value are text, and the counter accepts every write.
+    let _ = serde_json::to_writer(&mut counter, value);
+    counter.0
 }
 
 /// Returns the longest prefix of a text with at most so many bytes.
@@ -191,7 +188,7 @@ pub fn suffix(text: &str, max_bytes: usize) -> &str {
 pub enum SchemaCost {
     /// The number of parts, at most [`MAX_SCHEMA_PARTS`]. Each may be checked against every nested value.
     Parts(usize),
-    /// The schema contains a recursive or unresolved reference, or a keyword that depends on the results of others. The cost depends on the value.
+    /// The schema contains a recursive or unresolved reference, or a keyword that depends on the results of other keywords. The cost depends on the value.
     Unknown,
     /// The schema has more parts than the limit.
     TooLarge,
@@ -200,17 +197,17 @@ pub enum SchemaCost {
 /// Returns the cost of validating a value against a schema, with every reference followed.
 #[must_use]
 pub fn schema_cost(schema: &Value) -> SchemaCost {
-    // Expressions are read also where the rest of a schema is not.
+    // A validator reads expressions even in parts of the schema that it does not use.
     if !is_shallow(schema) || parts_of_expressions(schema) > MAX_SCHEMA_PARTS {
         return SchemaCost::TooLarge;
     }
-    let mut parts = Parts {
+    let mut counter = PartCounter {
         schema,
-        known: HashMap::new(),
+        counted: HashMap::new(),
         open: Vec::new(),
         depth: 0,
     };
-    match parts.of(schema) {
+    match counter.count(schema) {
         Ok(count) if count <= MAX_SCHEMA_PARTS => SchemaCost::Parts(count),
         Ok(_) => SchemaCost::TooLarge,
         Err(cost) => cost,
@@ -218,55 +215,54 @@ pub fn schema_cost(schema: &Value) -> SchemaCost {
 }
 
 /// Counts the parts of a schema.
-struct Parts<'a> {
+struct PartCounter<'a> {
     schema: &'a Value,
     /// The number of parts of each followed reference.
-    known: HashMap<&'a str, usize>,
+    counted: HashMap<&'a str, usize>,
     /// References on the current path.
     open: Vec<&'a str>,
     depth: usize,
 }
 
-impl<'a> Parts<'a> {
-    fn of(&mut self, part: &'a Value) -> Result<usize, SchemaCost> {
+impl<'a> PartCounter<'a> {
+    fn count(&mut self, part: &'a Value) -> Result<usize, SchemaCost> {
         self.depth += 1;
         if self.depth > MAX_SCHEMA_DEPTH {
             return Err(SchemaCost::TooLarge);
         }
-        let count = self.within(part)?;
+        let count = self.count_children(part)?;
         self.depth -= 1;
         Ok(count)
     }
 
-    fn within(&mut self, part: &'a Value) -> Result<usize, SchemaCost> {
+    fn count_children(&mut self, part: &'a Value) -> Result<usize, SchemaCost> {
         let is_whole = std::ptr::eq(part, self.schema);
         let mut count = 1_usize;
         match part {
             Value::Array(items) => {
                 for item in items {
-                    count = count.saturating_add(self.of(item)?);
+                    count = count.saturating_add(self.count(item)?);
                 }
             }
             Value::Object(fields) => {
                 for (name, field) in fields {
                     let more = match (name.as_str(), field) {
-                        ("$ref", Value::String(reference)) => self.behind(reference)?,
+                        ("$ref", Value::String(reference)) => self.count_target(reference)?,
                         ("$dynamicRef" | "$recursiveRef", _) => return Err(SchemaCost::Unknown),
-                        // Each level asks all below it again.
+                        // Each level evaluates all levels below it again.
                         (
                             "unevaluatedProperties" | "unevaluatedItems",
                             Value::Object(_) | Value::Bool(false),
                         ) => return Err(SchemaCost::Unknown),
-                        // References below it begin elsewhere.
+                        // References below it have another base.
                         ("$id" | "id", Value::String(_)) if !is_whole => {
                             return Err(SchemaCost::Unknown);
                         }
                         ("pattern", Value::String(expression)) => parts_of_expression(expression),
                         ("patternProperties", Value::Object(fields)) => {
-                            let expressions = fields.keys().map(|name| parts_of_expression(name));
-                            expressions.fold(self.of(field)?, usize::saturating_add)
+                            parts_of_names(fields).saturating_add(self.count(field)?)
                         }
-                        _ => self.of(field)?,
+                        _ => self.count(field)?,
                     };
                     count = count.saturating_add(more);
                 }
@@ -276,29 +272,26 @@ impl<'a> Parts<'a> {
         Ok(count)
     }
 
-    fn behind(&mut self, reference: &'a str) -> Result<usize, SchemaCost> {
-        if let Some(count) = self.known.get(reference) {
+    fn count_target(&mut self, reference: &'a str) -> Result<usize, SchemaCost> {
+        if let Some(count) = self.counted.get(reference) {
             return Ok(*count);
         }
-        if self.open.contains(&reference) {
-            return Err(SchemaCost::Unknown);
-        }
-        // Escapes may be read in two ways.
-        if reference.contains('%') {
+        // Validators disagree about escapes.
+        if self.open.contains(&reference) || reference.contains('%') {
             return Err(SchemaCost::Unknown);
         }
         let pointer = reference.strip_prefix('#').ok_or(SchemaCost::Unknown)?;
         let target = self.schema.pointer(pointer).ok_or(SchemaCost::Unknown)?;
         self.open.push(reference);
-        let count = self.of(target)?;
+        let count = self.count(target)?;
         self.open.pop();
-        self.known.insert(reference, count);
+        self.counted.insert(reference, count);
         Ok(count)
     }
 }
 
-/// Makes a text from outside fit for one line of a terminal or a log: what would move the cursor, end the line, turn the direction or hide
-/// something is escaped.
+/// Escapes an untrusted text for one line of a terminal or a log: characters that move the cursor, end the line, change the text direction or hide
+/// other text.
 #[must_use]
 pub fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_active)
@@ -327,12 +320,12 @@ pub fn exact_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_deceptive)
 }
 
-fn escaped(text: &str, is_meant: impl Fn(char) -> bool) -> Cow<'_, str> {
-    if !text.chars().any(&is_meant) {
+fn escaped(text: &str, is_escaped: impl Fn(char) -> bool) -> Cow<'_, str> {
+    if !text.chars().any(&is_escaped) {
         return Cow::Borrowed(text);
     }
     let letters = text.chars().map(|letter| {
-        if is_meant(letter) {
+        if is_escaped(letter) {
             letter.escape_default().to_string()
         } else {
             letter.to_string()
@@ -416,7 +409,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_told_of_values_and_of_texts_alike() {
+    fn depth_of_values_and_texts_is_limited() {
         for (depth, is_well) in [(1, true), (64, true), (65, false), (127, false)] {
             let text = nested(depth);
             assert_eq!(is_shallow_text(text.as_bytes()), is_well, "{depth}");
@@ -430,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn patterns_of_people_pass_and_towers_do_not() {
+    fn usual_patterns_pass_and_deeply_nested_ones_do_not() {
         for pattern in ["*.rs", "src/**/*.{rs,toml}", "{a,{b,{c,d}}}", "[{]", "}}}"] {
             assert_eq!(check_pattern(pattern), Ok(()), "{pattern}");
         }
@@ -455,14 +448,14 @@ mod tests {
     }
 
     #[test]
-    fn references_that_double_are_counted_and_not_followed() {
+    fn doubling_references_are_counted_without_expansion() {
         assert!(matches!(schema_cost(&doubling(3)), SchemaCost::Parts(_)));
         assert_eq!(schema_cost(&doubling(40)), SchemaCost::TooLarge);
         assert_eq!(schema_cost(&doubling(500)), SchemaCost::TooLarge);
     }
 
     #[test]
-    fn expressions_count_also_where_the_cost_of_the_rest_is_unknown() {
+    fn expressions_are_counted_even_if_the_cost_is_unknown() {
         let long = "\\s".repeat(2000);
         for schema in [
             json!({"properties": {"left": {"$ref": "#"}, "name": {"pattern": long}}}),
@@ -474,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn what_refers_to_itself_or_to_others_has_no_known_cost() {
+    fn recursive_and_external_references_have_unknown_cost() {
         let tree = json!({"properties": {"left": {"$ref": "#"}, "right": {"$ref": "#"}}});
         let remote = json!({"$ref": "http://127.0.0.1/schema"});
         let missing = json!({"$ref": "#/$defs/none"});
@@ -515,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_move_the_cursor_is_spelt_out() {
+    fn control_characters_are_escaped() {
         assert_eq!(one_line("plain text: ä 木"), "plain text: ä 木");
         assert_eq!(one_line("a\x1b[2Jb\r\nc"), "a\\u{1b}[2Jb\\r\\nc");
         assert_eq!(one_line("a\u{202e}b\u{9b}"), "a\\u{202e}b\\u{9b}");
@@ -523,7 +516,7 @@ mod tests {
     }
 
     #[test]
-    fn letters_that_nobody_sees_are_spelt_out() {
+    fn invisible_characters_are_escaped() {
         for hidden in [
             '\u{2800}',
             '\u{3164}',
@@ -538,11 +531,11 @@ mod tests {
             '\u{E0100}',
             '\u{E01EF}',
         ] {
-            let spelt = hidden.escape_default().to_string();
-            assert_eq!(one_line(&format!("rm{hidden}x")), format!("rm{spelt}x"));
+            let escape = hidden.escape_default().to_string();
+            assert_eq!(one_line(&format!("rm{hidden}x")), format!("rm{escape}x"));
             assert_eq!(
                 exact_lines(&format!("rm\n\t{hidden}x")),
-                format!("rm\n\t{spelt}x")
+                format!("rm\n\t{escape}x")
             );
         }
         // Prose may have emoji.
@@ -551,7 +544,7 @@ mod tests {
     }
 
     #[test]
-    fn text_in_which_every_character_matters_has_no_invisible_one() {
+    fn exact_text_has_no_deceptive_characters() {
         // Musical, shorthand and hieroglyph format characters; spaces; blocks and boxes; private and unassigned ones.
         for code in [
             0x1D173, 0x1BCA0, 0x13430, 0xE0041, 0x61C, 0xA0, 0x2003, 0x202F, 0x205F, 0x3000,

@@ -17,13 +17,8 @@ const MICROS: f64 = 1_000_000.0;
 
 /// Converts US dollars to millionths, rounded up, so that a hard limit never undercounts.
 #[must_use]
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "the cast saturates, and no sum of money comes near"
-)]
 pub fn micro_usd(usd: f64) -> u64 {
-    // Price lists have no fractions of a millionth; a smaller remainder is floating-point noise.
+    // Price lists have no fractions of a millionth; a smaller remainder is floating-point noise. The cast saturates.
     (usd * MICROS - 1e-3).ceil().max(0.0) as u64
 }
 
@@ -48,7 +43,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Returns the smaller of two limits each.
+    /// Returns the stricter of the two limits for each quantity.
     #[must_use]
     pub fn narrowed_by(&self, other: &Self) -> Self {
         fn least(a: Option<u64>, b: Option<u64>) -> Option<u64> {
@@ -86,19 +81,13 @@ impl Budget {
             (Limit::Seconds, self.seconds, spent.millis / 1000, 0),
         ]
         .into_iter()
-        .find_map(|(limit, allowed, used, reserve)| Refused::of(limit, allowed?, used, reserve))
+        .find_map(|(limit, allowed, used, reserve)| Refused::check(limit, allowed?, used, reserve))
     }
 
     /// Returns the limit that prevents another tool call.
     #[must_use]
     pub fn refuses_tool_call(&self, spent: &Spent) -> Option<Refused> {
-        let (allowed, used) = (self.tool_calls?, spent.tool_calls);
-        (used >= allowed).then_some(Refused {
-            limit: Limit::ToolCalls,
-            allowed,
-            used,
-            reserve: 0,
-        })
+        Refused::check(Limit::ToolCalls, self.tool_calls?, spent.tool_calls, 0)
     }
 }
 
@@ -112,7 +101,7 @@ pub struct Budgets {
 }
 
 impl Budgets {
-    /// Returns the smaller of two limits each.
+    /// Returns the stricter of the two limits for each quantity.
     #[must_use]
     pub fn narrowed_by(&self, other: &Self) -> Self {
         Self {
@@ -131,7 +120,7 @@ pub struct Reserve {
     pub micro_usd: u64,
 }
 
-/// How a step that has ended is charged: the one rule for turns, threads, trees of agents and days.
+/// The charge for a step that has ended. The same rule applies to turns, threads, trees of agents and days.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Charge<'a> {
     /// The reported usage.
@@ -145,7 +134,7 @@ pub enum Charge<'a> {
 impl<'a> Charge<'a> {
     /// Returns the charge of an event; `None` for one that ends neither a model call nor a run.
     #[must_use]
-    pub fn of(data: &'a EventData) -> Option<Self> {
+    pub fn of_event(data: &'a EventData) -> Option<Self> {
         match data {
             EventData::LlmGeneration(data) => Some(Self::of_call(&data.metadata)),
             EventData::BackendCompleted(data) => Some(Self::of_run(data)),
@@ -172,14 +161,14 @@ impl<'a> Charge<'a> {
     pub fn of_run(run: &'a BackendCompletedData) -> Self {
         match (&run.usage, run.end) {
             (Some(usage), _) => Self::Usage(usage),
-            (None, BackendRunEnd::Failed) if !was_at_work(run) => Self::Nothing,
+            (None, BackendRunEnd::Failed) if !may_have_used_tokens(run) => Self::Nothing,
             (None, _) => Self::Reservation,
         }
     }
 }
 
 /// Returns whether a failed run may have made model calls: it had a session, and its provider did not reject it.
-fn was_at_work(run: &BackendCompletedData) -> bool {
+fn may_have_used_tokens(run: &BackendCompletedData) -> bool {
     use BackendErrorKind as Kind;
     let is_refused = matches!(
         run.error_kind,
@@ -227,21 +216,21 @@ pub struct Spent {
     tokens: u64,
     micro_usd: u64,
     /// Numbers of calls with unknown tokens and of calls with an unknown price.
-    uncounted: Unknown,
-    unpriced: Unknown,
+    uncounted: UncountedCalls,
+    unpriced: UncountedCalls,
     /// The usage of the newest counted call: the next one reads at least as much.
     newest: Reserve,
 }
 
 /// Calls with unknown usage. Each counts as the amount reserved for it when it was made, independent of later calls.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Unknown {
+struct UncountedCalls {
     calls: u64,
     /// The sum, over these calls, of the newest known usage at the time of each call.
     newest: u64,
 }
 
-impl Unknown {
+impl UncountedCalls {
     fn add(&mut self, newest: u64) {
         self.calls += 1;
         self.newest = self.newest.saturating_add(newest);
@@ -280,7 +269,9 @@ impl Spent {
     /// Adds a run of an external agent. It does not predict the next model call, and the number of its own calls is unknown.
     pub fn add_run(&mut self, charge: Charge<'_>) {
         match charge {
-            Charge::Usage(usage) => drop(self.sum(usage)),
+            Charge::Usage(usage) => {
+                self.sum(usage);
+            }
             Charge::Reservation => self.add_reservation(),
             Charge::Nothing => {}
         }
@@ -293,7 +284,7 @@ impl Spent {
 
     fn sum(&mut self, usage: &TokenUsage) -> Reserve {
         let used = Reserve {
-            tokens: tokens(usage),
+            tokens: usage.total_tokens(),
             micro_usd: cost(usage).unwrap_or_default(),
         };
         if cost(usage).is_none() && used.tokens > 0 {
@@ -326,12 +317,6 @@ impl Spent {
         let unpriced = self.unpriced.amount(least.micro_usd);
         self.micro_usd.saturating_add(unpriced)
     }
-}
-
-/// Returns all tokens of a usage.
-#[must_use]
-pub fn tokens(usage: &TokenUsage) -> u64 {
-    u64::from(usage.input_tokens) + u64::from(usage.output_tokens)
 }
 
 /// Returns the cost of a usage, in millionths of a US dollar: the provider's charge, or else the price list's.
@@ -367,17 +352,16 @@ impl Limit {
         }
     }
 
-    /// Writes an amount as people read it.
+    /// Formats an amount for people.
     fn amount(self, amount: u64) -> String {
         match self {
-            #[expect(clippy::cast_precision_loss, reason = "for people")]
             Self::Usd => format!("{}", amount as f64 / MICROS),
             _ => amount.to_string(),
         }
     }
 }
 
-/// A limit that lets nothing more begin.
+/// A limit that prevents another step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Refused {
     pub limit: Limit,
@@ -388,10 +372,9 @@ pub struct Refused {
 }
 
 impl Refused {
-    /// Says whether a call does not fit that may use so much. A limit that is smaller than that lets one call begin, if nothing
-    /// is used yet.
+    /// Returns a refusal if a call that may use `reserve` exceeds the limit. A limit below the reserve allows one call if nothing is used yet.
     #[must_use]
-    pub fn of(limit: Limit, allowed: u64, used: u64, reserve: u64) -> Option<Self> {
+    pub fn check(limit: Limit, allowed: u64, used: u64, reserve: u64) -> Option<Self> {
         let fits = used < allowed && used.saturating_add(reserve.min(allowed)) <= allowed;
         (!fits).then_some(Self {
             limit,
@@ -445,13 +428,13 @@ impl DayLimits {
         ]
         .into_iter()
         .find_map(|(name, limit, allowed, used, next)| {
-            let refused = Refused::of(limit, allowed?, used, next)?;
+            let refused = Refused::check(limit, allowed?, used, next)?;
             Some(DayBudgetRefusal::new(name, refused, at))
         })
     }
 }
 
-/// A budget of the day that lets no further model call or external agent's run begin.
+/// A daily budget that prevents another model call or run of an external agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DayBudgetRefusal {
     /// The limit's name in the configuration: `day_usd`, `day_tokens` or `token_day_usd`.
@@ -462,7 +445,7 @@ pub struct DayBudgetRefusal {
 }
 
 impl DayBudgetRefusal {
-    /// A refusal at a time.
+    /// Creates a refusal at a time.
     #[must_use]
     pub fn new(name: &'static str, refused: Refused, at: DateTime<Utc>) -> Self {
         let tomorrow = at.date_naive().checked_add_days(Days::new(1));
@@ -480,7 +463,7 @@ impl fmt::Display for DayBudgetRefusal {
         let Self { name, refused, .. } = self;
         write!(
             f,
-            "{name}: {refused}, together with what runs. Go on tomorrow (UTC), or have the operator raise {name}"
+            "{name}: {refused}, including running steps. Continue tomorrow (UTC), or ask the operator to raise {name}"
         )
     }
 }
@@ -498,7 +481,7 @@ mod tests {
     }
 
     #[test]
-    fn money_is_exact_however_often_it_is_added() {
+    fn sums_of_money_are_exact() {
         let mut spent = Spent::default();
         for _ in 0..1000 {
             spent.add_usage(&used(1, Some(0.1)));
@@ -510,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_provider_says_counts_before_the_price_list() {
+    fn provider_charge_takes_precedence_over_the_price_list() {
         let usage = TokenUsage {
             actual_cost_usd: Some(0.5),
             ..used(1, Some(0.1))
@@ -519,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_without_a_price_counts_as_a_reserve() {
+    fn unpriced_call_counts_as_its_reserve() {
         let mut spent = Spent::default();
         spent.add_usage(&used(10, None));
         let reserve = Reserve {
@@ -531,7 +514,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_call_counted_does_not_change_with_those_after_it() {
+    fn charge_of_a_call_does_not_change_with_later_calls() {
         let least = Reserve {
             tokens: 5,
             micro_usd: 7,
@@ -540,27 +523,27 @@ mod tests {
             tokens: Some(0),
             ..Budget::default()
         };
-        let spent_by = |spent: &Spent| {
+        let used_by = |spent: &Spent| {
             let refused = budget.refuses_call(spent, &least);
             refused.map(|refused| (refused.used, spent.micro_usd(&least)))
         };
         let cut_off = LlmGenerationMetadata::default();
         let mut spent = Spent::default();
         spent.add_call(&cut_off);
-        assert_eq!(spent_by(&spent), Some((5, 7)));
+        assert_eq!(used_by(&spent), Some((5, 7)));
         spent.add_usage(&used(1000, Some(0.001)));
-        assert_eq!(spent_by(&spent), Some((1005, 1007)));
-        // The next one is set aside as much as that one used.
+        assert_eq!(used_by(&spent), Some((1005, 1007)));
+        // The next call reserves the usage of that call.
         let mut later = spent;
         later.add_call(&cut_off);
-        let (tokens, micro_usd) = spent_by(&later).unwrap();
+        let (tokens, micro_usd) = used_by(&later).unwrap();
         assert!(tokens >= 2000 && micro_usd >= 2000, "{tokens} {micro_usd}");
         later.add_usage(&used(1, Some(0.0)));
-        assert_eq!(spent_by(&later), Some((tokens + 1, micro_usd)));
+        assert_eq!(used_by(&later), Some((tokens + 1, micro_usd)));
     }
 
     #[test]
-    fn a_run_is_summed_and_nothing_is_set_aside_for_the_next() {
+    fn run_is_added_and_reserves_nothing_for_the_next() {
         let budget = Budget {
             tokens: Some(100),
             ..Budget::default()
@@ -581,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_cut_off_counts_and_one_that_failed_does_not() {
+    fn interrupted_call_is_charged_and_a_failed_call_is_not() {
         let reserve = Reserve {
             tokens: 5,
             micro_usd: 7,
@@ -602,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn one_more_call_fits_while_what_it_may_use_does() {
+    fn call_is_allowed_while_its_reserve_fits() {
         let budget = Budget {
             tokens: Some(100),
             ..Budget::default()
@@ -633,7 +616,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_below_a_reserve_lets_one_call_begin_and_a_limit_of_nothing_none() {
+    fn limit_below_the_reserve_allows_one_call_and_zero_allows_none() {
         let reserve = Reserve {
             tokens: 0,
             micro_usd: 50,

@@ -1,4 +1,4 @@
-//! Time and new ids as inputs, so that tests move the one and repeat the other.
+//! Time and new IDs as inputs, so that tests control them.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -71,7 +71,7 @@ struct Time {
 }
 
 impl ManualClock {
-    /// Makes a clock that shows a time.
+    /// Creates a clock that is set to a time.
     #[must_use]
     pub fn at(now: DateTime<Utc>) -> Self {
         let elapsed = Duration::ZERO;
@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_set_wall_clock_ends_waits_for_a_time_but_no_span() {
+    async fn setting_the_wall_clock_ends_waits_for_a_time_but_not_for_a_span() {
         let clock = ManualClock::at(DateTime::UNIX_EPOCH);
         let day = Duration::from_secs(86_400);
         let at = DateTime::UNIX_EPOCH + day;
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_of_a_manual_clock_repeat() {
+    fn ids_of_a_manual_clock_are_reproducible() {
         let ids = || {
             let clock = ManualClock::at(DateTime::UNIX_EPOCH);
             [clock.uuid(), clock.uuid()]

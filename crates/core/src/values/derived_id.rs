@@ -4,8 +4,7 @@ use uuid::Uuid;
 
 use crate::typed_id::{ExecId, MessageId, SessionId};
 
-/// Returns the id of the message that a model call brings: it is known before the message is, so that its pieces
-/// need not name it.
+/// Returns the ID of the message that a model call produces. It follows from the step, so that deltas need not contain it.
 #[must_use]
 pub fn message_of_step(exec_id: ExecId) -> MessageId {
     MessageId::from_uuid(derive(exec_id.uuid(), 0))
@@ -31,8 +30,8 @@ pub fn child_of_step(exec_id: ExecId) -> SessionId {
 
 /// Returns the `n`th uuid that is derived from another: the same time stamp, other random bits.
 ///
-/// Two rounds of a 64-bit mixer spread `n` over the 74 random bits of a UUIDv7, so that derived ids are as unlikely
-/// to meet as random ones.
+/// Two rounds of a 64-bit mixer spread `n` over the 74 random bits of a UUIDv7, so that collisions of derived IDs are as
+/// unlikely as those of random ones.
 #[must_use]
 pub fn derive(base: Uuid, n: u64) -> Uuid {
     const TIME: u128 = 0xffff_ffff_ffff << 80;
@@ -41,10 +40,6 @@ pub fn derive(base: Uuid, n: u64) -> Uuid {
     const RAND_A: u128 = 0xfff << 64;
     const RAND_B: u128 = (1 << 62) - 1;
     let seed = base.as_u128();
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "both halves of the seed are mixed in"
-    )]
     let (high, low) = ((seed >> 64) as u64, seed as u64);
     let a = mix(low ^ mix(n.wrapping_add(0x5851_f42d_4c95_7f2d)));
     let b = mix(a ^ high);
@@ -66,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn derived_ids_differ_and_keep_time_and_version() {
+    fn derived_ids_differ_and_have_the_same_time_and_version() {
         let base = Uuid::from_u128(0x0190_0000_0000_7abc_8def_0123_4567_89ab);
         let ids: HashSet<_> = (0..10_000).map(|n| derive(base, n)).collect();
         assert_eq!(ids.len(), 10_000);

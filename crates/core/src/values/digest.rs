@@ -11,14 +11,14 @@ pub struct Digest128([u8; 16]);
 impl Digest128 {
     /// Returns the digest of bytes.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
-        Self::cut(&blake3::hash(bytes))
+    pub fn hash(bytes: &[u8]) -> Self {
+        Self::first_half(&blake3::hash(bytes))
     }
 
-    /// Returns the digest of a value's JSON; a value that has none gives the digest of nothing.
+    /// Returns the digest of a value's JSON; a value that cannot be serialized has the digest of no bytes.
     #[must_use]
     pub fn of_json(value: &impl Serialize) -> Self {
-        Self::of(&serde_json::to_vec(value).unwrap_or_default())
+        Self::hash(&serde_json::to_vec(value).unwrap_or_default())
     }
 
     /// Returns the digest of this digest followed by bytes.
@@ -27,14 +27,14 @@ impl Digest128 {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.0);
         hasher.update(bytes);
-        Self::cut(&hasher.finalize())
+        Self::first_half(&hasher.finalize())
     }
 
     pub(crate) const fn bytes(self) -> [u8; 16] {
         self.0
     }
 
-    fn cut(hash: &blake3::Hash) -> Self {
+    fn first_half(hash: &blake3::Hash) -> Self {
         let mut half = [0; 16];
         half.copy_from_slice(&hash.as_bytes()[..16]);
         Self(half)

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::questions::AnswerMisfit;
+use crate::questions::InvalidOption;
 use crate::typed_id::{AgentId, HarnessId, SessionId, TurnId};
 
 /// The result of everything that can fail in the embedding API.
@@ -14,7 +14,7 @@ pub type Result<T> = std::result::Result<T, AgentLoopError>;
 /// An error, as one of the cases that an application can handle.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentLoopError {
-    /// The model's answer could not be had; nothing more is known than the text.
+    /// The model call failed; only the text is known.
     #[error("LLM error: {0}")]
     Llm(String),
     /// The provider answered with an error whose kind is known.
@@ -44,7 +44,7 @@ pub enum AgentLoopError {
     /// The turn was cancelled.
     #[error("Cancelled")]
     Cancelled,
-    /// There is nothing to answer.
+    /// The conversation contains no message to answer.
     #[error("No messages")]
     NoMessages,
     /// No such agent.
@@ -56,12 +56,12 @@ pub enum AgentLoopError {
     /// No such session.
     #[error("Session not found: {0}")]
     SessionNotFound(SessionId),
-    /// A turn is running and the caller asked not to wait.
+    /// A turn is running, and the caller does not want to wait.
     #[error(
         "Session {session_id} is busy with turn {turn_id}; wait for it, steer it or interrupt it"
     )]
     TurnBusy {
-        /// The session asked for.
+        /// The requested session.
         session_id: SessionId,
         /// The turn that runs.
         turn_id: TurnId,
@@ -74,23 +74,23 @@ pub enum AgentLoopError {
         /// The calls it waits for, and what each needs.
         waiting_for: WaitingFor,
     },
-    /// The runtime takes nothing more.
+    /// The runtime accepts no more input.
     #[error(
-        "The runtime is shutting down; what was acknowledged is recorded, open it again to go on"
+        "The runtime is shutting down; acknowledged input is recorded; open the runtime again to continue"
     )]
     ShuttingDown,
-    /// The environment that a turn works in is not there any more.
+    /// The turn's environment no longer exists.
     #[error(
         "Environment not found: {0}; register it again, or name another environment for the turn"
     )]
     EnvironmentNotFound(String),
-    /// No turn is there to be steered, cancelled or answered.
+    /// The session has no turn to steer, cancel or answer.
     #[error("Session {0} has no active turn")]
     NoActiveTurn(SessionId),
     /// The session has had no such turn, or its conversation no longer contains it.
     #[error("Session {session_id} has no turn {turn_id}")]
     TurnNotFound {
-        /// The session asked for.
+        /// The requested session.
         session_id: SessionId,
         /// The turn as named.
         turn_id: TurnId,
@@ -98,7 +98,7 @@ pub enum AgentLoopError {
     /// The turn is not queued: it has begun or ended, or the session has no such turn.
     #[error("Session {session_id} has no queued turn {turn_id}")]
     TurnNotQueued {
-        /// The session asked for.
+        /// The requested session.
         session_id: SessionId,
         /// The turn as named.
         turn_id: TurnId,
@@ -114,14 +114,14 @@ pub enum AgentLoopError {
     /// A fork cannot start at that position; nothing was changed.
     #[error("Session {session_id} cannot be forked there: {reason}")]
     NotForkable {
-        /// The session asked for.
+        /// The requested session.
         session_id: SessionId,
         reason: String,
     },
     /// The records of a session cannot be replayed.
     #[error("Session {session_id} cannot be replayed: {reason}")]
     NotReplayable {
-        /// The session asked for.
+        /// The requested session.
         session_id: SessionId,
         reason: String,
     },
@@ -133,9 +133,9 @@ pub enum AgentLoopError {
         /// Unknown, ambiguous, or answered otherwise before.
         reason: String,
     },
-    /// An answer is none of the options of its question; the question still waits.
+    /// An answer is not an option of its question; the question stays open.
     #[error("Answer not taken: {0}")]
-    InvalidAnswer(AnswerMisfit),
+    InvalidAnswer(InvalidOption),
     /// A limit that the operator set is reached; nothing was changed.
     #[error("Quota exceeded: {0}")]
     QuotaExceeded(QuotaExceeded),
@@ -153,78 +153,57 @@ pub enum AgentLoopError {
     DriverNotRegistered(String),
 }
 
-/// The class of an error, readable without its text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorKind {
-    /// Too many requests; waiting helps.
-    RateLimited,
-    /// The key is missing, wrong or not allowed to do this.
-    Auth,
-    /// The provider failed or is overloaded; trying again may help.
-    Server,
-    /// No response in time, or no connection.
-    Timeout,
-    /// The request does not fit the model.
-    TooLarge,
-    /// The model does not exist here.
-    ModelMissing,
-    /// The provider has no room for the request now; waiting or another model helps.
-    Overloaded,
-    /// A filter of the provider refused the prompt or the answer.
-    Refused,
-    /// The provider does not understand the request; it must be changed.
-    BadRequest,
-    /// The connection failed or was lost.
-    Network,
-    /// The provider accepted the request and then stopped responding.
-    Stalled,
-    /// The response is truncated or violates the provider's API.
-    BrokenStream,
-    /// The request was cancelled.
-    Cancelled,
-    /// Any other cause.
-    Other,
+text_enum! {
+    /// The class of an error, readable without its text.
+    ErrorKind {
+        /// Too many requests; waiting helps.
+        RateLimited = "rate_limited",
+        /// The key is missing, wrong or not allowed to do this.
+        Auth = "auth",
+        /// The provider failed or is overloaded; a retry may help.
+        Server = "server",
+        /// No response in time, or no connection.
+        Timeout = "timeout",
+        /// The request does not fit the model.
+        TooLarge = "too_large",
+        /// The model does not exist here.
+        ModelMissing = "model_missing",
+        /// The provider has no capacity for the request now; waiting or another model helps.
+        Overloaded = "overloaded",
+        /// A filter of the provider refused the prompt or the answer.
+        Refused = "refused",
+        /// The provider does not understand the request; it must be changed.
+        BadRequest = "bad_request",
+        /// The connection failed or was lost.
+        Network = "network",
+        /// The provider accepted the request and then stopped responding.
+        Stalled = "stalled",
+        /// The response is truncated or violates the provider's API.
+        BrokenStream = "broken_stream",
+        /// The request was cancelled.
+        Cancelled = "cancelled",
+        /// Any other cause.
+        Other = "other",
+    }
 }
 
 impl ErrorKind {
-    /// Returns the stable code of this kind.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::RateLimited => "rate_limited",
-            Self::Auth => "auth",
-            Self::Server => "server",
-            Self::Timeout => "timeout",
-            Self::TooLarge => "too_large",
-            Self::ModelMissing => "model_missing",
-            Self::Overloaded => "overloaded",
-            Self::Refused => "refused",
-            Self::BadRequest => "bad_request",
-            Self::Network => "network",
-            Self::Stalled => "stalled",
-            Self::BrokenStream => "broken_stream",
-            Self::Cancelled => "cancelled",
-            Self::Other => "other",
-        }
-    }
-
     /// Returns advice for the operator who configured the model.
     #[must_use]
     pub const fn advice(self) -> Option<&'static str> {
         Some(match self {
             Self::RateLimited => "wait before you try again, or use another model",
-            Self::Auth => "check the key of this provider and what it may use",
+            Self::Auth => "check the key of this provider and its permissions",
             Self::Server | Self::Overloaded => "try again later, or use another model",
             Self::Timeout | Self::Stalled | Self::BrokenStream => {
-                "try again; if it stays so, check the connection or use another model"
+                "try again; if it keeps failing, check the connection or use another model"
             }
             Self::TooLarge => "make the conversation shorter, or use a model with a larger window",
             Self::ModelMissing => "check the name of the model, and that the key may use it",
-            Self::Refused => "say it in other words, or use another model",
-            Self::BadRequest => "check that the model can do what is asked of it",
+            Self::Refused => "rephrase the request, or use another model",
+            Self::BadRequest => "check that the model supports the request",
             Self::Network => {
-                "check that the address is right, and that a server can be reached there from here"
+                "check that the address is correct and that the server is reachable from this host"
             }
             Self::Cancelled | Self::Other => return None,
         })
@@ -243,12 +222,6 @@ impl ErrorKind {
                 | Self::Stalled
                 | Self::BrokenStream
         )
-    }
-}
-
-impl fmt::Display for ErrorKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 
@@ -274,9 +247,9 @@ pub struct ProviderError {
 /// The model that was called. Contains no key.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AskedModel {
-    /// The provider, as people write it.
+    /// The provider's display name.
     pub provider: String,
-    /// The provider's name of the model; `None` where no model was asked for.
+    /// The provider's name of the model; `None` if the request names no model.
     pub model: Option<String>,
     /// The host and port, if they are not the provider's own.
     pub host: Option<String>,
@@ -436,7 +409,7 @@ impl AgentLoopError {
     pub fn request_too_large(message: impl Into<String>) -> Self {
         Self::RequestTooLarge(message.into())
     }
-    /// Makes the error of a model that is not there.
+    /// Makes the error of a missing model.
     pub fn model_not_available(id: impl Into<String>) -> Self {
         Self::ModelNotAvailable(id.into())
     }
@@ -444,17 +417,17 @@ impl AgentLoopError {
     pub fn driver_not_registered(provider: impl Into<String>) -> Self {
         Self::DriverNotRegistered(provider.into())
     }
-    /// Makes the error of an agent that is not there.
+    /// Makes the error of a missing agent.
     #[must_use]
     pub const fn agent_not_found(id: AgentId) -> Self {
         Self::AgentNotFound(id)
     }
-    /// Makes the error of a harness that is not there.
+    /// Makes the error of a missing harness.
     #[must_use]
     pub const fn harness_not_found(id: HarnessId) -> Self {
         Self::HarnessNotFound(id)
     }
-    /// Makes the error of a session that is not there.
+    /// Makes the error of a missing session.
     #[must_use]
     pub const fn session_not_found(id: SessionId) -> Self {
         Self::SessionNotFound(id)
@@ -486,7 +459,7 @@ impl AgentLoopError {
     pub fn is_request_too_large(&self) -> bool {
         self.kind() == ErrorKind::TooLarge
     }
-    /// Tells whether the model is not there.
+    /// Tells whether the model is missing.
     #[must_use]
     pub fn is_model_not_available(&self) -> bool {
         self.kind() == ErrorKind::ModelMissing
@@ -506,13 +479,13 @@ impl AgentLoopError {
     pub fn is_server_error(&self) -> bool {
         matches!(self.kind(), ErrorKind::Server | ErrorKind::Overloaded)
     }
-    /// Tells whether trying the same again is pointless.
+    /// Tells whether a retry of the same request cannot succeed.
     #[must_use]
     pub fn is_non_retryable(&self) -> bool {
         !self.kind().is_transient()
     }
 
-    /// Returns the id of the model that is not there.
+    /// Returns the ID of the missing model.
     #[must_use]
     pub fn model_not_available_id(&self) -> Option<&str> {
         match self {
@@ -555,7 +528,7 @@ impl AgentLoopError {
 
 /// Turns any error of a store into [`AgentLoopError::MessageStore`].
 pub trait StoreResultExt<T> {
-    /// Keeps the value, or wraps the error's text.
+    /// Converts an error to [`AgentLoopError::MessageStore`] with its text.
     fn store_err(self) -> Result<T>;
 }
 
@@ -570,7 +543,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r24_words_in_a_text_change_no_class() {
+    fn r24_error_text_does_not_change_the_class() {
         for error in [
             AgentLoopError::llm("rate limit exceeded (500) unauthorized"),
             AgentLoopError::tool("429 Too Many Requests"),
@@ -584,7 +557,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_says_who_was_asked_once_and_what_to_do() {
+    fn error_names_the_model_once_and_the_remedy() {
         let asked = |model: &str, host: Option<&str>| AskedModel {
             provider: "anthropic".to_owned(),
             model: Some(model.to_owned()),

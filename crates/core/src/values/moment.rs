@@ -1,4 +1,4 @@
-//! Fast conversion of JSON timestamps: each event contains several.
+//! Fast conversion of JSON timestamps, of which each event contains several.
 //!
 //! The format is that of `chrono`: RFC 3339 in UTC, with 0, 3, 6 or 9 fractional digits.
 
@@ -25,7 +25,7 @@ pub(crate) fn serialize<S: Serializer>(
     }
 }
 
-/// Reads a time as it is written here, which is quick, or in any other form that is one.
+/// Reads a timestamp in the format that `serialize` writes, which is fast, or in any other format that `chrono` parses.
 pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<DateTime<Utc>, D::Error> {
@@ -48,7 +48,7 @@ impl Visitor<'_> for MomentVisitor {
     }
 }
 
-/// Writes a time of the years that have four digits; leap seconds are none of them.
+/// Writes a time; `None` for a year without exactly four digits and for a leap second.
 fn write<'a>(time: &DateTime<Utc>, text: &'a mut [u8; FORM.len()]) -> Option<&'a str> {
     let (year, nanos) = (u32::try_from(time.year()).ok()?, time.nanosecond());
     if year > 9999 || nanos > 999_999_999 {
@@ -77,9 +77,9 @@ fn write<'a>(time: &DateTime<Utc>, text: &'a mut [u8; FORM.len()]) -> Option<&'a
     std::str::from_utf8(&text[..=end]).ok()
 }
 
-/// Writes a number with as many digits as there is room for.
-fn put(place: &mut [u8], mut number: u32) {
-    for digit in place.iter_mut().rev() {
+/// Fills a slice with the decimal digits of a number.
+fn put(digits: &mut [u8], mut number: u32) {
+    for digit in digits.iter_mut().rev() {
         *digit = b'0' + (number % 10) as u8;
         number /= 10;
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_is_written_as_chrono_writes_it_and_read_again() {
+    fn time_is_written_like_chrono_and_read_back() {
         let fractions = [0, 1, 1000, 123_000, 1_000_000, 999_000_000, 999_999_999];
         let leap = day(2016).with_nanosecond(1_500_000_000).unwrap();
         let of_year = |year| {
@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn other_forms_of_a_time_are_read_and_what_is_none_is_refused() {
+    fn other_formats_are_read_and_invalid_times_are_refused() {
         let at: At = serde_json::from_str("\"2026-02-28T23:59:59+00:00\"").unwrap();
         assert_eq!(at, At(day(2026)));
         for text in ["\"\"", "\"yesterday\"", "\"2026-02-30T00:00:00Z\"", "12"] {

@@ -22,13 +22,13 @@ impl<T> Default for SharedList<T> {
 }
 
 impl<T: Clone> SharedList<T> {
-    /// Returns how many entries there are.
+    /// Returns the number of entries.
     #[must_use]
     pub fn len(&self) -> usize {
         self.sealed.len() * CHUNK + self.tail.len()
     }
 
-    /// Tells whether there are none.
+    /// Returns whether the list has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.sealed.is_empty() && self.tail.is_empty()
@@ -53,7 +53,7 @@ impl<T: Clone> SharedList<T> {
         }
     }
 
-    /// Returns the first entries as a list of their own, which shares all but the last few.
+    /// Returns the first `len` entries as a new list, which shares all but the last few.
     #[must_use]
     pub fn truncated(&self, len: usize) -> Self {
         if len >= self.len() {
@@ -73,7 +73,7 @@ impl<T: Clone> SharedList<T> {
         self.tail.last().or_else(|| self.sealed.last()?.last())
     }
 
-    /// Goes through the entries, oldest first.
+    /// Iterates over the entries, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &T> + '_ {
         let sealed = self.sealed.iter().flat_map(|chunk| chunk.iter());
         sealed.chain(self.tail.iter())
@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clone_stays_as_it_was_while_the_original_grows() {
+    fn clone_does_not_change_when_the_original_grows() {
         let mut list = SharedList::default();
         let mut snapshots = Vec::new();
         for n in 0..300 {

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use crate::digest::Digest128;
 
 const HEX_DIGITS: usize = 32;
-/// Room for the printed form of every kind that we have.
+/// Buffer size for the printed form of any kind, in bytes.
 const PRINTED: usize = 64;
 
 /// Names a kind of identifier.
@@ -27,10 +27,10 @@ pub struct TypedId<T: IdMarker> {
     kind: PhantomData<fn() -> T>,
 }
 
-/// Says why a text is not an identifier of the wanted kind.
+/// Why a text is not an identifier of the expected kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IdParseError {
-    /// The text belongs to another kind, or to none.
+    /// The text has the prefix of another kind, or none.
     #[error("an id starting with `{expected}_` was expected, got `{got}`")]
     InvalidPrefix {
         /// The prefix of the wanted kind.
@@ -52,19 +52,19 @@ pub enum IdParseError {
 }
 
 impl<T: IdMarker> TypedId<T> {
-    /// Makes a new identifier that sorts after the earlier ones (UUIDv7).
+    /// Creates an identifier that sorts after the earlier ones (UUIDv7).
     #[must_use]
     pub fn new() -> Self {
         Self::from_uuid(Uuid::now_v7())
     }
 
-    /// Makes the identifier whose uuid is this number.
+    /// Creates the identifier whose UUID is this number.
     #[must_use]
     pub const fn from_seed(value: u128) -> Self {
         Self::from_uuid(Uuid::from_u128(value))
     }
 
-    /// Makes the identifier that belongs to a name: the same name always gives the same one.
+    /// Derives the identifier of a name; the same name always gives the same identifier.
     ///
     /// ```
     /// use windlass_core::SessionId;
@@ -74,7 +74,7 @@ impl<T: IdMarker> TypedId<T> {
     #[must_use]
     pub fn from_name(name: &str) -> Self {
         // UUID version 8 is free for custom content, such as a digest. The prefix separates names of different kinds.
-        let digest = Digest128::of(T::PREFIX.as_bytes()).chain(name.as_bytes());
+        let digest = Digest128::hash(T::PREFIX.as_bytes()).chain(name.as_bytes());
         Self::from_uuid(uuid::Builder::from_custom_bytes(digest.bytes()).into_uuid())
     }
 
@@ -100,13 +100,13 @@ impl<T: IdMarker> TypedId<T> {
     }
 
     /// Prints without a formatter, because an event contains several IDs. `None` if the buffer is too small.
-    fn print<'a>(&self, room: &'a mut [u8; PRINTED]) -> Option<&'a str> {
+    fn print<'a>(&self, buffer: &'a mut [u8; PRINTED]) -> Option<&'a str> {
         let start = T::PREFIX.len() + 1;
-        let digits = room.get_mut(start..start + HEX_DIGITS)?;
+        let digits = buffer.get_mut(start..start + HEX_DIGITS)?;
         self.uuid.as_simple().encode_lower(digits);
-        room[..start - 1].copy_from_slice(T::PREFIX.as_bytes());
-        room[start - 1] = b'_';
-        std::str::from_utf8(&room[..start + HEX_DIGITS]).ok()
+        buffer[..start - 1].copy_from_slice(T::PREFIX.as_bytes());
+        buffer[start - 1] = b'_';
+        std::str::from_utf8(&buffer[..start + HEX_DIGITS]).ok()
     }
 
     /// Reads the printed form; checks prefix, length and digits, in this order.
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_printed_form_reads_back() {
+    fn printed_form_is_parsed() {
         let id = SessionId::new();
         assert_eq!(id.to_string().parse::<SessionId>(), Ok(id));
         assert_eq!(
@@ -290,8 +290,8 @@ mod tests {
     }
 
     #[test]
-    fn a_name_always_gives_the_same_id() {
-        // Written down: sessions on disk are found by it.
+    fn name_always_gives_the_same_id() {
+        // Fixed: stored sessions are found by it.
         let id = SessionId::from_name("boat");
         assert_eq!(id.to_string(), "session_c2d9851936e983449aaad7ac7c1c2c6b");
         assert_eq!(id.uuid().get_version_num(), 8);

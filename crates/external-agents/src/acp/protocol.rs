@@ -8,7 +8,7 @@ use windlass_core::backend::{
     HostAccessError, HostOffers, PermissionDecision, SessionChoice,
 };
 use windlass_core::json_rpc::{
-    ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Writer,
+    ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, MessageWriter,
 };
 
 use super::failure::{self, AnswerTail};
@@ -61,7 +61,7 @@ impl Acp {
             cwd: json!(spec.cwd),
             offers: offers.unwrap_or_default(),
             settings,
-            rpc: Connection::new(Writer::V2),
+            rpc: Connection::new(MessageWriter::V2),
             repeats: false,
             is_interrupted: false,
             tail: AnswerTail::default(),

@@ -5,7 +5,7 @@ use windlass_core::backend::{
     BackendEnd, BackendError, BackendErrorKind, BackendExit, BackendNotice, BackendSpec,
     ObservedCall, PermissionDecision, SessionChoice, Steered,
 };
-use windlass_core::json_rpc::{ErrorObject, METHOD_NOT_FOUND, Writer};
+use windlass_core::json_rpc::{ErrorObject, METHOD_NOT_FOUND, MessageWriter};
 
 use super::CodexSettings;
 use super::approval::Approvals;
@@ -67,7 +67,7 @@ impl Codex {
         Self {
             state: SessionState::new(spec.session.clone(), spec.totals),
             thread,
-            rpc: Connection::new(Writer::BARE),
+            rpc: Connection::new(MessageWriter::BARE),
             turn_id: None,
             wants_interrupt: false,
             streamed: Streamed::default(),
@@ -89,8 +89,8 @@ impl Codex {
                 let kind = failure::by_text(&error.message);
                 self.end_turn(Err(BackendError::new(kind, error.message)))
             }
-            (About::Steer(id), Ok(_)) => vec![Step::Steered(*id, Steered::Taken)],
-            (About::Steer(id), Err(_)) => vec![Step::Steered(*id, Steered::NotTaken)],
+            (About::Steer(id), Ok(_)) => vec![Step::Steered(*id, Steered::Accepted)],
+            (About::Steer(id), Err(_)) => vec![Step::Steered(*id, Steered::Rejected)],
             (About::Turn, Err(_)) | (About::Interrupt, _) => Vec::new(),
         }
     }

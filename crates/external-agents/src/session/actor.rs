@@ -220,7 +220,7 @@ impl Actor {
         self.release_host();
         // The agent does not accept texts that it has not confirmed by now.
         for (_, reply) in self.steers.drain() {
-            let _ = reply.send(Steered::NotTaken);
+            let _ = reply.send(Steered::Rejected);
         }
         if let Some(result) = turn.result {
             self.has_failed = result.is_err();
@@ -399,7 +399,7 @@ impl Actor {
                 self.act(steps);
             }
             None => {
-                let _ = reply.send(Steered::NotTaken);
+                let _ = reply.send(Steered::Rejected);
             }
         }
     }

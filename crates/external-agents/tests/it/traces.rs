@@ -232,7 +232,7 @@ fn an_answer_of_codex_tells_which_text_was_taken() {
     let sent = [1, 2].map(|n| last_sent(&codex.steer(SteerId(n), "more").unwrap()).unwrap());
     for n in [2, 1] {
         let taken = reply(&mut codex, &sent[n - 1], json!({}));
-        assert_eq!(taken, [Step::Steered(SteerId(n as u64), Steered::Taken)]);
+        assert_eq!(taken, [Step::Steered(SteerId(n as u64), Steered::Accepted)]);
     }
 }
 

@@ -121,7 +121,7 @@ async fn an_interrupt_ends_the_turn_and_not_the_process() {
             assert_eq!(session.status(), BackendStatus::Running);
             let other = session.prompt("say no", mpsc::channel(1).0).await;
             assert_eq!(other.error_kind(), Some(BackendErrorKind::Busy));
-            assert_eq!(session.steer("more").await, Ok(Steered::NotTaken));
+            assert_eq!(session.steer("more").await, Ok(Steered::Rejected));
             session.interrupt().await.unwrap();
             while told.recv().await.is_some() {}
         };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::Value;
-use windlass_core::json_rpc::{PendingCalls, Writer};
+use windlass_core::json_rpc::{MessageWriter, PendingCalls};
 
 use crate::rpc::error::RpcError;
 use crate::rpc::outbox::Outbox;
@@ -40,7 +40,7 @@ impl ClientCalls {
         };
         let call = self.pending.begin().ok_or_else(gone)?;
         let id = format!("{ID_PREFIX}{}", call.id()).into();
-        let request = Writer::V2.request(&id, method, params);
+        let request = MessageWriter::V2.request(&id, method, params);
         if !self.outbox.send(request).await {
             return Err(gone());
         }

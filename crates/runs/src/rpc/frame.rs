@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use windlass_core::bounds::{MAX_JSON_DEPTH, is_shallow_text};
-use windlass_core::json_rpc::{self, Message, Reading};
+use windlass_core::json_rpc::{self, Message, Strictness};
 
 use crate::rpc::error::RpcError;
 
@@ -56,7 +56,7 @@ impl RpcFrame {
         }
         let value = serde_json::from_str(text);
         let value = value.map_err(|error| unreadable(format!("Parse error: {error}")))?;
-        let message = Message::read(value, Reading::Strict).map_err(|invalid| FrameError {
+        let message = Message::read(value, Strictness::Strict).map_err(|invalid| FrameError {
             error: RpcError::invalid_request(invalid.to_string()),
             id: Some(invalid.id),
         })?;
@@ -84,12 +84,12 @@ impl RpcFrame {
 /// Writes the response to a call.
 pub(crate) fn response(id: &Value, outcome: Result<Value, RpcError>) -> String {
     let outcome = outcome.map_err(json_rpc::ErrorObject::from);
-    json_rpc::Writer::V2.response(id, outcome.as_ref())
+    json_rpc::MessageWriter::V2.response(id, outcome.as_ref())
 }
 
 /// Writes a notification.
 pub(crate) fn notification(method: &str, params: &Value) -> String {
-    json_rpc::Writer::V2.notification(method, Some(params))
+    json_rpc::MessageWriter::V2.notification(method, Some(params))
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use chrono::DateTime;
 use serde_json::{Value, json};
 use windlass_core::ManualClock;
-use windlass_core::runs::{Outcome, RunRecord, RunStatus, RunTurn};
+use windlass_core::runs::{RunOutcome, RunRecord, RunStatus, RunTurn};
 use windlass_runs::{
     Agents, ListRuns, RecordOutcome, Role, RunCaller, RunError, RunSettings, Runs, StartRun,
     Started,
@@ -71,7 +71,7 @@ impl RunFixture {
     }
 }
 
-pub(crate) fn outcome(status: &str) -> Outcome {
+pub(crate) fn outcome(status: &str) -> RunOutcome {
     serde_json::from_value(json!({"status": status})).unwrap()
 }
 

@@ -8,9 +8,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::OnceCell;
-use windlass_core::budget::{
-    Budget, Budgets, Charge, Limit, Refused, Reserve, Spent, cost, tokens,
-};
+use windlass_core::budget::{Budget, Budgets, Charge, Limit, Refused, Reserve, Spent, cost};
 use windlass_core::derived_id::child_of_step;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
@@ -160,7 +158,7 @@ fn refuses(budget: &Budget, used: Reserve, calls: u64, reserve: Reserve) -> Opti
         (Limit::ModelCalls, budget.model_calls, calls, 0),
     ]
     .into_iter()
-    .find_map(|(limit, allowed, used, reserve)| Refused::of(limit, allowed?, used, reserve))
+    .find_map(|(limit, allowed, used, reserve)| Refused::check(limit, allowed?, used, reserve))
 }
 
 /// One turn's share of its tree's budget.
@@ -339,7 +337,7 @@ impl SharedBudget {
         let held = book.held.remove(&exec_id);
         let amount = match charge {
             Charge::Usage(usage) => Reserve {
-                tokens: tokens(usage),
+                tokens: usage.total_tokens(),
                 micro_usd: cost(usage).unwrap_or(unpriced.micro_usd),
             },
             Charge::Reservation => held.map_or(unreserved, |held| held.amount),

@@ -12,7 +12,7 @@ use crate::subagents::SharedBudget;
 impl Actor {
     /// Returns the charges for the ledger that belong to these events.
     pub(super) fn settlements(&self, events: &[Arc<Event>]) -> Vec<Settlement> {
-        let ends = |event: &&Arc<Event>| Charge::of(&event.data).is_some();
+        let ends = |event: &&Arc<Event>| Charge::of_event(&event.data).is_some();
         let mut ended = events.iter().filter(ends).peekable();
         if ended.peek().is_none() {
             return Vec::new();

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::questions::{AnswerMisfit, check_answers};
+use windlass_core::questions::{InvalidOption, check_answers};
 use windlass_turn::{CallState, Input, Turn};
 
 use super::actor::Actor;
@@ -29,7 +29,11 @@ impl Actor {
         Ok(())
     }
 
-    fn check_answer(&self, request: &str, answer: &Value) -> std::result::Result<(), AnswerMisfit> {
+    fn check_answer(
+        &self,
+        request: &str,
+        answer: &Value,
+    ) -> std::result::Result<(), InvalidOption> {
         let calls = self.thread.turn().map_or(&[][..], Turn::calls);
         let asked = calls.iter().find_map(|call| match &call.state {
             CallState::AwaitingAnswer {

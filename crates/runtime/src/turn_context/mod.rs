@@ -432,7 +432,7 @@ fn digest(
         let kept = plan.keep_recent_tokens;
         named = format!("{named}\0compaction {window} {reserve} {kept}");
     }
-    Digest128::of(named.as_bytes()).to_string()
+    Digest128::hash(named.as_bytes()).to_string()
 }
 
 async fn find_model(inner: &Inner, id: Option<ModelId>) -> Result<ModelWithProvider> {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_core::events::EventData;
-use windlass_core::items::{Wait, wait_change};
+use windlass_core::items::{WaitUpdate, wait_change};
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
@@ -321,13 +321,13 @@ impl Service {
                 continue;
             };
             match change.wait {
-                Wait::CallRequested(data) => after
+                WaitUpdate::CallRequested(data) => after
                     .pending_dynamic_tool_calls
                     .extend(view::pending_call(session_id, &change, data)),
-                Wait::ApprovalRequired(data) => after
+                WaitUpdate::ApprovalRequired(data) => after
                     .pending_approvals
                     .push(view::pending_approval(&change, data)),
-                Wait::InputRequired(data) => after
+                WaitUpdate::InputRequired(data) => after
                     .pending_user_inputs
                     .push(view::pending_input(&change, data)),
                 _ => {}

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::items::Wait;
-use windlass_core::questions::{AnswerMisfit, check_answers};
+use windlass_core::items::WaitUpdate;
+use windlass_core::questions::{InvalidOption, check_answers};
 use windlass_protocol::api::Call;
 use windlass_protocol::operations as op;
 use windlass_protocol::{ErrorCode, UserAnswer, UserInputAnswered, UserInputAnswers};
@@ -52,16 +52,18 @@ impl Service {
         let detail = self.queries.turn_detail(&found.row.stream, open.id).await?;
         let waits = detail.iter().flat_map(|detail| detail.log.open_waits());
         let mut prompts = waits.filter_map(|change| match change.wait {
-            Wait::InputRequired(data) if data.request_id == input_id => Some(data.prompt.clone()),
+            WaitUpdate::InputRequired(data) if data.request_id == input_id => {
+                Some(data.prompt.clone())
+            }
             _ => None,
         });
         Ok(prompts.next())
     }
 }
 
-impl From<AnswerMisfit> for ApiError {
-    fn from(misfit: AnswerMisfit) -> Self {
-        let place = format!("/answers/{}/label", misfit.place);
+impl From<InvalidOption> for ApiError {
+    fn from(misfit: InvalidOption) -> Self {
+        let place = format!("/answers/{}/label", misfit.index);
         let error = Self::field(&place, misfit.to_string());
         error.with(json!({ "field": place, "options": misfit.options }))
     }

@@ -113,7 +113,7 @@ const RESERVED_NAMES: [&str; 10] = [
 /// Adds the result's structured values; values with reserved names are added under `result`.
 fn add_result_values(values: &mut Map<String, Value>, tool: &ToolItem<'_>) {
     let mut reserved = Map::new();
-    for (name, value) in tool.figures() {
+    for (name, value) in tool.other_fields() {
         let target = if RESERVED_NAMES.contains(&name) {
             &mut reserved
         } else {

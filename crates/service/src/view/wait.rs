@@ -3,7 +3,7 @@
 use windlass_core::events::{
     ApprovalRequiredData, Decision, Event, ToolCallRequestedData, UserInputRequiredData,
 };
-use windlass_core::items::{Wait, WaitChange};
+use windlass_core::items::{WaitChange, WaitUpdate};
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::events::{
     ApprovalDecidedPayload, ApprovalRequiredPayload, ApprovalTimeoutPayload,
@@ -85,11 +85,11 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
     let approval_id = || ids::approval(change.exec_id);
     let seconds = |timeout_ms: Option<u64>| timeout_ms.unwrap_or_default() / 1000;
     Some(match change.wait {
-        Wait::CallRequested(data) => {
+        WaitUpdate::CallRequested(data) => {
             let pending = pending_call(event.session_id, change, data)?;
             EventPayload::ToolCallRequested(Box::new(pending))
         }
-        Wait::CallResolved(data) => {
+        WaitUpdate::CallResolved(data) => {
             EventPayload::ToolCallResolved(Box::new(ToolCallResolvedPayload {
                 call_id: call_id(),
                 item_id: item_id(),
@@ -100,7 +100,7 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
                 turn_id: turn_id(),
             }))
         }
-        Wait::CallTimedOut(data) => {
+        WaitUpdate::CallTimedOut(data) => {
             EventPayload::ToolCallTimeout(Box::new(ToolCallTimeoutPayload {
                 call_id: call_id(),
                 item_id: item_id(),
@@ -110,7 +110,7 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
                 turn_id: turn_id(),
             }))
         }
-        Wait::CallCanceled(data) => {
+        WaitUpdate::CallCanceled(data) => {
             EventPayload::ToolCallCanceled(Box::new(ToolCallCanceledPayload {
                 call_id: call_id(),
                 item_id: item_id(),
@@ -122,7 +122,7 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
                 turn_id: turn_id(),
             }))
         }
-        Wait::ApprovalRequired(data) => {
+        WaitUpdate::ApprovalRequired(data) => {
             let pending = pending_approval(change, data);
             EventPayload::ApprovalRequired(Box::new(ApprovalRequiredPayload {
                 approval_id: approval_id(),
@@ -137,7 +137,7 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
                 turn_id: pending.turn_id,
             }))
         }
-        Wait::ApprovalDecided(data) => {
+        WaitUpdate::ApprovalDecided(data) => {
             let for_project = data.project == Some(true);
             let timed_out = data.timed_out == Some(true);
             EventPayload::ApprovalDecided(Box::new(ApprovalDecidedPayload {
@@ -153,13 +153,13 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
                 timeout: timed_out.then_some(true),
             }))
         }
-        Wait::ApprovalTimedOut(data) => {
+        WaitUpdate::ApprovalTimedOut(data) => {
             EventPayload::ApprovalTimeout(Box::new(ApprovalTimeoutPayload {
                 approval_id: approval_id(),
                 timeout_secs: seconds(data.timeout_ms),
             }))
         }
-        Wait::InputRequired(data) => {
+        WaitUpdate::InputRequired(data) => {
             let pending = pending_input(change, data);
             EventPayload::UserInputRequired(Box::new(UserInputRequiredPayload {
                 expires_at: pending.expires_at,
@@ -170,13 +170,13 @@ pub(super) fn wait(event: &Event, change: &WaitChange<'_>) -> Option<EventPayloa
                 turn_id: pending.turn_id,
             }))
         }
-        Wait::InputAnswered { request_id } => {
+        WaitUpdate::InputAnswered { request_id } => {
             EventPayload::UserInputAnswered(Box::new(UserInputAnsweredPayload {
                 id: request_id.to_owned(),
                 input_id: request_id.to_owned(),
             }))
         }
-        Wait::InputCanceled(data) => {
+        WaitUpdate::InputCanceled(data) => {
             EventPayload::UserInputCanceled(Box::new(UserInputCanceledPayload {
                 id: data.request_id.clone(),
                 input_id: data.request_id.clone(),

@@ -62,7 +62,7 @@ fn ended(run: &StoredRun, termination: Termination, seconds: i64) -> RunRecord {
 fn success() -> Termination {
     Termination::Outcome {
         status: OutcomeStatus::Success,
-        outcome: Box::new(windlass_core::runs::Outcome {
+        outcome: Box::new(windlass_core::runs::RunOutcome {
             status: OutcomeStatus::Success,
             summary: String::new(),
             evidence: Vec::new(),

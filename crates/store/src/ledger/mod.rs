@@ -11,7 +11,7 @@ mod memory;
 
 use async_trait::async_trait;
 use chrono::{DateTime, NaiveDate, Utc};
-use windlass_core::budget::{Charge, DayBudgetRefusal, DayLimits, Reserve, cost, tokens};
+use windlass_core::budget::{Charge, DayBudgetRefusal, DayLimits, Reserve, cost};
 use windlass_core::error::AgentLoopError;
 use windlass_core::events::Event;
 use windlass_core::typed_id::ExecId;
@@ -52,10 +52,10 @@ impl Settlement {
     /// Returns the settlement for an event; `None` unless the event ends a model call or an external agent's run.
     #[must_use]
     pub fn of(event: &Event, owner: Option<&str>, unreserved: Reserve) -> Option<Self> {
-        let charge = Charge::of(&event.data)?;
+        let charge = Charge::of_event(&event.data)?;
         let (tokens, micro_usd) = match charge {
             Charge::Usage(usage) => {
-                let tokens = tokens(usage);
+                let tokens = usage.total_tokens();
                 // Zero tokens need no price.
                 (Some(tokens), cost(usage).or((tokens == 0).then_some(0)))
             }

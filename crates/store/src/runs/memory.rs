@@ -139,7 +139,7 @@ impl RunLog for MemoryRunLog {
         let position = state.position;
         let run = StoredRun {
             position,
-            summary: RunSummary::of(&started),
+            summary: RunSummary::new(&started),
             client: client.to_owned(),
             epoch: 1,
             stream: 0,

@@ -48,7 +48,7 @@ fn shorten(part: &str, whole: &str, max: usize) -> String {
     if part.len() <= max {
         return part.to_owned();
     }
-    let digest = Digest128::of(whole.as_bytes()).to_string();
+    let digest = Digest128::hash(whole.as_bytes()).to_string();
     let prefix = part[..max - DIGITS - 1].trim_end_matches('_');
     format!("{prefix}_{}", &digest[..DIGITS])
 }

@@ -271,6 +271,6 @@ fn unreached_provider(known: &KnownProvider) -> ModelProvider {
 
 /// Derives the ID from the name, so that it is the same in every process: resumed turns refer to their model by ID.
 fn id_of(name: &str) -> ModelId {
-    let digest = Digest128::of(name.as_bytes()).to_string();
+    let digest = Digest128::hash(name.as_bytes()).to_string();
     ModelId::from_uuid(Uuid::try_parse(&digest).unwrap_or_default())
 }

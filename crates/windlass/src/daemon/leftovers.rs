@@ -26,7 +26,7 @@ pub(super) fn end(data: &Path) {
 /// Returns the name that marks the processes of commands.
 pub(super) fn owner(data: &Path) -> String {
     let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
-    Digest128::of(data.as_os_str().as_encoded_bytes()).to_string()
+    Digest128::hash(data.as_os_str().as_encoded_bytes()).to_string()
 }
 
 /// Opens the process records. A daemon that cannot record processes still ends them by all other means.

@@ -4,7 +4,8 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::session_tool::{config, cut};
+use super::session_tool::config;
+use crate::bounds::prefix;
 use crate::capabilities::{Capability, SystemPromptContext};
 
 const PATH: &str = "/AGENTS.md";
@@ -29,26 +30,17 @@ impl Default for Config {
 
 #[async_trait]
 impl Capability for AgentInstructionsCapability {
-    fn id(&self) -> &str {
-        "agent_instructions"
-    }
-    fn name(&self) -> &str {
-        "Agent Instructions"
-    }
-    fn description(&self) -> &str {
-        "Reads instructions from AGENTS.md in the session's files, every turn."
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Files")
-    }
+    constants!(
+        "agent_instructions",
+        "Agent Instructions",
+        "Reads instructions from AGENTS.md in the session's files, every turn.",
+        "Files"
+    );
     fn config_schema(&self) -> Option<Value> {
         Some(json!({
             "type": "object",
             "properties": {
-                "max_bytes": { "type": "integer", "minimum": 1, "description": "How much of the file is read" }
+                "max_bytes": { "type": "integer", "minimum": 1, "description": "The maximum number of bytes to read" }
             },
             "additionalProperties": false
         }))
@@ -84,7 +76,7 @@ impl Capability for AgentInstructionsCapability {
         if text.is_empty() {
             return None;
         }
-        let shown = cut(text, limit);
+        let shown = prefix(text, limit);
         let mut prompt = format!("Instructions from {PATH}:\n\n{shown}");
         if shown.len() < text.len() {
             let (shown, all) = (shown.len(), text.len());
@@ -99,14 +91,14 @@ impl Capability for AgentInstructionsCapability {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::capabilities::builtin::testing::Files;
+    use crate::capabilities::builtin::testing::FakeFiles;
     use crate::typed_id::SessionId;
 
     async fn prompt(files: &[(&str, &str)], config: Value) -> Option<String> {
         let context = SystemPromptContext {
             session_id: SessionId::new(),
             locale: None,
-            file_store: Some(Files::of(files)),
+            file_store: Some(FakeFiles::new(files)),
             model: None,
         };
         AgentInstructionsCapability
@@ -115,7 +107,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_file_is_the_prompt_and_is_cut_where_it_is_too_long() {
+    async fn file_is_added_to_the_prompt_and_truncated_at_the_limit() {
         let whole = prompt(&[("/AGENTS.md", "Use tabs.\n")], json!({})).await;
         assert_eq!(whole.unwrap(), "Instructions from /AGENTS.md:\n\nUse tabs.");
         let cut = prompt(&[("/AGENTS.md", "aéb")], json!({"max_bytes": 2})).await;
@@ -126,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_there_says_nothing() {
+    async fn missing_or_blank_file_adds_nothing() {
         for files in [&[][..], &[("/AGENTS.md", " \n")], &[("/AGENTS.md/x", "a")]] {
             assert_eq!(prompt(files, Value::Null).await, None);
         }

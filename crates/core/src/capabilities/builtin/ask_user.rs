@@ -11,21 +11,12 @@ use crate::tools::{SideEffectClass, Tool, ToolExecutionResult, ToolHints};
 pub struct AskUserCapability;
 
 impl Capability for AskUserCapability {
-    fn id(&self) -> &str {
-        "ask_user"
-    }
-    fn name(&self) -> &str {
-        "Ask the User"
-    }
-    fn description(&self) -> &str {
-        "Asks the user questions and waits for the answers."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Conversation")
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
+    constants!(
+        "ask_user",
+        "Ask the User",
+        "Asks the user questions and waits for the answers.",
+        "Conversation"
+    );
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![Box::new(RequestUserInput)]
     }
@@ -69,7 +60,7 @@ impl Tool for RequestUserInput {
     }
     async fn execute(&self, arguments: Value) -> ToolExecutionResult {
         let questions = arguments["questions"].as_array().into_iter().flatten();
-        let questions: Vec<Value> = questions.map(whole).collect();
+        let questions: Vec<Value> = questions.map(complete).collect();
         ToolExecutionResult::UserInputRequired {
             request: json!({ "questions": questions }),
         }
@@ -77,7 +68,7 @@ impl Tool for RequestUserInput {
 }
 
 /// Fills in every field of a question, so that clients need no defaults.
-fn whole(question: &Value) -> Value {
+fn complete(question: &Value) -> Value {
     let text = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
     let flag = |name: &str| question[name].as_bool();
     let options: Vec<Value> = question["options"]
@@ -102,7 +93,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_question_is_shown_whole() {
+    async fn every_field_of_a_question_is_filled_in() {
         let asked = RequestUserInput
             .execute(json!({"questions": [{"id": "colour", "question": "Which?", "options": [{"label": "Red"}]}]}))
             .await;

@@ -17,22 +17,15 @@ pub struct BtwCapability;
 
 #[async_trait]
 impl Capability for BtwCapability {
-    fn id(&self) -> &str {
-        "btw"
-    }
-    fn name(&self) -> &str {
-        "By the way"
-    }
-    fn description(&self) -> &str {
+    constants!(
+        "btw",
+        "By the way",
         "Answers a side question without adding it to the conversation."
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
+    );
     fn commands(&self) -> Vec<CommandDescriptor> {
         vec![CommandDescriptor {
             name: "btw".to_owned(),
-            description: "Ask a side question; neither question nor answer is kept.".to_owned(),
+            description: "Ask a side question; neither question nor answer is stored.".to_owned(),
             source: CommandSource::System,
             args: vec![CommandArg {
                 name: "question".to_owned(),

@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::session_tool::config;
 use crate::capabilities::Capability;
 
 /// Enables automatic compaction when the history no longer fits the model's context window. The runtime does the work; this type holds the
@@ -11,7 +12,7 @@ use crate::capabilities::Capability;
 pub struct CompactionCapability;
 
 impl CompactionCapability {
-    /// The id by which records name it.
+    /// The ID that records use.
     pub const ID: &'static str = "compaction";
 }
 
@@ -19,7 +20,7 @@ impl CompactionCapability {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CompactionConfig {
-    /// `false` switches it off, also where the runtime has it on.
+    /// `false` disables it, even if the runtime enables it by default.
     pub enabled: Option<bool>,
     /// Token limit of a request and its answer together.
     pub window_tokens: Option<u64>,
@@ -31,31 +32,19 @@ pub struct CompactionConfig {
 
 impl CompactionConfig {
     /// Reads a configuration; `null` is an empty one.
-    pub fn read(config: &Value) -> Result<Self, String> {
-        if config.is_null() {
-            return Ok(Self::default());
-        }
-        let read = Self::deserialize(config);
-        read.map_err(|error| format!("the configuration of `compaction` cannot be read: {error}"))
+    pub fn read(value: &Value) -> Result<Self, String> {
+        config::<Self>(value)
+            .map_err(|error| format!("the configuration of `compaction` cannot be read: {error}"))
     }
 }
 
 impl Capability for CompactionCapability {
-    fn id(&self) -> &str {
-        Self::ID
-    }
-    fn name(&self) -> &str {
-        "Compaction"
-    }
-    fn description(&self) -> &str {
-        "Makes the history shorter by itself when it no longer fits the model's window."
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Memory")
-    }
+    constants!(
+        Self::ID,
+        "Compaction",
+        "Compacts the history automatically when it no longer fits the model's context window.",
+        "Memory"
+    );
     fn config_schema(&self) -> Option<Value> {
         let tokens = json!({ "type": "integer", "minimum": 1 });
         Some(json!({

@@ -8,13 +8,13 @@ use chrono::{FixedOffset, SecondsFormat};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::session_tool::{Failure, SessionTool, boxed, object, reads};
+use super::session_tool::{SessionTool, ToolFailure, boxed, fail, object, reads};
 use crate::capabilities::Capability;
 use crate::clock::{Clock, SystemClock};
 use crate::tools::{Tool, ToolHints};
 use crate::traits::ToolContext;
 
-/// The current date and time as a tool.
+/// A tool for the current date and time.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -31,7 +31,7 @@ pub struct CurrentTimeCapability {
 }
 
 impl CurrentTimeCapability {
-    /// Makes the capability with another clock than the system's.
+    /// Creates the capability with a clock other than the system's.
     pub fn with_clock(clock: Arc<dyn Clock>) -> Self {
         Self { clock }
     }
@@ -50,21 +50,12 @@ impl fmt::Debug for CurrentTimeCapability {
 }
 
 impl Capability for CurrentTimeCapability {
-    fn id(&self) -> &str {
-        "current_time"
-    }
-    fn name(&self) -> &str {
-        "Current Time"
-    }
-    fn description(&self) -> &str {
-        "Tells the current date and time."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Utilities")
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
+    constants!(
+        "current_time",
+        "Current Time",
+        "Returns the current date and time.",
+        "Utilities"
+    );
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(GetCurrentTime(Arc::clone(&self.clock)))]
     }
@@ -82,25 +73,25 @@ impl SessionTool for GetCurrentTime {
     type Args = Args;
     const NAME: &'static str = "get_current_time";
     const DESCRIPTION: &'static str =
-        "Tell the current date and time, in UTC or at a fixed offset from it.";
+        "Return the current date and time, in UTC or at a fixed offset from it.";
 
     fn schema(&self) -> Value {
         object(
-            json!({ "utc_offset": { "type": "string", "description": "Such as +02:00 or -05:30; UTC unless said otherwise" } }),
+            json!({ "utc_offset": { "type": "string", "description": "Such as +02:00 or -05:30; default: UTC" } }),
             &[],
         )
     }
     fn hints(&self) -> ToolHints {
         reads()
     }
-    async fn run(&self, args: Args, _ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, _ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let offset = match args.utc_offset.as_deref().map(str::trim) {
             None | Some("" | "Z" | "UTC") => FixedOffset::east_opt(0),
             Some(text) => offset(text),
         };
-        let offset = offset.ok_or_else(|| {
-            Failure::told("`utc_offset` must look like +02:00, between -23:59 and +23:59")
-        })?;
+        let Some(offset) = offset else {
+            return fail("`utc_offset` must look like +02:00, between -23:59 and +23:59");
+        };
         let utc = self.0.now();
         let now = utc.with_timezone(&offset);
         Ok(json!({
@@ -111,7 +102,7 @@ impl SessionTool for GetCurrentTime {
     }
 }
 
-/// Reads `+02:00`, and nothing looser.
+/// Parses an offset of exactly the form `+02:00`.
 fn offset(text: &str) -> Option<FixedOffset> {
     let [sign, h1, h0, b':', m1, m0] = *text.as_bytes() else {
         return None;
@@ -143,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_time_is_told_at_an_offset() {
+    async fn time_is_returned_at_an_offset() {
         for (args, time) in [
             (json!({}), "1970-01-01T00:00:00+00:00"),
             (json!({"utc_offset": "UTC"}), "1970-01-01T00:00:00+00:00"),
@@ -156,7 +147,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_offset_is_refused() {
+    async fn invalid_offset_is_refused() {
         for text in [
             "+2",
             "Europe/Paris",
@@ -166,8 +157,8 @@ mod tests {
             "é0:0",
             "+-1:00",
         ] {
-            let told = at(json!({"utc_offset": text})).await;
-            assert!(told.unwrap_err().starts_with("`utc_offset`"), "{text}");
+            let error = at(json!({"utc_offset": text})).await.unwrap_err();
+            assert!(error.starts_with("`utc_offset`"), "{text}");
         }
         odd_arguments(&CurrentTimeCapability::default()).await;
     }

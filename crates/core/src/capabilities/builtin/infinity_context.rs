@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::session_tool::{Failure, SessionTool, boxed, cut, object, offered, reads};
+use super::session_tool::{SessionTool, ToolFailure, boxed, object, offered, reads};
+use crate::bounds::prefix;
 use crate::capabilities::Capability;
 use crate::message::{ContentPart, Message, MessageRole};
 use crate::message_filter::{MessageFilter, MessageQuery};
@@ -26,25 +27,16 @@ const MAX_TEXT_BYTES: usize = 1000;
 pub struct InfinityContextCapability;
 
 impl Capability for InfinityContextCapability {
-    fn id(&self) -> &str {
-        "infinity_context"
-    }
-    fn name(&self) -> &str {
-        "Infinity Context"
-    }
-    fn description(&self) -> &str {
-        "Searches the whole conversation."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Memory")
-    }
+    constants!(
+        "infinity_context",
+        "Infinity Context",
+        "Searches the whole conversation.",
+        "Memory"
+    );
     fn system_prompt_addition(&self) -> Option<&str> {
         Some(
             "You may not see the whole conversation. Before you say that you do not know what was said earlier, look it up with query_history.",
         )
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(QueryHistory)]
@@ -66,15 +58,15 @@ impl SessionTool for QueryHistory {
     type Args = Args;
     const NAME: &'static str = NAME;
     const DESCRIPTION: &'static str =
-        "Search the messages of this conversation, oldest first. Go on with `next_offset`.";
+        "Search the messages of this conversation, oldest first. Continue with `next_offset`.";
 
     fn schema(&self) -> Value {
         object(
             json!({
-                "search": { "type": "string", "description": "Text that the message contains, in any case of letters" },
+                "search": { "type": "string", "description": "Text that the message contains, case-insensitively" },
                 "role": { "type": "string", "enum": ["user", "agent", "tool_result", "system"] },
                 "limit": { "type": "integer", "minimum": 1, "maximum": MAX_LIMIT },
-                "offset": { "type": "integer", "minimum": 0, "description": "How many matching messages to leave out" }
+                "offset": { "type": "integer", "minimum": 0, "description": "How many matching messages to skip" }
             }),
             &[],
         )
@@ -82,12 +74,12 @@ impl SessionTool for QueryHistory {
     fn hints(&self) -> ToolHints {
         reads()
     }
-    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let messages = offered(&ctx.message_retriever, "message history")?;
         let limit = args.limit.unwrap_or(DEFAULT_LIMIT).clamp(1, MAX_LIMIT);
         let offset = args.offset.unwrap_or(0);
         let mut query = MessageQuery::new(ctx.session_id)
-            .with_filter(conversation(messages.as_ref(), ctx).await?)
+            .with_filter(without_searches(messages.as_ref(), ctx).await?)
             .with_offset(offset)
             .with_limit(limit + 1);
         if let Some(role) = args.role {
@@ -107,11 +99,11 @@ impl SessionTool for QueryHistory {
     }
 }
 
-/// Leaves out searches of the history and what they found, so that a search does not find itself.
-async fn conversation(
+/// Excludes searches of the history and their results, so that a search does not find itself.
+async fn without_searches(
     messages: &dyn MessageRetriever,
     ctx: &ToolContext,
-) -> Result<MessageFilter, Failure> {
+) -> Result<MessageFilter, ToolFailure> {
     let searches =
         MessageQuery::new(ctx.session_id).with_filter(MessageFilter::ToolName(NAME.to_owned()));
     let calls: HashSet<String> = messages
@@ -133,9 +125,9 @@ async fn conversation(
 }
 
 fn entry(message: &Message) -> Value {
-    let text = message.content.iter().filter_map(in_words);
+    let text = message.content.iter().filter_map(part_text);
     let text = text.collect::<Vec<_>>().join("\n");
-    let shown = cut(&text, MAX_TEXT_BYTES);
+    let shown = prefix(&text, MAX_TEXT_BYTES);
     json!({
         "role": message.role,
         "time": message.created_at,
@@ -144,7 +136,7 @@ fn entry(message: &Message) -> Value {
     })
 }
 
-fn in_words(part: &ContentPart) -> Option<String> {
+fn part_text(part: &ContentPart) -> Option<String> {
     match part {
         ContentPart::Text(text) => Some(text.text.clone()),
         ContentPart::ToolCall(call) => Some(format!("[calls {} {}]", call.name, call.arguments)),
@@ -177,7 +169,7 @@ mod tests {
     async fn query(args: Value) -> Result<Value, String> {
         let (session_id, messages) = (SessionId::new(), InMemoryMessageRetriever::new());
         let found = Some(json!({"messages": ["a red boat"]}));
-        let said = vec![
+        let conversation = vec![
             Message::user("I have a red boat"),
             Message::assistant("A Boat!"),
             Message::user("And a dog"),
@@ -186,7 +178,7 @@ mod tests {
             Message::assistant_with_tools("", calls(NAME)),
             Message::tool_result(format!("id-{NAME}"), found, None),
         ];
-        messages.seed(session_id, said).await;
+        messages.seed(session_id, conversation).await;
         let ctx = ToolContext::new(session_id).with_message_retriever(Arc::new(messages));
         call(&InfinityContextCapability, NAME, args, &ctx).await
     }
@@ -225,7 +217,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn odd_arguments_and_a_missing_history_are_told() {
+    async fn odd_arguments_and_a_missing_history_are_errors() {
         assert!(
             query(json!({"role": "ghost"}))
                 .await
@@ -233,8 +225,8 @@ mod tests {
                 .contains("ghost")
         );
         let ctx = ToolContext::new(SessionId::new());
-        let told = call(&InfinityContextCapability, NAME, json!({}), &ctx).await;
-        assert_eq!(told.unwrap_err(), "this host offers no message history");
+        let error = call(&InfinityContextCapability, NAME, json!({}), &ctx).await;
+        assert_eq!(error.unwrap_err(), "this host offers no message history");
         odd_arguments(&InfinityContextCapability).await;
     }
 }

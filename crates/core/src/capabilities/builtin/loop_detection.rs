@@ -33,21 +33,12 @@ impl Default for Config {
 }
 
 impl Capability for LoopDetectionCapability {
-    fn id(&self) -> &str {
-        "loop_detection"
-    }
-    fn name(&self) -> &str {
-        "Loop Detection"
-    }
-    fn description(&self) -> &str {
-        "Blocks calls that are repeated without change."
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Safety")
-    }
+    constants!(
+        "loop_detection",
+        "Loop Detection",
+        "Blocks calls that are repeated without change.",
+        "Safety"
+    );
     fn config_schema(&self) -> Option<Value> {
         Some(json!({
             "type": "object",
@@ -76,7 +67,7 @@ impl Capability for LoopDetectionCapability {
 }
 
 /// The last call of a session's turn, and its number of consecutive repeats.
-struct Row {
+struct CallStreak {
     session_id: SessionId,
     turn_id: Option<TurnId>,
     call: Digest128,
@@ -86,14 +77,14 @@ struct Row {
 struct LoopGuard {
     max_repeats: u32,
     /// The session that called last is at the end.
-    recent: Mutex<Vec<Row>>,
+    recent: Mutex<Vec<CallStreak>>,
 }
 
 impl LoopGuard {
     /// Counts a call and returns how many times it was made in a row.
     fn count(&self, call: &ToolCall, ctx: &ToolContext) -> u32 {
         let named = format!("{}\0{}", call.name, call.arguments);
-        let digest = Digest128::of(named.as_bytes());
+        let digest = Digest128::hash(named.as_bytes());
         let turn_id = ctx
             .event_context
             .as_ref()
@@ -108,7 +99,7 @@ impl LoopGuard {
         if recent.len() >= MAX_SESSIONS {
             recent.remove(0);
         }
-        recent.push(Row {
+        recent.push(CallStreak {
             session_id: ctx.session_id,
             turn_id,
             call: digest,
@@ -131,7 +122,7 @@ impl PreToolUseHook for LoopGuard {
             return PreToolUseDecision::Continue(call);
         }
         let reason = format!(
-            "`{}` was called {} times in a row with the same arguments, and calling it again will not help; change the arguments, take another way, or tell the user what is in your way",
+            "`{}` was called {} times in a row with the same arguments, and calling it again will not help; change the arguments, try a different approach, or report the obstacle to the user",
             call.name, self.max_repeats
         );
         let user_message = Some(format!(
@@ -180,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_same_call_in_a_row_is_blocked_and_another_one_is_not() {
+    async fn repeated_call_is_blocked_and_another_is_not() {
         let (guard, ctx) = (guard(json!({"max_repeats": 2})), turn(SessionId::new()));
         for (argument, expected) in [
             (1, true),
@@ -195,7 +186,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn sessions_and_turns_count_for_themselves() {
+    async fn sessions_and_turns_are_counted_separately() {
         let (guard, session) = (guard(json!({"max_repeats": 1})), SessionId::new());
         let (first, other) = (turn(session), turn(SessionId::new()));
         assert!(allowed(guard.as_ref(), &first, 1).await);
@@ -205,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_remembered_is_bounded() {
+    async fn number_of_tracked_sessions_is_bounded() {
         let guard = LoopGuard {
             max_repeats: 3,
             recent: Mutex::default(),

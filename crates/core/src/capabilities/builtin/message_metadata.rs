@@ -1,4 +1,4 @@
-//! Lets the model see when, by whom and with what marks a user message was sent.
+//! Shows the model the time, author and metadata of user messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -34,21 +34,12 @@ impl Default for Config {
 }
 
 impl Capability for MessageMetadataCapability {
-    fn id(&self) -> &str {
-        "message_metadata"
-    }
-    fn name(&self) -> &str {
-        "Message Metadata"
-    }
-    fn description(&self) -> &str {
-        "Shows the model when and by whom user messages were sent."
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Session")
-    }
+    constants!(
+        "message_metadata",
+        "Message Metadata",
+        "Shows the model when and by whom user messages were sent.",
+        "Session"
+    );
     fn system_prompt_addition(&self) -> Option<&str> {
         Some(
             "User messages begin with a line `[metadata {…}]` that the system adds: when the message was sent, by whom, and what else is known. It is not part of what the user wrote; do not write such lines yourself.",
@@ -70,13 +61,13 @@ impl Capability for MessageMetadataCapability {
         config::<Config>(value).map(drop)
     }
     fn model_view_provider(&self) -> Option<Arc<dyn ModelViewProvider>> {
-        Some(Arc::new(WithMetadata))
+        Some(Arc::new(MetadataLines))
     }
 }
 
-struct WithMetadata;
+struct MetadataLines;
 
-impl ModelViewProvider for WithMetadata {
+impl ModelViewProvider for MetadataLines {
     fn apply_model_view(
         &self,
         mut messages: Vec<Message>,
@@ -86,34 +77,34 @@ impl ModelViewProvider for WithMetadata {
         let config = config::<Config>(value).unwrap_or_default();
         for message in &mut messages {
             if message.role == MessageRole::User {
-                mark(message, &config);
+                add_metadata_line(message, &config);
             }
         }
         messages
     }
 }
 
-fn mark(message: &mut Message, config: &Config) {
-    let mut known = BTreeMap::new();
+fn add_metadata_line(message: &mut Message, config: &Config) {
+    let mut shown = BTreeMap::new();
     if config.metadata {
         let metadata = message.metadata.iter().flatten();
-        known.extend(metadata.map(|(name, value)| (name.clone(), value.clone())));
+        shown.extend(metadata.map(|(name, value)| (name.clone(), value.clone())));
     }
     // The runtime's values override a sender's claims.
     if config.time {
         let time = message
             .created_at
             .to_rfc3339_opts(SecondsFormat::Secs, true);
-        known.insert("time".to_owned(), json!(time));
+        shown.insert("time".to_owned(), json!(time));
     }
     if let Some(actor) = message.external_actor.as_ref().filter(|_| config.actor) {
         let name = actor.name.as_ref().unwrap_or(&actor.id);
-        known.insert("from".to_owned(), json!(name));
+        shown.insert("from".to_owned(), json!(name));
     }
-    if known.is_empty() {
+    if shown.is_empty() {
         return;
     }
-    let line = format!("[metadata {}]", json!(known));
+    let line = format!("[metadata {}]", json!(shown));
     let text = message.content.iter_mut().find_map(|part| match part {
         ContentPart::Text(text) => Some(&mut text.text),
         _ => None,
@@ -133,7 +124,7 @@ mod tests {
     use crate::message::ExternalActor;
     use crate::typed_id::SessionId;
 
-    fn seen(message: Message, config: Value) -> Message {
+    fn view_of(message: Message, config: Value) -> Message {
         let view = MessageMetadataCapability.model_view_provider().unwrap();
         let context = ModelViewContext {
             session_id: SessionId::new(),
@@ -159,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_message_begins_with_what_is_known_of_it() {
+    fn user_message_begins_with_its_metadata() {
         let cases = [
             (
                 json!({}),
@@ -175,26 +166,26 @@ mod tests {
             ),
         ];
         for (config, text) in cases {
-            assert_eq!(seen(user(), config).text(), Some(text));
+            assert_eq!(view_of(user(), config).text(), Some(text));
         }
     }
 
     #[test]
-    fn other_messages_stay_and_a_picture_gets_a_line_of_its_own() {
+    fn other_messages_are_unchanged_and_an_image_gets_a_text_part() {
         let agent = Message::assistant("Hello");
-        assert_eq!(seen(agent.clone(), json!({})), agent);
+        assert_eq!(view_of(agent.clone(), json!({})), agent);
         let picture = Message {
             content: vec![ContentPart::Image(
                 crate::message::ImageContentPart::default(),
             )],
             ..user()
         };
-        assert_eq!(seen(picture, json!({})).content.len(), 2);
+        assert_eq!(view_of(picture, json!({})).content.len(), 2);
     }
 
     #[test]
     fn a_wrong_configuration_is_named() {
-        let told = MessageMetadataCapability.validate_config(&json!({"tim": true}));
-        assert!(told.unwrap_err().contains("tim"));
+        let error = MessageMetadataCapability.validate_config(&json!({"tim": true}));
+        assert!(error.unwrap_err().contains("tim"));
     }
 }

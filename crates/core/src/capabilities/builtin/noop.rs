@@ -7,19 +7,5 @@ use crate::capabilities::Capability;
 pub struct NoopCapability;
 
 impl Capability for NoopCapability {
-    fn id(&self) -> &str {
-        "noop"
-    }
-    fn name(&self) -> &str {
-        "No-Op"
-    }
-    fn description(&self) -> &str {
-        "Contributes nothing."
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Testing")
-    }
+    constants!("noop", "No-Op", "Contributes nothing.", "Testing");
 }

@@ -4,33 +4,26 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::session_tool::{Failure, SessionTool, boxed, object, offered, reads, writes};
+use super::session_tool::{
+    NoArguments, SessionTool, ToolFailure, boxed, fail, object, offered, reads, writes,
+};
 use crate::capabilities::Capability;
 use crate::tools::{SideEffectClass, Tool, ToolHints};
 use crate::traits::ToolContext;
 
 const MAX_TITLE_CHARS: usize = 200;
 
-/// Lets the agent look at its session and name it.
+/// Lets the agent read its session's fields and set its title.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionCapability;
 
 impl Capability for SessionCapability {
-    fn id(&self) -> &str {
-        "session"
-    }
-    fn name(&self) -> &str {
+    constants!(
+        "session",
+        "Session",
+        "Reads the session's fields and sets its title.",
         "Session"
-    }
-    fn description(&self) -> &str {
-        "Looks at the session and sets its title."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Session")
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
+    );
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(GetSessionInfo), boxed(WriteSessionTitle)]
     }
@@ -38,15 +31,11 @@ impl Capability for SessionCapability {
 
 struct GetSessionInfo;
 
-#[derive(Deserialize)]
-struct Nothing {}
-
 #[async_trait]
 impl SessionTool for GetSessionInfo {
-    type Args = Nothing;
+    type Args = NoArguments;
     const NAME: &'static str = "get_session_info";
-    const DESCRIPTION: &'static str =
-        "Tell what is known of this session: title, times, tags, agent.";
+    const DESCRIPTION: &'static str = "Return the title, times, tags and agent of this session.";
 
     fn schema(&self) -> Value {
         object(json!({}), &[])
@@ -54,10 +43,11 @@ impl SessionTool for GetSessionInfo {
     fn hints(&self) -> ToolHints {
         reads()
     }
-    async fn run(&self, _args: Nothing, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, _: NoArguments, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let sessions = offered(&ctx.session_store, "session store")?;
-        let session = sessions.get_session(ctx.session_id).await?;
-        let session = session.ok_or_else(|| Failure::told("this session is not in the store"))?;
+        let Some(session) = sessions.get_session(ctx.session_id).await? else {
+            return fail("this session is not in the store");
+        };
         let agent = match (session.agent_id, &ctx.agent_store) {
             (Some(id), Some(agents)) => agents.get_agent(id).await?,
             _ => None,
@@ -87,7 +77,7 @@ impl SessionTool for WriteSessionTitle {
     type Args = Title;
     const NAME: &'static str = "write_session_title";
     const DESCRIPTION: &'static str =
-        "Set the title of this session: a few words that say what it is about.";
+        "Set the title of this session: a few words about its subject.";
 
     fn schema(&self) -> Value {
         object(
@@ -98,15 +88,15 @@ impl SessionTool for WriteSessionTitle {
     fn hints(&self) -> ToolHints {
         writes("session", SideEffectClass::Idempotent)
     }
-    async fn run(&self, args: Title, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Title, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let title = args.title.trim();
         if title.is_empty() {
-            return Err(Failure::told("`title` must not be blank"));
+            return fail("`title` must not be blank");
         }
         if title.chars().nth(MAX_TITLE_CHARS).is_some() {
-            return Err(Failure::told(format!(
+            return fail(format!(
                 "`title` may have {MAX_TITLE_CHARS} characters at most"
-            )));
+            ));
         }
         let sessions = offered(&ctx.session_mutator, "way to change the session")?;
         let session = sessions
@@ -127,17 +117,17 @@ mod tests {
     use crate::traits::{SessionMutator, SessionStore};
     use crate::typed_id::SessionId;
 
-    struct One(Mutex<Session>);
+    struct SingleSession(Mutex<Session>);
 
     #[async_trait]
-    impl SessionStore for One {
+    impl SessionStore for SingleSession {
         async fn get_session(&self, id: SessionId) -> CoreResult<Option<Session>> {
             let session = self.0.lock().unwrap().clone();
             Ok(Some(session).filter(|session| session.id == id))
         }
     }
     #[async_trait]
-    impl SessionMutator for One {
+    impl SessionMutator for SingleSession {
         async fn update_session_title(&self, _: SessionId, title: String) -> CoreResult<Session> {
             let mut session = self.0.lock().unwrap();
             session.title = Some(title);
@@ -152,14 +142,14 @@ mod tests {
         });
         let session: Session = serde_json::from_value(session).unwrap();
         let id = session.id;
-        let one = Arc::new(One(Mutex::new(session)));
+        let store = Arc::new(SingleSession(Mutex::new(session)));
         ToolContext::new(id)
-            .with_session_store(one.clone())
-            .with_session_mutator(one)
+            .with_session_store(store.clone())
+            .with_session_mutator(store)
     }
 
     #[tokio::test]
-    async fn a_title_is_set_and_seen() {
+    async fn title_is_set_and_read() {
         let ctx = context();
         let args = json!({"title": "  Tax return  "});
         let set = call(&SessionCapability, "write_session_title", args, &ctx).await;
@@ -175,12 +165,12 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_title_that_is_none_is_refused() {
+    async fn blank_or_long_title_is_refused() {
         let ctx = context();
         for title in [" ".to_owned(), "x".repeat(201)] {
             let args = json!({"title": title});
-            let told = call(&SessionCapability, "write_session_title", args, &ctx).await;
-            assert!(told.unwrap_err().starts_with("`title`"));
+            let error = call(&SessionCapability, "write_session_title", args, &ctx).await;
+            assert!(error.unwrap_err().starts_with("`title`"));
         }
         odd_arguments(&SessionCapability).await;
     }

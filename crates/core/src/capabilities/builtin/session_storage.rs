@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::session_tool::{Failure, SessionTool, boxed, object, offered, writes};
+use super::session_tool::{SessionTool, ToolFailure, boxed, fail, object, offered, writes};
 use crate::capabilities::{Capability, RiskLevel};
 use crate::error::AgentLoopError;
 use crate::tools::{SideEffectClass, Tool, ToolHints};
@@ -14,28 +14,19 @@ use crate::traits::{SECRET_MASK, SessionStorageStore, ToolContext};
 
 const MAX_NAME_BYTES: usize = 256;
 
-/// Keeps values and secrets by name. A secret's value is shown only when it is asked for by name.
+/// Stores values and secrets by name. Only `get` shows the value of a secret.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct SessionStorageCapability;
 
 impl Capability for SessionStorageCapability {
-    fn id(&self) -> &str {
-        "session_storage"
-    }
-    fn name(&self) -> &str {
-        "Storage"
-    }
-    fn description(&self) -> &str {
-        "Keeps values and secrets in the session."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Session")
-    }
+    constants!(
+        "session_storage",
+        "Storage",
+        "Stores values and secrets in the session.",
+        "Session"
+    );
     fn risk_level(&self) -> RiskLevel {
         RiskLevel::Medium
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(KvStore), boxed(SecretStore)]
@@ -44,7 +35,7 @@ impl Capability for SessionStorageCapability {
 
 #[derive(Clone, Copy, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum Operation {
+enum StorageOperation {
     Get,
     Set,
     Delete,
@@ -54,26 +45,26 @@ enum Operation {
 /// No `Debug`: the value may be a secret.
 #[derive(Deserialize)]
 struct Args {
-    operation: Operation,
+    operation: StorageOperation,
     #[serde(alias = "name")]
     key: Option<String>,
     value: Option<String>,
 }
 
 impl Args {
-    fn key(&self, called: &str) -> Result<&str, Failure> {
+    fn key(&self, called: &str) -> Result<&str, ToolFailure> {
         match self.key.as_deref() {
-            None | Some("") => Err(Failure::told(format!("this operation needs `{called}`"))),
-            Some(key) if key.len() > MAX_NAME_BYTES => Err(Failure::told(format!(
+            None | Some("") => fail(format!("this operation needs `{called}`")),
+            Some(key) if key.len() > MAX_NAME_BYTES => fail(format!(
                 "`{called}` may have {MAX_NAME_BYTES} bytes at most"
-            ))),
+            )),
             Some(key) => Ok(key),
         }
     }
-    fn value(&self) -> Result<&str, Failure> {
+    fn value(&self) -> Result<&str, ToolFailure> {
         self.value
             .as_deref()
-            .ok_or_else(|| Failure::told("`set` needs `value`"))
+            .map_or_else(|| fail("`set` needs `value`"), Ok)
     }
 }
 
@@ -88,7 +79,7 @@ fn schema(called: &str) -> Value {
     )
 }
 
-fn storage(ctx: &ToolContext) -> Result<&Arc<dyn SessionStorageStore>, Failure> {
+fn storage(ctx: &ToolContext) -> Result<&Arc<dyn SessionStorageStore>, ToolFailure> {
     offered(&ctx.storage_store, "session storage")
 }
 
@@ -99,7 +90,7 @@ impl SessionTool for KvStore {
     type Args = Args;
     const NAME: &'static str = "kv_store";
     const DESCRIPTION: &'static str =
-        "Keep small values by key in this session: get, set, delete, list.";
+        "Store small values by key in this session: get, set, delete, list.";
 
     fn schema(&self) -> Value {
         schema("key")
@@ -107,21 +98,21 @@ impl SessionTool for KvStore {
     fn hints(&self) -> ToolHints {
         writes("session_storage", SideEffectClass::Idempotent)
     }
-    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let (store, id) = (storage(ctx)?, ctx.session_id);
         Ok(match args.operation {
-            Operation::List => json!({ "keys": store.list_keys(id).await? }),
-            Operation::Get => {
+            StorageOperation::List => json!({ "keys": store.list_keys(id).await? }),
+            StorageOperation::Get => {
                 let key = args.key("key")?;
                 let value = store.get_value(id, key).await?;
                 json!({ "key": key, "found": value.is_some(), "value": value })
             }
-            Operation::Set => {
+            StorageOperation::Set => {
                 let (key, value) = (args.key("key")?, args.value()?);
                 store.set_value(id, key, value).await?;
                 json!({ "key": key, "stored": true })
             }
-            Operation::Delete => {
+            StorageOperation::Delete => {
                 let key = args.key("key")?;
                 json!({ "key": key, "deleted": store.delete_value(id, key).await? })
             }
@@ -130,9 +121,9 @@ impl SessionTool for KvStore {
 }
 
 /// Turns a store's configuration error (for example, no secret key) into a tool error. The model can continue without secrets and report the text.
-fn unsealed(error: AgentLoopError) -> Failure {
+fn tool_failure(error: AgentLoopError) -> ToolFailure {
     match error {
-        AgentLoopError::Configuration(text) => Failure::told(text),
+        AgentLoopError::Configuration(text) => ToolFailure::Error(text),
         other => other.into(),
     }
 }
@@ -149,7 +140,7 @@ impl SessionTool for SecretStore {
     type Args = Args;
     const NAME: &'static str = "secret_store";
     const DESCRIPTION: &'static str =
-        "Keep secrets by name in this session: get, set, delete, list. Only `get` shows a value.";
+        "Store secrets by name in this session: get, set, delete, list. Only `get` shows a value.";
 
     fn schema(&self) -> Value {
         schema("name")
@@ -160,26 +151,29 @@ impl SessionTool for SecretStore {
             .with_secret_arguments(["value".to_owned()])
             .with_persist_output(false)
     }
-    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let (store, id) = (storage(ctx)?, ctx.session_id);
         Ok(match args.operation {
-            Operation::List => json!({ "secrets": store.list_secrets(id).await? }),
-            Operation::Get => {
+            StorageOperation::List => json!({ "secrets": store.list_secrets(id).await? }),
+            StorageOperation::Get => {
                 let name = args.key("name")?;
-                let value = store.get_secret(id, name).await.map_err(unsealed)?;
+                let value = store.get_secret(id, name).await.map_err(tool_failure)?;
                 json!({ "name": name, "found": value.is_some(), "value": value })
             }
-            Operation::Set => {
+            StorageOperation::Set => {
                 let (name, value) = (args.key("name")?, args.value()?);
                 if is_mask(value) {
-                    return Err(Failure::told(format!(
-                        "`{value}` is what is shown in place of a secret; give the secret itself"
-                    )));
+                    return fail(format!(
+                        "`{value}` is the mask of a secret; send the secret itself"
+                    ));
                 }
-                store.set_secret(id, name, value).await.map_err(unsealed)?;
+                store
+                    .set_secret(id, name, value)
+                    .await
+                    .map_err(tool_failure)?;
                 json!({ "name": name, "stored": true })
             }
-            Operation::Delete => {
+            StorageOperation::Delete => {
                 let name = args.key("name")?;
                 json!({ "name": name, "deleted": store.delete_secret(id, name).await? })
             }
@@ -189,7 +183,7 @@ impl SessionTool for SecretStore {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Storage, call, odd_arguments};
+    use super::super::testing::{FakeStorage, call, odd_arguments};
     use super::*;
     use crate::typed_id::SessionId;
 
@@ -200,7 +194,7 @@ mod tests {
             ("secret_store", "name", "secrets"),
         ] {
             let ctx =
-                ToolContext::with_storage_store(SessionId::new(), Arc::new(Storage::default()));
+                ToolContext::with_storage_store(SessionId::new(), Arc::new(FakeStorage::default()));
             let run = async |args| {
                 call(&SessionStorageCapability, tool, args, &ctx)
                     .await
@@ -224,8 +218,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_missing_is_named_and_a_value_is_never_repeated() {
-        let ctx = ToolContext::with_storage_store(SessionId::new(), Arc::new(Storage::default()));
+    async fn missing_argument_is_named_and_a_value_is_never_repeated() {
+        let ctx =
+            ToolContext::with_storage_store(SessionId::new(), Arc::new(FakeStorage::default()));
         for (args, named) in [
             (json!({"operation": "get"}), "`name`"),
             (json!({"operation": "set", "name": "a"}), "`value`"),
@@ -239,9 +234,12 @@ mod tests {
                 "the secret itself",
             ),
         ] {
-            let told = call(&SessionStorageCapability, "secret_store", args, &ctx).await;
-            let told = told.unwrap_err();
-            assert!(told.contains(named) && !told.contains("hunter2"), "{told}");
+            let error = call(&SessionStorageCapability, "secret_store", args, &ctx).await;
+            let error = error.unwrap_err();
+            assert!(
+                error.contains(named) && !error.contains("hunter2"),
+                "{error}"
+            );
         }
         odd_arguments(&SessionStorageCapability).await;
     }

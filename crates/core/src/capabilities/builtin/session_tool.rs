@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
@@ -13,28 +14,31 @@ use crate::typed_id::SessionId;
 
 /// Why a call failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum ToolFailure {
     /// The model reads the text and can act on it.
-    Told(String),
+    Error(String),
     /// The host failed; the model learns only that something did.
     Internal(AgentLoopError),
 }
 
-impl Failure {
-    pub(super) fn told(text: impl Into<String>) -> Self {
-        Self::Told(text.into())
-    }
+/// Fails a call with a text that the model reads.
+pub(super) fn fail<T>(text: impl Into<String>) -> Result<T, ToolFailure> {
+    Err(ToolFailure::Error(text.into()))
 }
 
-impl From<AgentLoopError> for Failure {
+impl From<AgentLoopError> for ToolFailure {
     fn from(error: AgentLoopError) -> Self {
         match error {
-            AgentLoopError::ToolExecution(text) => Self::Told(text),
-            quota @ AgentLoopError::QuotaExceeded(_) => Self::Told(quota.to_string()),
+            AgentLoopError::ToolExecution(text) => Self::Error(text),
+            quota @ AgentLoopError::QuotaExceeded(_) => Self::Error(quota.to_string()),
             other => Self::Internal(other),
         }
     }
 }
+
+/// The arguments of a tool that takes none.
+#[derive(Deserialize)]
+pub(super) struct NoArguments {}
 
 /// A tool of a built-in capability.
 #[async_trait]
@@ -45,17 +49,17 @@ pub(super) trait SessionTool: Send + Sync + 'static {
 
     fn schema(&self) -> Value;
     fn hints(&self) -> ToolHints;
-    async fn run(&self, args: Self::Args, ctx: &ToolContext) -> Result<Value, Failure>;
+    async fn run(&self, args: Self::Args, ctx: &ToolContext) -> Result<Value, ToolFailure>;
 }
 
 pub(super) fn boxed(tool: impl SessionTool) -> Box<dyn Tool> {
-    Box::new(Adapted(tool))
+    Box::new(ToolAdapter(tool))
 }
 
-struct Adapted<T>(T);
+struct ToolAdapter<T>(T);
 
 #[async_trait]
-impl<T: SessionTool> Tool for Adapted<T> {
+impl<T: SessionTool> Tool for ToolAdapter<T> {
     fn name(&self) -> &str {
         T::NAME
     }
@@ -73,8 +77,8 @@ impl<T: SessionTool> Tool for Adapted<T> {
     }
     /// A tool that needs a session fails without one.
     async fn execute(&self, arguments: Value) -> ToolExecutionResult {
-        let nowhere = ToolContext::new(SessionId::from_uuid(uuid::Uuid::nil()));
-        self.execute_with_context(arguments, &nowhere).await
+        let no_session = ToolContext::new(SessionId::from_uuid(uuid::Uuid::nil()));
+        self.execute_with_context(arguments, &no_session).await
     }
     async fn execute_with_context(
         &self,
@@ -97,8 +101,8 @@ impl<T: SessionTool> Tool for Adapted<T> {
         };
         match self.0.run(args, context).await {
             Ok(value) => ToolExecutionResult::success(value),
-            Err(Failure::Told(text)) => ToolExecutionResult::tool_error(text),
-            Err(Failure::Internal(error)) => ToolExecutionResult::internal_error(error),
+            Err(ToolFailure::Error(text)) => ToolExecutionResult::tool_error(text),
+            Err(ToolFailure::Internal(error)) => ToolExecutionResult::internal_error(error),
         }
     }
 }
@@ -113,7 +117,7 @@ pub(super) fn object(properties: Value, required: &[&str]) -> Value {
     })
 }
 
-/// The hints of a tool that only looks.
+/// The hints of a tool that changes nothing.
 pub(super) fn reads() -> ToolHints {
     ToolHints::default()
         .with_readonly(true)
@@ -133,13 +137,13 @@ pub(super) fn writes(class: &str, side_effects: SideEffectClass) -> ToolHints {
 pub(super) fn offered<'a, T: ?Sized>(
     part: &'a Option<Arc<T>>,
     what: &str,
-) -> Result<&'a Arc<T>, Failure> {
+) -> Result<&'a Arc<T>, ToolFailure> {
     part.as_ref()
-        .ok_or_else(|| Failure::told(format!("this host offers no {what}")))
+        .map_or_else(|| fail(format!("this host offers no {what}")), Ok)
 }
 
 /// Returns the session's files.
-pub(super) fn files(ctx: &ToolContext) -> Result<&Arc<dyn SessionFileSystem>, Failure> {
+pub(super) fn files(ctx: &ToolContext) -> Result<&Arc<dyn SessionFileSystem>, ToolFailure> {
     offered(&ctx.file_store, "session files")
 }
 
@@ -149,15 +153,4 @@ pub(super) fn config<T: DeserializeOwned + Default>(config: &Value) -> Result<T,
         return Ok(T::default());
     }
     T::deserialize(config).map_err(|error| error.to_string())
-}
-
-/// Returns at most this many bytes of a text, ending at a character.
-pub(super) fn cut(text: &str, max_bytes: usize) -> &str {
-    if text.len() <= max_bytes {
-        return text;
-    }
-    let end = (0..=max_bytes)
-        .rev()
-        .find(|end| text.is_char_boundary(*end));
-    &text[..end.unwrap_or(0)]
 }

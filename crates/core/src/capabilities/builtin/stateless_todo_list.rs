@@ -1,10 +1,10 @@
-//! A list of things to do that lives in the conversation alone.
+//! A to-do list that only the conversation stores.
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::session_tool::{Failure, SessionTool, boxed, object, reads};
+use super::session_tool::{SessionTool, ToolFailure, boxed, fail, object, reads};
 use crate::capabilities::Capability;
 use crate::tools::{Tool, ToolHints};
 use crate::traits::ToolContext;
@@ -16,25 +16,16 @@ const MAX_TODOS: usize = 200;
 pub struct StatelessTodoListCapability;
 
 impl Capability for StatelessTodoListCapability {
-    fn id(&self) -> &str {
-        "stateless_todo_list"
-    }
-    fn name(&self) -> &str {
-        "Todo List"
-    }
-    fn description(&self) -> &str {
-        "Keeps a list of things to do in the conversation."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Planning")
-    }
+    constants!(
+        "stateless_todo_list",
+        "Todo List",
+        "Maintains a to-do list in the conversation.",
+        "Planning"
+    );
     fn system_prompt_addition(&self) -> Option<&str> {
         Some(
             "For work of three steps or more, keep a plan with write_todos: send the whole list each time, have one item in progress at most, and mark an item completed as soon as it is.",
         )
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(WriteTodos)]
@@ -43,7 +34,7 @@ impl Capability for StatelessTodoListCapability {
 
 #[derive(Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-enum Status {
+enum TodoStatus {
     Pending,
     InProgress,
     Completed,
@@ -53,7 +44,7 @@ enum Status {
 #[serde(rename_all = "camelCase")]
 struct Todo {
     content: String,
-    status: Status,
+    status: TodoStatus,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     active_form: Option<String>,
 }
@@ -70,7 +61,7 @@ impl SessionTool for WriteTodos {
     type Args = Args;
     const NAME: &'static str = "write_todos";
     const DESCRIPTION: &'static str =
-        "Write the whole list of things to do; it replaces the one before.";
+        "Write the complete to-do list; it replaces the previous one.";
 
     fn schema(&self) -> Value {
         let todo = object(
@@ -89,28 +80,24 @@ impl SessionTool for WriteTodos {
     fn hints(&self) -> ToolHints {
         reads()
     }
-    async fn run(&self, args: Args, _ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, _ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let todos = args.todos;
         if todos.len() > MAX_TODOS {
-            return Err(Failure::told(format!(
-                "a list may have {MAX_TODOS} items at most"
-            )));
+            return fail(format!("a list may have {MAX_TODOS} items at most"));
         }
         if let Some(index) = todos.iter().position(|todo| todo.content.trim().is_empty()) {
-            return Err(Failure::told(format!("item {} has no content", index + 1)));
+            return fail(format!("item {} has no content", index + 1));
         }
         let count = |status| todos.iter().filter(|todo| todo.status == status).count();
-        let active = count(Status::InProgress);
+        let active = count(TodoStatus::InProgress);
         if active > 1 {
-            return Err(Failure::told(format!(
-                "{active} items are in_progress; have one at most"
-            )));
+            return fail(format!("{active} items are in_progress; have one at most"));
         }
         Ok(json!({
             "total": todos.len(),
-            "pending": count(Status::Pending),
+            "pending": count(TodoStatus::Pending),
             "in_progress": active,
-            "completed": count(Status::Completed),
+            "completed": count(TodoStatus::Completed),
             "todos": todos
         }))
     }
@@ -129,7 +116,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_is_counted_and_given_back() {
+    async fn list_is_counted_and_returned() {
         let todos = json!([
             {"content": "Read", "status": "completed"},
             {"content": "Write", "status": "in_progress", "activeForm": "Writing"},
@@ -149,7 +136,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_list_that_makes_no_sense_is_refused() {
+    async fn invalid_list_is_refused() {
         for (todos, named) in [
             (
                 json!([{"content": "a", "status": "in_progress"}, {"content": "b", "status": "in_progress"}]),
@@ -162,8 +149,8 @@ mod tests {
             ),
             (json!([{"status": "pending"}]), "content"),
         ] {
-            let told = write(todos).await.unwrap_err();
-            assert!(told.contains(named), "{told}");
+            let error = write(todos).await.unwrap_err();
+            assert!(error.contains(named), "{error}");
         }
         odd_arguments(&StatelessTodoListCapability).await;
     }

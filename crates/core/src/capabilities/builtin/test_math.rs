@@ -1,4 +1,4 @@
-//! Four tools that calculate: to try tool calls without side effects.
+//! Four tools that calculate, for trying tool calls without side effects.
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
@@ -24,55 +24,54 @@ impl Capability for TestMathCapability {
         Some("Testing")
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
-        [
-            Operation::Add,
-            Operation::Subtract,
-            Operation::Multiply,
-            Operation::Divide,
-        ]
-        .into_iter()
-        .map(|operation| Box::new(operation) as Box<dyn Tool>)
-        .collect()
+        TOOLS.map(|tool| Box::new(tool) as Box<dyn Tool>).into()
     }
 }
 
+/// Computes a number from two others.
 #[derive(Debug, Clone, Copy)]
-enum Operation {
-    Add,
-    Subtract,
-    Multiply,
-    Divide,
+struct MathTool {
+    name: &'static str,
+    description: &'static str,
+    apply: fn(f64, f64) -> Result<f64, &'static str>,
 }
 
-impl Operation {
-    fn apply(self, a: f64, b: f64) -> Result<f64, &'static str> {
-        match self {
-            Self::Add => Ok(a + b),
-            Self::Subtract => Ok(a - b),
-            Self::Multiply => Ok(a * b),
-            Self::Divide if b == 0.0 => Err("Division by zero"),
-            Self::Divide => Ok(a / b),
-        }
-    }
-}
+const TOOLS: [MathTool; 4] = [
+    MathTool {
+        name: "add",
+        description: "Add two numbers.",
+        apply: |a, b| Ok(a + b),
+    },
+    MathTool {
+        name: "subtract",
+        description: "Subtract b from a.",
+        apply: |a, b| Ok(a - b),
+    },
+    MathTool {
+        name: "multiply",
+        description: "Multiply two numbers.",
+        apply: |a, b| Ok(a * b),
+    },
+    MathTool {
+        name: "divide",
+        description: "Divide a by b.",
+        apply: |a, b| {
+            if b == 0.0 {
+                Err("Division by zero")
+            } else {
+                Ok(a / b)
+            }
+        },
+    },
+];
 
 #[async_trait]
-impl Tool for Operation {
+impl Tool for MathTool {
     fn name(&self) -> &str {
-        match self {
-            Self::Add => "add",
-            Self::Subtract => "subtract",
-            Self::Multiply => "multiply",
-            Self::Divide => "divide",
-        }
+        self.name
     }
     fn description(&self) -> &str {
-        match self {
-            Self::Add => "Add two numbers.",
-            Self::Subtract => "Subtract b from a.",
-            Self::Multiply => "Multiply two numbers.",
-            Self::Divide => "Divide a by b.",
-        }
+        self.description
     }
     fn parameters_schema(&self) -> Value {
         json!({
@@ -92,9 +91,9 @@ impl Tool for Operation {
         let (Some(a), Some(b)) = (number("a"), number("b")) else {
             return ToolExecutionResult::tool_error("`a` and `b` must be numbers");
         };
-        match self.apply(a, b) {
+        match (self.apply)(a, b) {
             Ok(result) => ToolExecutionResult::success(
-                json!({ "result": result, "operation": self.name(), "a": a, "b": b }),
+                json!({ "result": result, "operation": self.name, "a": a, "b": b }),
             ),
             Err(message) => ToolExecutionResult::tool_error(message),
         }
@@ -107,27 +106,17 @@ mod tests {
 
     #[tokio::test]
     async fn the_four_operations() {
-        for (operation, result) in [
-            (Operation::Add, 9.0),
-            (Operation::Subtract, 3.0),
-            (Operation::Multiply, 18.0),
-            (Operation::Divide, 2.0),
-        ] {
-            let ToolExecutionResult::Success(value) =
-                operation.execute(json!({"a": 6, "b": 3})).await
+        for (tool, result) in TOOLS.iter().zip([9.0, 3.0, 18.0, 2.0]) {
+            let ToolExecutionResult::Success(value) = tool.execute(json!({"a": 6, "b": 3})).await
             else {
-                panic!("{operation:?} failed");
+                panic!("{tool:?} failed");
             };
             assert_eq!(
                 value,
-                json!({"result": result, "operation": operation.name(), "a": 6.0, "b": 3.0})
+                json!({"result": result, "operation": tool.name, "a": 6.0, "b": 3.0})
             );
         }
-        assert!(
-            Operation::Divide
-                .execute(json!({"a": 1, "b": 0}))
-                .await
-                .is_error()
-        );
+        let [.., divide] = TOOLS;
+        assert!(divide.execute(json!({"a": 1, "b": 0})).await.is_error());
     }
 }

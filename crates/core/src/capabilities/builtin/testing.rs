@@ -18,12 +18,12 @@ use crate::typed_id::SessionId;
 
 pub(super) const THEN: DateTime<Utc> = DateTime::UNIX_EPOCH;
 
-/// Files by path; `None` is a directory.
+/// FakeFiles by path; `None` is a directory.
 #[derive(Default)]
-pub(super) struct Files(Mutex<BTreeMap<String, Option<(String, String)>>>);
+pub(super) struct FakeFiles(Mutex<BTreeMap<String, Option<(String, String)>>>);
 
-impl Files {
-    pub(super) fn of(texts: &[(&str, &str)]) -> Arc<Self> {
+impl FakeFiles {
+    pub(super) fn new(texts: &[(&str, &str)]) -> Arc<Self> {
         let files = Self::default();
         for (path, text) in texts {
             files.put(path, text, "text");
@@ -77,7 +77,7 @@ fn info(file: SessionFile) -> FileInfo {
 }
 
 #[async_trait]
-impl SessionFileSystem for Files {
+impl SessionFileSystem for FakeFiles {
     async fn read_file(&self, _: SessionId, path: &str) -> Result<Option<SessionFile>> {
         let path = normalize(path)?;
         let files = self.0.lock().unwrap();
@@ -180,7 +180,7 @@ pub(super) async fn call(
 
 /// Calls every tool with invalid arguments: each must return an error and none may panic.
 pub(super) async fn odd_arguments(capability: &dyn Capability) {
-    let context = ToolContext::with_file_store(SessionId::new(), Files::of(&[]));
+    let context = ToolContext::with_file_store(SessionId::new(), FakeFiles::new(&[]));
     for tool in capability.tools() {
         for args in [
             Value::Null,
@@ -204,13 +204,13 @@ pub(super) async fn odd_arguments(capability: &dyn Capability) {
 
 /// Values and secrets by name, without regard to sessions.
 #[derive(Default)]
-pub(super) struct Storage {
+pub(super) struct FakeStorage {
     values: Mutex<BTreeMap<String, String>>,
     secrets: Mutex<BTreeMap<String, String>>,
 }
 
 #[async_trait]
-impl SessionStorageStore for Storage {
+impl SessionStorageStore for FakeStorage {
     async fn set_value(&self, _: SessionId, key: &str, value: &str) -> Result<()> {
         self.values.lock().unwrap().insert(key.into(), value.into());
         Ok(())

@@ -10,7 +10,7 @@ use crate::tool_types::ToolCall;
 /// The behavior at the end of a script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnExhausted {
-    /// Say the last entry again.
+    /// Repeat the last entry.
     RepeatLast,
     /// Return an error.
     Error,
@@ -18,14 +18,14 @@ pub enum OnExhausted {
     Loop,
 }
 
-/// A failure that the simulated provider answers with.
+/// A failure of the simulated provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SimError {
     /// Too many requests.
     RateLimit,
-    /// No answer in time.
+    /// No response in time.
     Timeout,
-    /// An answer that cannot be read.
+    /// A malformed response.
     InvalidResponse,
     Other(String),
 }
@@ -52,7 +52,7 @@ pub struct SimToolCall {
 }
 
 impl SimToolCall {
-    /// Makes a call.
+    /// Creates a call.
     pub fn new(name: impl Into<String>, arguments: Value) -> Self {
         Self {
             name: name.into(),
@@ -64,10 +64,10 @@ impl SimToolCall {
 /// One model call of a script.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SimTurn {
-    /// Says a text.
+    /// Answers with a text.
     Assistant(String),
     ToolCalls(Vec<SimToolCall>),
-    /// Says a text and calls tools.
+    /// Answers with a text and calls tools.
     Mixed {
         text: String,
         tool_calls: Vec<SimToolCall>,
@@ -76,7 +76,7 @@ pub enum SimTurn {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Script {
+pub(super) enum SimScript {
     Sequence(Vec<String>),
     Echo,
     Lorem(usize),
@@ -85,17 +85,18 @@ pub(super) enum Script {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Calls {
+pub(super) enum ExtraCalls {
     None,
     Every(Vec<ToolCall>),
     Sequence(Vec<Vec<ToolCall>>),
 }
 
 /// The answers of the simulated model, call by call. Each session starts at the first one.
+#[must_use]
 #[derive(Debug, Clone)]
 pub struct LlmSimConfig {
-    pub(super) script: Script,
-    pub(super) calls: Calls,
+    pub(super) script: SimScript,
+    pub(super) calls: ExtraCalls,
     pub(super) on_exhausted: OnExhausted,
     pub(super) response_delay: Duration,
     pub(super) piece_delay: Duration,
@@ -110,10 +111,10 @@ impl Default for LlmSimConfig {
 }
 
 impl LlmSimConfig {
-    fn new(script: Script, on_exhausted: OnExhausted) -> Self {
+    fn new(script: SimScript, on_exhausted: OnExhausted) -> Self {
         Self {
             script,
-            calls: Calls::None,
+            calls: ExtraCalls::None,
             on_exhausted,
             response_delay: Duration::ZERO,
             piece_delay: Duration::ZERO,
@@ -122,80 +123,68 @@ impl LlmSimConfig {
         }
     }
 
-    /// Says the same text on every call.
+    /// Answers every call with the same text.
     pub fn fixed(text: impl Into<String>) -> Self {
-        Self::new(Script::Sequence(vec![text.into()]), OnExhausted::Loop)
+        Self::new(SimScript::Sequence(vec![text.into()]), OnExhausted::Loop)
     }
-    /// Says one text per call, then begins again.
-    #[must_use]
+    /// Answers with one text per call, then starts again.
     pub fn sequence(texts: Vec<String>) -> Self {
-        Self::new(Script::Sequence(texts), OnExhausted::Loop)
+        Self::new(SimScript::Sequence(texts), OnExhausted::Loop)
     }
-    /// Says `Echo: ` and the last text of the user.
-    #[must_use]
+    /// Answers with `Echo: ` and the last text of the user.
     pub fn echo() -> Self {
-        Self::new(Script::Echo, OnExhausted::Loop)
+        Self::new(SimScript::Echo, OnExhausted::Loop)
     }
-    /// Says filler text of about this many tokens.
-    #[must_use]
+    /// Answers with filler text of about this many tokens.
     pub fn lorem(target_tokens: usize) -> Self {
-        Self::new(Script::Lorem(target_tokens), OnExhausted::Loop)
+        Self::new(SimScript::Lorem(target_tokens), OnExhausted::Loop)
     }
     /// Follows a script, one entry per call; the last entry repeats.
-    #[must_use]
     pub fn scripted(turns: Vec<SimTurn>) -> Self {
-        Self::new(Script::Scripted(turns), OnExhausted::RepeatLast)
+        Self::new(SimScript::Scripted(turns), OnExhausted::RepeatLast)
     }
     /// Fails on every call.
     pub fn error(message: impl Into<String>) -> Self {
-        Self::new(Script::Error(message.into()), OnExhausted::Loop)
+        Self::new(SimScript::Error(message.into()), OnExhausted::Loop)
     }
 
     /// Adds these calls to the text of every model call.
-    #[must_use]
     pub fn with_tool_calls(mut self, calls: Vec<ToolCall>) -> Self {
-        self.calls = Calls::Every(calls);
+        self.calls = ExtraCalls::Every(calls);
         self
     }
-    /// Makes the calls of one entry per model call, then begins again; an empty entry is no call.
-    #[must_use]
+    /// Makes the calls of one entry per model call, then starts again; an empty entry makes no call.
     pub fn with_tool_call_sequence(mut self, calls: Vec<Vec<ToolCall>>) -> Self {
-        self.calls = Calls::Sequence(calls);
+        self.calls = ExtraCalls::Sequence(calls);
         self
     }
     /// Sets the behavior at the end of a script.
-    #[must_use]
     pub fn with_on_exhausted(mut self, on_exhausted: OnExhausted) -> Self {
         self.on_exhausted = on_exhausted;
         self
     }
-    /// Waits before the first piece of each answer.
-    #[must_use]
+    /// Sets the delay before the first delta of each answer.
     pub fn with_response_delay(mut self, delay: Duration) -> Self {
         self.response_delay = delay;
         self
     }
-    /// Streams word by word, about as fast as a real model.
-    #[must_use]
+    /// Streams word by word, about as fast as a real model: 150 ms before the first word and 15 ms before each further word.
     pub fn with_latency(mut self) -> Self {
         self.response_delay = Duration::from_millis(150);
         self.piece_delay = Duration::from_millis(15);
         self
     }
-    /// Waits before each further word.
-    #[must_use]
+    /// Sets the delay before each further word.
     pub fn with_piece_delay(mut self, delay: Duration) -> Self {
         self.piece_delay = delay;
         self
     }
-    /// Answers under the name of this model.
-    #[must_use]
+    /// Sets the model name that answers report.
     pub fn with_model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
-    /// Gives every answer this id.
-    #[must_use]
+    /// Sets the response ID of every answer.
     pub fn with_response_id(mut self, response_id: impl Into<String>) -> Self {
         self.response_id = Some(response_id.into());
         self

@@ -1,4 +1,4 @@
-//! Speaks for the simulated model.
+//! The driver of the simulated model.
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
@@ -10,7 +10,7 @@ use async_trait::async_trait;
 use futures_core::Stream;
 use tokio::time::Sleep;
 
-use super::config::{Calls, LlmSimConfig, OnExhausted, Script, SimToolCall, SimTurn};
+use super::config::{ExtraCalls, LlmSimConfig, OnExhausted, SimScript, SimToolCall, SimTurn};
 use crate::error::{AgentLoopError, Result};
 use crate::llm_driver_registry::{
     DiscoveredModel, LlmCallConfig, LlmCompletionMetadata, LlmDriver, LlmMessage, LlmMessageRole,
@@ -20,11 +20,11 @@ use crate::message::MessageRole;
 use crate::tool_types::ToolCall;
 use crate::typed_id::SessionId;
 
-/// About how many characters a token has.
+/// Approximate number of characters per token.
 const CHARS_PER_TOKEN: usize = 4;
 const LOREM: &str = "lorem ipsum dolor sit amet consectetur adipiscing elit sed do eiusmod tempor ";
 
-/// The simulated model. One driver serves many sessions, and each hears the script from its start.
+/// The simulated model. One driver serves many sessions, and each session starts at the beginning of the script.
 #[derive(Debug)]
 pub struct LlmSimDriver {
     config: LlmSimConfig,
@@ -32,7 +32,7 @@ pub struct LlmSimDriver {
 }
 
 /// The answer of one call.
-struct Answer {
+struct SimAnswer {
     text: String,
     calls: Vec<ToolCall>,
 }
@@ -55,29 +55,29 @@ impl LlmSimDriver {
         *made - 1
     }
 
-    fn answer(&self, n: usize, last_user_text: impl FnOnce() -> String) -> Result<Answer> {
+    fn answer(&self, n: usize, last_user_text: impl FnOnce() -> String) -> Result<SimAnswer> {
         let (text, calls) = match &self.config.script {
-            Script::Sequence(texts) => (self.pick(texts, n)?.clone(), Vec::new()),
-            Script::Echo => (format!("Echo: {}", last_user_text()), Vec::new()),
-            Script::Lorem(tokens) => (lorem(*tokens), Vec::new()),
-            Script::Error(message) => return Err(AgentLoopError::llm(message.clone())),
-            Script::Scripted(turns) => match self.pick(turns, n)? {
+            SimScript::Sequence(texts) => (self.pick(texts, n)?.clone(), Vec::new()),
+            SimScript::Echo => (format!("Echo: {}", last_user_text()), Vec::new()),
+            SimScript::Lorem(tokens) => (lorem(*tokens), Vec::new()),
+            SimScript::Error(message) => return Err(AgentLoopError::llm(message.clone())),
+            SimScript::Scripted(turns) => match self.pick(turns, n)? {
                 SimTurn::Assistant(text) => (text.clone(), Vec::new()),
                 SimTurn::ToolCalls(calls) => (String::new(), with_ids(calls, n)),
                 SimTurn::Mixed { text, tool_calls } => (text.clone(), with_ids(tool_calls, n)),
                 SimTurn::Error(error) => return Err(error.to_error()),
             },
         };
-        let beside = match &self.config.calls {
-            Calls::None => &[][..],
-            Calls::Every(calls) => calls,
-            Calls::Sequence(entries) => entries
+        let extra = match &self.config.calls {
+            ExtraCalls::None => &[][..],
+            ExtraCalls::Every(calls) => calls,
+            ExtraCalls::Sequence(entries) => entries
                 .get(n % entries.len().max(1))
                 .map_or(&[][..], Vec::as_slice),
         };
-        Ok(Answer {
+        Ok(SimAnswer {
             text,
-            calls: calls.into_iter().chain(beside.iter().cloned()).collect(),
+            calls: calls.into_iter().chain(extra.iter().cloned()).collect(),
         })
     }
 
@@ -96,7 +96,7 @@ impl LlmSimDriver {
         entries.get(index).ok_or_else(exhausted)
     }
 
-    fn speak(&self, answer: Answer, model: &str, prompt_chars: usize) -> LlmResponseStream {
+    fn respond(&self, answer: SimAnswer, model: &str, prompt_chars: usize) -> LlmResponseStream {
         let metadata = self.metadata(&answer, model, prompt_chars);
         let mut events = VecDeque::with_capacity(3);
         if self.config.piece_delay.is_zero() {
@@ -104,11 +104,8 @@ impl LlmSimDriver {
                 events.push_back(LlmStreamEvent::TextDelta(answer.text));
             }
         } else {
-            let words = answer
-                .text
-                .split_inclusive(' ')
-                .map(|word| LlmStreamEvent::TextDelta(word.to_owned()));
-            events.extend(words);
+            let words = answer.text.split_inclusive(' ');
+            events.extend(words.map(|word| LlmStreamEvent::TextDelta(word.to_owned())));
         }
         if !answer.calls.is_empty() {
             events.push_back(LlmStreamEvent::ToolCalls(answer.calls));
@@ -121,31 +118,34 @@ impl LlmSimDriver {
         })
     }
 
-    fn metadata(&self, answer: &Answer, model: &str, prompt_chars: usize) -> LlmCompletionMetadata {
+    fn metadata(
+        &self,
+        answer: &SimAnswer,
+        model: &str,
+        prompt_chars: usize,
+    ) -> LlmCompletionMetadata {
         let tokens =
             |chars: usize| u32::try_from(chars.div_ceil(CHARS_PER_TOKEN)).unwrap_or(u32::MAX);
         let (read, written) = (tokens(prompt_chars), tokens(answer.text.len()));
+        let finish_reason = if answer.calls.is_empty() {
+            "stop"
+        } else {
+            "tool_calls"
+        };
         LlmCompletionMetadata {
             total_tokens: Some(read.saturating_add(written)),
             prompt_tokens: Some(read),
             completion_tokens: Some(written),
-            model: Some(
-                self.config
-                    .model
-                    .clone()
-                    .unwrap_or_else(|| model.to_owned()),
-            ),
-            finish_reason: Some(
-                if answer.calls.is_empty() {
-                    "stop"
-                } else {
-                    "tool_calls"
-                }
-                .to_owned(),
-            ),
+            model: Some(self.model_or(model)),
+            finish_reason: Some(finish_reason.to_owned()),
             response_id: self.config.response_id.clone(),
             ..LlmCompletionMetadata::default()
         }
+    }
+
+    fn model_or(&self, default: &str) -> String {
+        let model = self.config.model.as_deref();
+        model.unwrap_or(default).to_owned()
     }
 
     async fn wait(&self) {
@@ -155,7 +155,7 @@ impl LlmSimDriver {
     }
 }
 
-/// Scripted calls get ids that differ from call to call, as a provider's do.
+/// Gives scripted calls unique IDs, like those of a provider.
 fn with_ids(calls: &[SimToolCall], n: usize) -> Vec<ToolCall> {
     let call = |(i, call): (usize, &SimToolCall)| ToolCall {
         id: format!("call_{n}_{i}"),
@@ -166,11 +166,8 @@ fn with_ids(calls: &[SimToolCall], n: usize) -> Vec<ToolCall> {
 }
 
 fn lorem(tokens: usize) -> String {
-    LOREM
-        .chars()
-        .cycle()
-        .take(tokens * CHARS_PER_TOKEN)
-        .collect()
+    let letters = LOREM.chars().cycle();
+    letters.take(tokens * CHARS_PER_TOKEN).collect()
 }
 
 #[async_trait]
@@ -180,62 +177,46 @@ impl LlmDriver for LlmSimDriver {
         messages: Vec<LlmMessage>,
         config: &LlmCallConfig,
     ) -> Result<LlmResponseStream> {
-        let session = config
-            .metadata
-            .get(SESSION_ID_KEY)
-            .and_then(|id| id.parse().ok());
+        let session = config.metadata.get(SESSION_ID_KEY);
+        let session = session.and_then(|id| id.parse().ok());
         let n = self.count(session);
         self.wait().await;
-        let last_user = || {
-            messages
-                .iter()
-                .rev()
-                .find(|m| m.role == LlmMessageRole::User)
-        };
-        let said = last_user()
+        let mut newest = messages.iter().rev();
+        let last_user = newest.find(|message| message.role == LlmMessageRole::User);
+        let input = last_user
             .map(LlmMessage::content_as_text)
             .unwrap_or_default();
-        let prompt_chars = said.len();
-        Ok(self.speak(self.answer(n, || said)?, &config.model, prompt_chars))
+        let prompt_chars = input.len();
+        Ok(self.respond(self.answer(n, || input)?, &config.model, prompt_chars))
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
         let n = self.count(Some(request.session_id));
         self.wait().await;
-        // Only the newest input counts as read, so that the cost of a call does not grow with the conversation.
-        let last_user = request
-            .history
-            .iter()
-            .rev()
-            .find(|m| m.role == MessageRole::User);
-        let said = last_user
+        // Only the newest input is counted, so that the cost of a call does not grow with the conversation.
+        let mut newest = request.history.iter().rev();
+        let last_user = newest.find(|message| message.role == MessageRole::User);
+        let input = last_user
             .and_then(|message| message.text())
             .unwrap_or_default();
-        let answer = self.answer(n, || said.to_owned())?;
-        Ok(self.speak(answer, &request.config.model, said.len()))
+        let answer = self.answer(n, || input.to_owned())?;
+        Ok(self.respond(answer, &request.config.model, input.len()))
     }
 
     async fn list_models(&self) -> Result<Option<Vec<DiscoveredModel>>> {
-        let id = self
-            .config
-            .model
-            .clone()
-            .unwrap_or_else(|| "llmsim-model".to_owned());
         Ok(Some(vec![DiscoveredModel {
-            id,
+            id: self.model_or("llmsim-model"),
             display_name: Some("Simulator".to_owned()),
         }]))
     }
 
     fn forget_session(&self, session_id: SessionId) {
-        self.calls
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&Some(session_id));
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.remove(&Some(session_id));
     }
 }
 
-/// Gives one piece after the other, with a pause before each but the first.
+/// Yields the events in order, with a pause between them.
 struct SimStream {
     events: VecDeque<LlmStreamEvent>,
     piece_delay: Duration,
@@ -274,7 +255,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn r29_each_session_hears_the_script_from_its_start() {
+    async fn r29_each_session_starts_at_the_beginning_of_the_script() {
         let driver = LlmSimDriver::new(LlmSimConfig::sequence(vec!["one".into(), "two".into()]));
         let (a, b) = (SessionId::from_seed(1), SessionId::from_seed(2));
         assert_eq!(say(&driver, a, "").await.unwrap(), "one");
@@ -286,7 +267,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_script_can_end_in_three_ways() {
+    async fn script_ends_in_one_of_three_ways() {
         let script = || {
             LlmSimConfig::scripted(vec![
                 SimTurn::Assistant("a".into()),
@@ -307,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn it_echoes_and_fills() {
+    async fn echo_and_lorem() {
         let session = SessionId::from_seed(1);
         assert_eq!(
             say(&LlmSimDriver::new(LlmSimConfig::echo()), session, "hi")

@@ -1,4 +1,4 @@
-//! Which URLs an agent may reach: allow and block lists, their patterns and how layers merge.
+//! The URLs that an agent may access: allow and block lists, their patterns and how layers merge.
 //!
 //! | pattern | matches |
 //! | --- | --- |
@@ -34,19 +34,19 @@ pub use invalid_pattern::{InvalidPattern, PatternProblem};
 pub use merge::merge_network_access;
 pub use private_address::is_private_address;
 
-/// Limits the URLs that a layer may reach. Blocked patterns win, and an empty `allowed` allows every URL that is not blocked.
+/// Limits the URLs that a layer may access. Blocked patterns win, and an empty `allowed` allows every URL that is not blocked.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct NetworkAccessList {
-    /// Holds the patterns of which a URL has to match one, unless there are none.
+    /// The patterns of which a URL must match one; empty allows all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub allowed: Vec<String>,
-    /// Holds the patterns of which a URL may match none.
+    /// The patterns of which a URL must match none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub blocked: Vec<String>,
 }
 
 impl NetworkAccessList {
-    /// Makes a list that allows what matches one of the patterns; without any pattern it limits nothing.
+    /// Creates a list that allows what matches one of the patterns; without any pattern it limits nothing.
     pub fn allow_only(patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             allowed: patterns.into_iter().map(Into::into).collect(),
@@ -54,7 +54,7 @@ impl NetworkAccessList {
         }
     }
 
-    /// Makes a list that allows every http and https URL that matches none of the patterns.
+    /// Creates a list that allows every http and https URL that matches none of the patterns.
     pub fn block(patterns: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self {
             allowed: Vec::new(),
@@ -77,7 +77,7 @@ impl NetworkAccessList {
         self.is_empty() || rules::allows(self, url)
     }
 
-    /// Decides about the address to which the host of a URL was resolved; ask it after [`Self::is_url_allowed`].
+    /// Decides about the address to which the host of a URL was resolved. Call it after [`Self::is_url_allowed`].
     ///
     /// A pattern that blocks an address blocks every name of it. A name that leads to a [private
     /// address](is_private_address) is denied by every list with patterns, unless one of them allows the address.

@@ -24,7 +24,7 @@ pub(super) fn check(_list: &NetworkAccessList) -> Result<(), InvalidPattern> {
     Ok(())
 }
 
-/// Keeps the patterns spelled alike in both: a part of the true intersection, so another build may use the result.
+/// Returns the patterns with the same spelling on both sides: a subset of the true intersection, so that another build may use the result.
 pub(super) fn intersect(parent: &[String], child: &[String]) -> Vec<String> {
     let common = parent.iter().filter(|pattern| child.contains(pattern));
     common.cloned().collect()

@@ -166,7 +166,7 @@ impl ThreadRecord {
         }
     }
 
-    /// Calls `text` with every free text of the record, and `json` with every schema, so that secrets can be masked.
+    /// Calls `text` with every free text of the record and `json` with every schema, for masking secrets.
     pub fn visit_texts(
         &mut self,
         text: &mut dyn FnMut(&mut String),
@@ -205,12 +205,12 @@ impl ThreadRecord {
 impl Serialize for ThreadRecord {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         #[derive(Serialize)]
-        struct Versioned<'a> {
+        struct VersionedRecord<'a> {
             version: u64,
             #[serde(flatten, with = "ThreadRecord")]
             record: &'a ThreadRecord,
         }
-        Versioned {
+        VersionedRecord {
             version: VERSION,
             record: self,
         }

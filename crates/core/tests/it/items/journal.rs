@@ -6,7 +6,7 @@ use std::time::Duration;
 use chrono::{DateTime, Utc};
 use serde_json::json;
 use windlass_core::events::*;
-use windlass_core::items::{Change, Item, ItemStatus, ItemStep, SessionChange, Wait, change};
+use windlass_core::items::{Change, Item, ItemStatus, ItemStep, SessionChange, WaitUpdate, change};
 use windlass_core::message::{ContentPart, Message, MessageRole};
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolShape};
 use windlass_core::typed_id::{EventId, ExecId, ItemId, MessageId, SessionId, TurnId};
@@ -244,16 +244,18 @@ fn describe(change: &Change<'_>) -> String {
         Change::Wait(wait) => {
             assert_eq!(wait.item_id, item(CALL));
             match wait.wait {
-                Wait::CallRequested(_) => "call requested".to_owned(),
-                Wait::CallResolved(data) => format!("call resolved: {}", data.success),
-                Wait::CallTimedOut(data) => format!("call timed out: {:?}", data.timeout_ms),
-                Wait::CallCanceled(data) => format!("call canceled: {}", data.reason),
-                Wait::ApprovalRequired(_) => "approval required".to_owned(),
-                Wait::ApprovalDecided(data) => format!("approval decided: {:?}", data.decision),
-                Wait::ApprovalTimedOut(_) => "approval timed out".to_owned(),
-                Wait::InputRequired(data) => format!("input required: {}", data.prompt),
-                Wait::InputAnswered { request_id } => format!("input answered: {request_id}"),
-                Wait::InputCanceled(data) => format!("input canceled: {}", data.reason),
+                WaitUpdate::CallRequested(_) => "call requested".to_owned(),
+                WaitUpdate::CallResolved(data) => format!("call resolved: {}", data.success),
+                WaitUpdate::CallTimedOut(data) => format!("call timed out: {:?}", data.timeout_ms),
+                WaitUpdate::CallCanceled(data) => format!("call canceled: {}", data.reason),
+                WaitUpdate::ApprovalRequired(_) => "approval required".to_owned(),
+                WaitUpdate::ApprovalDecided(data) => {
+                    format!("approval decided: {:?}", data.decision)
+                }
+                WaitUpdate::ApprovalTimedOut(_) => "approval timed out".to_owned(),
+                WaitUpdate::InputRequired(data) => format!("input required: {}", data.prompt),
+                WaitUpdate::InputAnswered { request_id } => format!("input answered: {request_id}"),
+                WaitUpdate::InputCanceled(data) => format!("input canceled: {}", data.reason),
             }
         }
     }

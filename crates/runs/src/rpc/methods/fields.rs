@@ -195,7 +195,7 @@ mod tests {
     use crate::StartRun;
     use serde::de::value::Error;
     use serde::de::{Deserialize, Deserializer, Error as _, Visitor};
-    use windlass_core::runs::{Evidence, ModelTurn, Outcome, OutcomeMetrics, RunTurn};
+    use windlass_core::runs::{Evidence, ModelTurn, OutcomeMetrics, RunOutcome, RunTurn};
 
     use super::super::runs::{
         CompleteParams, ListParams, PageParams, RecordTurnsParams, UnsubscribeParams,
@@ -239,7 +239,7 @@ mod tests {
         for (known, read, extra) in [
             (START, fields_of::<StartRun>(), &[][..]),
             (COMPLETE, fields_of::<CompleteParams>(), &[]),
-            (OUTCOME, fields_of::<Outcome>(), &[]),
+            (OUTCOME, fields_of::<RunOutcome>(), &[]),
             (EVIDENCE, fields_of::<Evidence>(), &[]),
             (METRICS, fields_of::<OutcomeMetrics>(), &[]),
             (RECORD_TURNS, fields_of::<RecordTurnsParams>(), &[]),

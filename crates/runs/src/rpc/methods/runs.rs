@@ -4,7 +4,7 @@ use crate::{CancelRun, DropReason, Follower, ListRuns, RecordOutcome, RunEvent, 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
-use windlass_core::runs::{ModelTurn, Outcome, RunStatus, RunTurn};
+use windlass_core::runs::{ModelTurn, RunOutcome, RunStatus, RunTurn};
 
 use super::{fields, params as read};
 use crate::rpc::connection::Connection;
@@ -46,7 +46,7 @@ pub(super) async fn start(connection: &Connection, params: &JsonObject) -> Metho
 #[derive(Deserialize)]
 pub(super) struct CompleteParams {
     run_id: String,
-    outcome: Outcome,
+    outcome: RunOutcome,
 }
 
 pub(super) async fn complete(connection: &Connection, params: &JsonObject) -> MethodResult {
@@ -68,7 +68,7 @@ pub(super) async fn record_turns(connection: &Connection, params: &JsonObject) -
     let (RecordTurnsParams { run_id, turns }, ignored) =
         parse(connection, "runs.record_turns", "{ run_id, turns }", params)?;
     // The original protocol records such turns.
-    let empty = turns.iter().position(RunTurn::says_nothing);
+    let empty = turns.iter().position(RunTurn::is_empty);
     if let Some(index) = empty.filter(|_| !connection.completed_handshake) {
         return Err(RpcError::invalid_params(format!(
             "runs.record_turns: turn {index} is empty; give it a prompt, a tool, parameters or an output"

@@ -371,8 +371,8 @@ async fn forward(session: Arc<dyn BackendSession>, message: BackendInput) -> Opt
         }
         BackendInput::End(_) => None,
         BackendInput::Steer { message_id, text } => match session.steer(&text).await {
-            Ok(Steered::Taken) => Some(message_id),
-            Ok(Steered::NotTaken) => None,
+            Ok(Steered::Accepted) => Some(message_id),
+            Ok(Steered::Rejected) => None,
             Err(error) => {
                 tracing::debug!(%error, "the agent was not steered; the message is in its next prompt");
                 None

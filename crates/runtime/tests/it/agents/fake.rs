@@ -291,9 +291,9 @@ impl BackendSession for Process {
     async fn steer(&self, text: &str) -> Result<Steered, BackendError> {
         self.fake.steers.lock().unwrap().push(text.to_owned());
         if self.fake.takes_steers.load(Ordering::SeqCst) {
-            Ok(Steered::Taken)
+            Ok(Steered::Accepted)
         } else {
-            Ok(Steered::NotTaken)
+            Ok(Steered::Rejected)
         }
     }
 

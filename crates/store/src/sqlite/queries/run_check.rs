@@ -75,7 +75,7 @@ impl RunCheck {
             self.differences.push(format!("record {seq} {what}"));
         }
         match (&mut self.summary, record) {
-            (None, RunRecord::Started(started)) => self.summary = Some(RunSummary::of(started)),
+            (None, RunRecord::Started(started)) => self.summary = Some(RunSummary::new(started)),
             (Some(summary), record) => summary.apply(record),
             (None, _) => {}
         }

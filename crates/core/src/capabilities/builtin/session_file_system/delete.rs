@@ -5,8 +5,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::WRITERS;
-use super::stat::Spot;
-use crate::capabilities::builtin::session_tool::{Failure, SessionTool, files, object, writes};
+use super::stat::SessionEntry;
+use crate::capabilities::builtin::session_tool::{
+    SessionTool, ToolFailure, fail, files, object, writes,
+};
 use crate::session_path::normalize;
 use crate::tools::{SideEffectClass, ToolHints};
 use crate::traits::ToolContext;
@@ -38,7 +40,7 @@ impl SessionTool for DeleteFile {
     fn hints(&self) -> ToolHints {
         writes(WRITERS, SideEffectClass::Idempotent).with_destructive(true)
     }
-    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let path = normalize(&args.path)?;
         let store = files(ctx)?;
         let is_deleted = store
@@ -48,15 +50,15 @@ impl SessionTool for DeleteFile {
             return Ok(json!({ "path": path, "deleted": true }));
         }
         // A repeated delete succeeds, because the path is already gone.
-        match Spot::at(store, ctx.session_id, &path).await? {
-            Spot::Missing => {
+        match SessionEntry::at(store, ctx.session_id, &path).await? {
+            SessionEntry::Missing => {
                 Ok(json!({ "path": path, "deleted": false, "reason": "nothing was there" }))
             }
-            Spot::Directory(children) => Err(Failure::told(format!(
+            SessionEntry::Directory(children) => fail(format!(
                 "{path} is a directory with {} entries; set `recursive` to delete them too",
                 children.len()
-            ))),
-            Spot::File(_) => Err(Failure::told(format!("{path} could not be deleted"))),
+            )),
+            SessionEntry::File(_) => fail(format!("{path} could not be deleted")),
         }
     }
 }
@@ -65,18 +67,19 @@ impl SessionTool for DeleteFile {
 mod tests {
     use super::super::SessionFileSystemCapability;
     use super::*;
-    use crate::capabilities::builtin::testing::{Files, call};
+    use crate::capabilities::builtin::testing::{FakeFiles, call};
     use crate::typed_id::SessionId;
 
     #[tokio::test]
     async fn a_full_directory_needs_recursive_and_a_missing_path_is_no_error() {
-        let files = Files::of(&[("/d/f", ""), ("/g", "")]);
+        let files = FakeFiles::new(&[("/d/f", ""), ("/g", "")]);
         let ctx = ToolContext::with_file_store(SessionId::new(), files.clone());
         let delete =
             async |args| call(&SessionFileSystemCapability, "delete_file", args, &ctx).await;
-        let told = delete(json!({"path": "/d"})).await;
+        let error = delete(json!({"path": "/d"})).await;
         assert!(
-            told.unwrap_err()
+            error
+                .unwrap_err()
                 .starts_with("/d is a directory with 1 entries")
         );
         for (args, deleted) in [

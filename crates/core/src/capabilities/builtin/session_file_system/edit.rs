@@ -1,11 +1,13 @@
-//! `edit_file`: replaces one exact piece of a text file.
+//! `edit_file`: replaces one exact passage of a text file.
 
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::WRITERS;
-use crate::capabilities::builtin::session_tool::{Failure, SessionTool, files, object, writes};
+use crate::capabilities::builtin::session_tool::{
+    SessionTool, ToolFailure, fail, files, object, writes,
+};
 use crate::session_path::normalize;
 use crate::tools::{SideEffectClass, ToolHints};
 use crate::traits::ToolContext;
@@ -23,7 +25,7 @@ pub(super) struct Args {
 impl SessionTool for EditFile {
     type Args = Args;
     const NAME: &'static str = "edit_file";
-    const DESCRIPTION: &'static str = "Replace a piece of a text file. `old_string` must occur exactly once; add lines around it until it does.";
+    const DESCRIPTION: &'static str = "Replace a passage of a text file. `old_string` must occur exactly once; add lines around it until it does.";
 
     fn schema(&self) -> Value {
         object(
@@ -38,59 +40,55 @@ impl SessionTool for EditFile {
     fn hints(&self) -> ToolHints {
         writes(WRITERS, SideEffectClass::AtMostOnce)
     }
-    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let path = normalize(&args.path)?;
         let store = files(ctx)?;
         let Some(file) = store.read_file(ctx.session_id, &path).await? else {
-            return Err(Failure::told(format!("there is no file at {path}")));
+            return fail(format!("there is no file at {path}"));
         };
         let content = match file.content {
             Some(content) if !file.is_directory && file.encoding == "text" => content,
-            _ => return Err(Failure::told(format!("{path} is not a text file"))),
+            _ => return fail(format!("{path} is not a text file")),
         };
         let edited = replaced(&path, &content, &args)?;
         let written = store
             .write_file_if_content_matches(ctx.session_id, &path, &content, "text", &edited, "text")
             .await?;
         let Some(written) = written else {
-            return Err(Failure::told(format!(
-                "{path} was changed in the meantime and is left as it is; read it again"
-            )));
+            return fail(format!(
+                "{path} was changed in the meantime and was not edited; read it again"
+            ));
         };
-        let place = content.find(&args.old_string).unwrap_or(0);
-        let line = content[..place].matches('\n').count() + 1;
+        let start = content.find(&args.old_string).unwrap_or(0);
+        let line = content[..start].matches('\n').count() + 1;
         Ok(json!({ "path": written.path, "size_bytes": written.size_bytes, "line": line }))
     }
 }
 
-fn replaced(path: &str, content: &str, args: &Args) -> Result<String, Failure> {
-    let Args {
-        old_string,
-        new_string,
-        ..
-    } = args;
+fn replaced(path: &str, content: &str, args: &Args) -> Result<String, ToolFailure> {
+    let (old_string, new_string) = (&args.old_string, &args.new_string);
     if old_string.is_empty() {
-        return Err(Failure::told("`old_string` must not be empty"));
+        return fail("`old_string` must not be empty");
     }
     if old_string == new_string {
-        return Err(Failure::told("`old_string` and `new_string` are the same"));
+        return fail("`old_string` and `new_string` are the same");
     }
     match occurrences(content, old_string) {
-        0 => Err(Failure::told(format!(
+        0 => fail(format!(
             "`old_string` has 0 matches in {path}; read the file again and copy the text exactly"
-        ))),
+        )),
         1 => Ok(content.replacen(old_string, new_string, 1)),
-        many => Err(Failure::told(format!(
+        many => fail(format!(
             "`old_string` has {many} matches in {path}; add text around it until it is unique"
-        ))),
+        )),
     }
 }
 
 /// Counts every occurrence, including overlapping ones: `aa` is not unique in `aaa`.
-fn occurrences(content: &str, piece: &str) -> usize {
-    let step = piece.chars().next().map_or(1, char::len_utf8);
+fn occurrences(content: &str, passage: &str) -> usize {
+    let step = passage.chars().next().map_or(1, char::len_utf8);
     let (mut count, mut from) = (0, 0);
-    while let Some(found) = content[from..].find(piece) {
+    while let Some(found) = content[from..].find(passage) {
         count += 1;
         from += found + step;
     }
@@ -101,11 +99,11 @@ fn occurrences(content: &str, piece: &str) -> usize {
 mod tests {
     use super::super::SessionFileSystemCapability;
     use super::*;
-    use crate::capabilities::builtin::testing::{Files, call};
+    use crate::capabilities::builtin::testing::{FakeFiles, call};
     use crate::typed_id::SessionId;
 
     async fn edit(content: &str, old: &str, new: &str) -> Result<String, String> {
-        let files = Files::of(&[("/f", content)]);
+        let files = FakeFiles::new(&[("/f", content)]);
         let ctx = ToolContext::with_file_store(SessionId::new(), files.clone());
         let args = json!({"path": "/f", "old_string": old, "new_string": new});
         call(&SessionFileSystemCapability, "edit_file", args, &ctx).await?;
@@ -120,7 +118,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn anything_else_says_how_many_matches_there_are() {
+    async fn other_edits_fail_with_the_number_of_matches() {
         for (content, old, error) in [
             ("abc", "x", "`old_string` has 0 matches in /f; "),
             ("a a a", "a", "`old_string` has 3 matches in /f; "),
@@ -128,14 +126,14 @@ mod tests {
             ("abc", "", "`old_string` must not be empty"),
             ("abc", "new", "`old_string` and `new_string` are the same"),
         ] {
-            let told = edit(content, old, "new").await.unwrap_err();
-            assert!(told.starts_with(error), "{told}");
+            let actual = edit(content, old, "new").await.unwrap_err();
+            assert!(actual.starts_with(error), "{actual}");
         }
     }
 
     #[tokio::test]
-    async fn what_is_no_text_file_is_not_edited() {
-        let files = Files::of(&[("/d/f", "")]);
+    async fn only_text_files_are_edited() {
+        let files = FakeFiles::new(&[("/d/f", "")]);
         files.put("/bin", "AAEC", "base64");
         let ctx = ToolContext::with_file_store(SessionId::new(), files);
         for (path, error) in [
@@ -144,8 +142,8 @@ mod tests {
             ("/x", "there is no file at /x"),
         ] {
             let args = json!({"path": path, "old_string": "A", "new_string": "B"});
-            let told = call(&SessionFileSystemCapability, "edit_file", args, &ctx).await;
-            assert_eq!(told.unwrap_err(), error);
+            let edited = call(&SessionFileSystemCapability, "edit_file", args, &ctx).await;
+            assert_eq!(edited.unwrap_err(), error);
         }
     }
 }

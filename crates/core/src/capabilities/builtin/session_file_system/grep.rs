@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::capabilities::builtin::session_tool::{Failure, SessionTool, cut, files, object, reads};
+use crate::bounds::prefix;
+use crate::capabilities::builtin::session_tool::{
+    SessionTool, ToolFailure, fail, files, object, reads,
+};
 use crate::tools::ToolHints;
 use crate::traits::ToolContext;
 
@@ -42,16 +45,16 @@ impl SessionTool for GrepFiles {
     fn hints(&self) -> ToolHints {
         reads()
     }
-    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         if args.pattern.is_empty() {
-            return Err(Failure::told("`pattern` must not be empty"));
+            return fail("`pattern` must not be empty");
         }
         let limit = args.limit.unwrap_or(DEFAULT_HITS).clamp(1, MAX_HITS);
         let hits = files(ctx)?
             .grep_files(ctx.session_id, &args.pattern, args.path_pattern.as_deref())
             .await?;
         let shown = hits.iter().take(limit).map(|hit| {
-            json!({ "path": hit.path, "line_number": hit.line_number, "line": cut(&hit.line, MAX_LINE_BYTES) })
+            json!({ "path": hit.path, "line_number": hit.line_number, "line": prefix(&hit.line, MAX_LINE_BYTES) })
         });
         Ok(json!({
             "matches": shown.collect::<Vec<_>>(),
@@ -65,12 +68,12 @@ impl SessionTool for GrepFiles {
 mod tests {
     use super::super::SessionFileSystemCapability;
     use super::*;
-    use crate::capabilities::builtin::testing::{Files, call};
+    use crate::capabilities::builtin::testing::{FakeFiles, call};
     use crate::typed_id::SessionId;
 
     #[tokio::test]
     async fn hits_name_file_and_line_and_are_limited() {
-        let files = Files::of(&[("/a.rs", "x\nfn y\nfn z"), ("/b.md", "fn w")]);
+        let files = FakeFiles::new(&[("/a.rs", "x\nfn y\nfn z"), ("/b.md", "fn w")]);
         let ctx = ToolContext::with_file_store(SessionId::new(), files);
         let grep = async |args| call(&SessionFileSystemCapability, "grep_files", args, &ctx).await;
         let found = grep(json!({"pattern": "fn", "path_pattern": ".rs", "limit": 1})).await;

@@ -4,8 +4,10 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::stat::Spot;
-use crate::capabilities::builtin::session_tool::{Failure, SessionTool, files, object, reads};
+use super::stat::SessionEntry;
+use crate::capabilities::builtin::session_tool::{
+    SessionTool, ToolFailure, fail, files, object, reads,
+};
 use crate::session_file::FileInfo;
 use crate::session_path::normalize;
 use crate::tools::ToolHints;
@@ -28,21 +30,21 @@ impl SessionTool for ListDirectory {
 
     fn schema(&self) -> Value {
         object(
-            json!({ "path": { "type": "string", "description": "The directory; / unless said otherwise" } }),
+            json!({ "path": { "type": "string", "description": "The directory; default: /" } }),
             &[],
         )
     }
     fn hints(&self) -> ToolHints {
         reads()
     }
-    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let path = normalize(args.path.as_deref().unwrap_or("/"))?;
-        match Spot::at(files(ctx)?, ctx.session_id, &path).await? {
-            Spot::Missing => Err(Failure::told(format!("there is nothing at {path}"))),
-            Spot::File(_) => Err(Failure::told(format!(
+        match SessionEntry::at(files(ctx)?, ctx.session_id, &path).await? {
+            SessionEntry::Missing => fail(format!("there is nothing at {path}")),
+            SessionEntry::File(_) => fail(format!(
                 "{path} is a file, not a directory; read it with read_file"
-            ))),
-            Spot::Directory(children) => Ok(json!({
+            )),
+            SessionEntry::Directory(children) => Ok(json!({
                 "path": path,
                 "entry_count": children.len(),
                 "entries": children.iter().take(MAX_ENTRIES).map(entry).collect::<Vec<_>>(),
@@ -64,22 +66,22 @@ fn entry(info: &FileInfo) -> Value {
 mod tests {
     use super::super::SessionFileSystemCapability;
     use super::*;
-    use crate::capabilities::builtin::testing::{Files, call};
+    use crate::capabilities::builtin::testing::{FakeFiles, call};
     use crate::traits::SessionFileSystem;
     use crate::typed_id::SessionId;
 
     #[tokio::test]
-    async fn r59_missing_file_and_empty_directory_are_told_apart() {
-        let files = Files::of(&[("/d/f", "abc")]);
+    async fn r59_missing_path_file_and_empty_directory_are_distinguished() {
+        let files = FakeFiles::new(&[("/d/f", "abc")]);
         let session_id = SessionId::new();
         files.create_directory(session_id, "/empty").await.unwrap();
         let ctx = ToolContext::with_file_store(session_id, files);
         let list =
             async |args| call(&SessionFileSystemCapability, "list_directory", args, &ctx).await;
-        let told = list(json!({"path": "/x"})).await;
-        assert_eq!(told.unwrap_err(), "there is nothing at /x");
-        let told = list(json!({"path": "/d/f"})).await;
-        assert!(told.unwrap_err().starts_with("/d/f is a file"));
+        let missing = list(json!({"path": "/x"})).await;
+        assert_eq!(missing.unwrap_err(), "there is nothing at /x");
+        let file = list(json!({"path": "/d/f"})).await;
+        assert!(file.unwrap_err().starts_with("/d/f is a file"));
         let empty = list(json!({"path": "/empty"})).await.unwrap();
         assert_eq!(
             (&empty["entry_count"], &empty["entries"]),

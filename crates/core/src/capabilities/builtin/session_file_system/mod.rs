@@ -20,18 +20,12 @@ const WRITERS: &str = "session_files";
 pub struct SessionFileSystemCapability;
 
 impl Capability for SessionFileSystemCapability {
-    fn id(&self) -> &str {
-        "session_file_system"
-    }
-    fn name(&self) -> &str {
-        "File System"
-    }
-    fn description(&self) -> &str {
-        "Reads and changes the files of the session."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Files")
-    }
+    constants!(
+        "session_file_system",
+        "File System",
+        "Reads and changes the files of the session.",
+        "Files"
+    );
     fn features(&self) -> Vec<&'static str> {
         vec!["file_system"]
     }
@@ -42,9 +36,6 @@ impl Capability for SessionFileSystemCapability {
         Some(
             "You have a file system. Paths begin with `/`. Read a file before you edit it; prefer edit_file for small changes and write_file for new files.",
         )
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![
@@ -63,15 +54,15 @@ impl Capability for SessionFileSystemCapability {
 mod tests {
     use super::super::testing::{call, odd_arguments};
     use super::*;
-    use crate::capabilities::builtin::testing::Files;
+    use crate::capabilities::builtin::testing::FakeFiles;
     use crate::tools::SideEffectClass::{AtMostOnce, Idempotent, Pure};
     use crate::traits::ToolContext;
     use crate::typed_id::SessionId;
     use serde_json::json;
 
     #[test]
-    fn tools_say_what_repeating_them_would_do() {
-        let said: Vec<_> = SessionFileSystemCapability
+    fn side_effects_of_the_tools() {
+        let actual: Vec<_> = SessionFileSystemCapability
             .tools()
             .iter()
             .map(|tool| {
@@ -89,7 +80,7 @@ mod tests {
             ("delete_file", Idempotent, true),
             ("stat_file", Pure, false),
         ];
-        assert_eq!(said, expected.map(|(n, s, c)| (n.to_owned(), s, c)));
+        assert_eq!(actual, expected.map(|(n, s, c)| (n.to_owned(), s, c)));
     }
 
     #[tokio::test]
@@ -98,8 +89,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn paths_that_leave_are_refused_by_name_and_host_failures_stay_with_the_host() {
-        let ctx = ToolContext::with_file_store(SessionId::new(), Files::of(&[]));
+    async fn path_traversal_is_refused_and_host_failures_are_internal() {
+        let ctx = ToolContext::with_file_store(SessionId::new(), FakeFiles::new(&[]));
         let capability = &SessionFileSystemCapability;
         let error = call(capability, "read_file", json!({"path": "/a/../b"}), &ctx).await;
         assert_eq!(error.unwrap_err(), "path traversal rejected: /a/../b");

@@ -4,7 +4,10 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::capabilities::builtin::session_tool::{Failure, SessionTool, cut, files, object, reads};
+use crate::bounds::prefix;
+use crate::capabilities::builtin::session_tool::{
+    SessionTool, ToolFailure, fail, files, object, reads,
+};
 use crate::session_file::SessionFile;
 use crate::session_path::normalize;
 use crate::tools::ToolHints;
@@ -29,7 +32,7 @@ impl SessionTool for ReadFile {
     type Args = Args;
     const NAME: &'static str = "read_file";
     const DESCRIPTION: &'static str =
-        "Read a file. Large files come in parts: go on at `next_offset`.";
+        "Read a file. Large files are returned in parts: continue at `next_offset`.";
 
     fn schema(&self) -> Value {
         object(
@@ -44,45 +47,45 @@ impl SessionTool for ReadFile {
     fn hints(&self) -> ToolHints {
         reads()
     }
-    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let path = normalize(&args.path)?;
         let file = files(ctx)?.read_file(ctx.session_id, &path).await?;
         let Some(file) = file else {
-            return Err(Failure::told(format!("there is no file at {path}")));
+            return fail(format!("there is no file at {path}"));
         };
         let Some(content) = file.content.as_deref().filter(|_| !file.is_directory) else {
-            return Err(Failure::told(format!(
+            return fail(format!(
                 "{path} is a directory; list it with list_directory"
-            )));
+            ));
         };
         if file.encoding == "text" {
             lines(&path, content, &args)
         } else {
-            whole(&path, content, &file)
+            binary(&path, content, &file)
         }
     }
 }
 
-fn whole(path: &str, content: &str, file: &SessionFile) -> Result<Value, Failure> {
+fn binary(path: &str, content: &str, file: &SessionFile) -> Result<Value, ToolFailure> {
     if content.len() > MAX_BYTES {
         let size = file.size_bytes;
-        return Err(Failure::told(format!(
+        return fail(format!(
             "{path} is binary and has {size} bytes, which is too much to show"
-        )));
+        ));
     }
     Ok(
         json!({ "path": path, "content": content, "encoding": file.encoding, "size_bytes": file.size_bytes }),
     )
 }
 
-fn lines(path: &str, content: &str, args: &Args) -> Result<Value, Failure> {
+fn lines(path: &str, content: &str, args: &Args) -> Result<Value, ToolFailure> {
     let first = args.offset.unwrap_or(1).max(1);
     let limit = args.limit.unwrap_or(DEFAULT_LINES).max(1);
     let total = content.split_inclusive('\n').count();
     if first > total.max(1) {
-        return Err(Failure::told(format!(
+        return fail(format!(
             "{path} has {total} lines; line {first} is past its end"
-        )));
+        ));
     }
     let mut shown = String::new();
     let mut count = 0;
@@ -90,7 +93,7 @@ fn lines(path: &str, content: &str, args: &Args) -> Result<Value, Failure> {
         if count > 0 && shown.len() + line.len() > MAX_BYTES {
             break;
         }
-        shown.push_str(cut(line, MAX_BYTES));
+        shown.push_str(prefix(line, MAX_BYTES));
         count += 1;
     }
     let mut result = json!({
@@ -108,18 +111,18 @@ fn lines(path: &str, content: &str, args: &Args) -> Result<Value, Failure> {
 mod tests {
     use super::super::SessionFileSystemCapability;
     use super::*;
-    use crate::capabilities::builtin::testing::{Files, call};
+    use crate::capabilities::builtin::testing::{FakeFiles, call};
     use crate::typed_id::SessionId;
 
     async fn read(content: &str, args: Value) -> Result<Value, String> {
-        let files = Files::of(&[("/d/f", content)]);
+        let files = FakeFiles::new(&[("/d/f", content)]);
         files.put("/bin", "AAEC", "base64");
         let ctx = ToolContext::with_file_store(SessionId::new(), files);
         call(&SessionFileSystemCapability, "read_file", args, &ctx).await
     }
 
     #[tokio::test]
-    async fn a_file_comes_whole_or_by_lines() {
+    async fn file_is_read_in_full_or_by_lines() {
         for (args, content, next) in [
             (json!({"path": "/d/f"}), "a\nb\nc", None),
             (json!({"path": "d/f", "offset": 2}), "b\nc", None),
@@ -146,13 +149,13 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_no_text_is_told_apart() {
+    async fn missing_path_directory_and_binary_file_are_distinguished() {
         for (path, error) in [
             ("/x", "there is no file at /x"),
             ("/d", "/d is a directory; list it with list_directory"),
         ] {
-            let told = read("", json!({"path": path})).await;
-            assert_eq!(told.unwrap_err(), error);
+            let read = read("", json!({"path": path})).await;
+            assert_eq!(read.unwrap_err(), error);
         }
         let past = read("a\n", json!({"path": "/d/f", "offset": 9})).await;
         assert_eq!(
@@ -167,7 +170,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_file_comes_in_parts_that_end_at_a_character() {
+    async fn large_file_is_read_in_parts_split_between_characters() {
         let text = format!("{}\nend\n", "é".repeat(40_000));
         let part = read(&text, json!({"path": "/d/f"})).await.unwrap();
         assert_eq!(part["line_count"], 1);

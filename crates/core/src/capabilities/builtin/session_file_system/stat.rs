@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::capabilities::builtin::session_tool::{Failure, SessionTool, files, object, reads};
+use crate::capabilities::builtin::session_tool::{SessionTool, ToolFailure, files, object, reads};
 use crate::error::Result as CoreResult;
 use crate::session_file::{FileInfo, FileStat};
 use crate::session_path::normalize;
@@ -13,13 +13,13 @@ use crate::traits::{SessionFileSystem, ToolContext};
 use crate::typed_id::SessionId;
 
 /// The entry at a path.
-pub(super) enum Spot {
+pub(super) enum SessionEntry {
     Missing,
     File(FileStat),
     Directory(Vec<FileInfo>),
 }
 
-impl Spot {
+impl SessionEntry {
     /// Looks up a normalized path. A directory that a store only implies, through the files below it, counts as one.
     pub(super) async fn at(
         files: &dyn SessionFileSystem,
@@ -51,7 +51,7 @@ pub(super) struct Args {
 impl SessionTool for StatFile {
     type Args = Args;
     const NAME: &'static str = "stat_file";
-    const DESCRIPTION: &'static str = "Tell what is at a path: a file, a directory or nothing.";
+    const DESCRIPTION: &'static str = "Return whether a path is a file, a directory or missing.";
 
     fn schema(&self) -> Value {
         object(
@@ -62,18 +62,22 @@ impl SessionTool for StatFile {
     fn hints(&self) -> ToolHints {
         reads()
     }
-    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let path = normalize(&args.path)?;
-        Ok(match Spot::at(files(ctx)?, ctx.session_id, &path).await? {
-            Spot::Missing => json!({ "path": path, "exists": false, "kind": "missing" }),
-            Spot::Directory(children) => json!({
-                "path": path, "exists": true, "kind": "directory", "entry_count": children.len()
-            }),
-            Spot::File(stat) => json!({
-                "path": path, "exists": true, "kind": "file", "size_bytes": stat.size_bytes,
-                "is_readonly": stat.is_readonly, "created_at": stat.created_at, "updated_at": stat.updated_at
-            }),
-        })
+        Ok(
+            match SessionEntry::at(files(ctx)?, ctx.session_id, &path).await? {
+                SessionEntry::Missing => {
+                    json!({ "path": path, "exists": false, "kind": "missing" })
+                }
+                SessionEntry::Directory(children) => json!({
+                    "path": path, "exists": true, "kind": "directory", "entry_count": children.len()
+                }),
+                SessionEntry::File(stat) => json!({
+                    "path": path, "exists": true, "kind": "file", "size_bytes": stat.size_bytes,
+                    "is_readonly": stat.is_readonly, "created_at": stat.created_at, "updated_at": stat.updated_at
+                }),
+            },
+        )
     }
 }
 
@@ -81,11 +85,11 @@ impl SessionTool for StatFile {
 mod tests {
     use super::super::SessionFileSystemCapability;
     use super::*;
-    use crate::capabilities::builtin::testing::{Files, call};
+    use crate::capabilities::builtin::testing::{FakeFiles, call};
 
     #[tokio::test]
-    async fn r59_missing_file_and_empty_directory_are_told_apart() {
-        let files = Files::of(&[("/d/f", "abc")]);
+    async fn r59_missing_path_file_and_empty_directory_are_distinguished() {
+        let files = FakeFiles::new(&[("/d/f", "abc")]);
         let session_id = SessionId::new();
         files.create_directory(session_id, "/empty").await.unwrap();
         let ctx = ToolContext::with_file_store(session_id, files);

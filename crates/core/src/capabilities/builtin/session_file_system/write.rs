@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::WRITERS;
-use crate::capabilities::builtin::session_tool::{Failure, SessionTool, files, object, writes};
+use crate::capabilities::builtin::session_tool::{SessionTool, ToolFailure, files, object, writes};
 use crate::session_path::normalize;
 use crate::tools::{SideEffectClass, ToolHints};
 use crate::traits::ToolContext;
@@ -31,14 +31,14 @@ impl SessionTool for WriteFile {
     type Args = Args;
     const NAME: &'static str = "write_file";
     const DESCRIPTION: &'static str =
-        "Write a file and the directories above it; what was there is replaced.";
+        "Write a file and the directories above it; an existing file is replaced.";
 
     fn schema(&self) -> Value {
         object(
             json!({
                 "path": { "type": "string", "description": "The file" },
                 "content": { "type": "string", "description": "All of its new content" },
-                "encoding": { "type": "string", "enum": ["text", "base64"], "description": "text unless said otherwise" }
+                "encoding": { "type": "string", "enum": ["text", "base64"], "description": "default: text" }
             }),
             &["path", "content"],
         )
@@ -46,7 +46,7 @@ impl SessionTool for WriteFile {
     fn hints(&self) -> ToolHints {
         writes(WRITERS, SideEffectClass::Idempotent).with_destructive(true)
     }
-    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: Args, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let path = normalize(&args.path)?;
         let encoding = match args.encoding {
             Some(Encoding::Base64) => "base64",
@@ -63,12 +63,12 @@ impl SessionTool for WriteFile {
 mod tests {
     use super::super::SessionFileSystemCapability;
     use super::*;
-    use crate::capabilities::builtin::testing::{Files, call};
+    use crate::capabilities::builtin::testing::{FakeFiles, call};
     use crate::typed_id::SessionId;
 
     #[tokio::test]
     async fn a_file_is_made_and_replaced() {
-        let files = Files::of(&[]);
+        let files = FakeFiles::new(&[]);
         let ctx = ToolContext::with_file_store(SessionId::new(), files.clone());
         for content in ["one", "three"] {
             let args = json!({"path": "a/b.txt", "content": content});

@@ -1,4 +1,4 @@
-//! The header of a `SKILL.md`: a few lines of YAML, of which we read the two that matter.
+//! The header of a `SKILL.md`: a few lines of YAML, of which `name` and `description` are read.
 
 /// The content of a `SKILL.md`.
 #[derive(Debug, PartialEq, Eq)]
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said() {
+    fn malformed_skill_is_an_error() {
         for (text, why) in [
             ("", "must begin with"),
             ("# Skill", "must begin with"),
@@ -136,8 +136,8 @@ mod tests {
             ("---\nname: [a]\ndescription: b\n---\n", "must be a text"),
             ("---\nname: \"\ndescription: b\n---\n", "not closed"),
         ] {
-            let told = parse(text).unwrap_err();
-            assert!(told.contains(why), "{told}");
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(why), "{error}");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The directories that contain skills.
 
 use super::front_matter::{Skill, parse};
-use crate::capabilities::builtin::session_tool::Failure;
+use crate::capabilities::builtin::session_tool::{ToolFailure, fail};
 use crate::error::Result as CoreResult;
 use crate::traits::SessionFileSystem;
 use crate::typed_id::SessionId;
@@ -11,16 +11,16 @@ const ROOT: &str = "/.agents/skills";
 const MAX_SKILLS: usize = 100;
 
 /// A directory, and its skill or the reason why it cannot be used.
-pub(super) struct Found {
+pub(super) struct SkillFolder {
     pub(super) folder: String,
     pub(super) skill: Result<Skill, String>,
 }
 
 /// Reads the header of every skill, by name.
-pub(super) async fn all(
+pub(super) async fn read_all(
     files: &dyn SessionFileSystem,
     session_id: SessionId,
-) -> CoreResult<Vec<Found>> {
+) -> CoreResult<Vec<SkillFolder>> {
     let folders = files.list_directory(session_id, ROOT).await?;
     let folders = folders.into_iter().filter(|folder| folder.is_directory);
     let mut found = Vec::new();
@@ -29,7 +29,7 @@ pub(super) async fn all(
             Some(skill) => skill,
             None => Err("it has no SKILL.md".to_owned()),
         };
-        found.push(Found {
+        found.push(SkillFolder {
             folder: folder.name,
             skill,
         });
@@ -38,27 +38,25 @@ pub(super) async fn all(
 }
 
 /// Reads one skill.
-pub(super) async fn one(
+pub(super) async fn read_one(
     files: &dyn SessionFileSystem,
     session_id: SessionId,
     name: &str,
-) -> Result<Skill, Failure> {
+) -> Result<Skill, ToolFailure> {
     if name.is_empty() || name.contains(['/', '\0']) || name.starts_with('.') {
-        return Err(Failure::told(format!("`{name}` is no name of a skill")));
+        return fail(format!("`{name}` is not a valid skill name"));
     }
     match read(files, session_id, name).await? {
         Some(Ok(skill)) => Ok(skill),
-        Some(Err(why)) => Err(Failure::told(format!(
-            "{ROOT}/{name}/SKILL.md cannot be used: {why}"
-        ))),
-        None => Err(Failure::told(format!(
-            "there is no skill `{name}`; list_skills shows which there are"
-        ))),
+        Some(Err(why)) => fail(format!("{ROOT}/{name}/SKILL.md cannot be used: {why}")),
+        None => fail(format!(
+            "there is no skill `{name}`; list_skills lists the available ones"
+        )),
     }
 }
 
 /// Returns the paths of the other files in the directory of a `SKILL.md`.
-pub(super) async fn files_beside(
+pub(super) async fn other_files(
     files: &dyn SessionFileSystem,
     session_id: SessionId,
     name: &str,

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::session_tool::{Failure, SessionTool, boxed, files, object, reads};
+use super::session_tool::{NoArguments, SessionTool, ToolFailure, boxed, files, object, reads};
 use crate::capabilities::{Capability, SystemPromptContext};
 use crate::tools::{Tool, ToolHints};
 use crate::traits::ToolContext;
@@ -20,54 +20,38 @@ pub struct SkillsCapability;
 
 #[async_trait]
 impl Capability for SkillsCapability {
-    fn id(&self) -> &str {
-        "skills"
-    }
-    fn name(&self) -> &str {
-        "Skills"
-    }
-    fn description(&self) -> &str {
-        "Finds and reads skills in the session's files."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Files")
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
+    constants!(
+        "skills",
+        "Skills",
+        "Finds and reads skills in the session's files.",
+        "Files"
+    );
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![boxed(ListSkills), boxed(ActivateSkill)]
     }
     async fn system_prompt_contribution(&self, ctx: &SystemPromptContext) -> Option<String> {
         let files = ctx.file_store.as_ref()?;
-        let found = library::all(files.as_ref(), ctx.session_id).await.ok()?;
-        let known = found.iter().filter_map(|found| {
-            let skill = found.skill.as_ref().ok()?;
-            Some(format!(
-                "- {}: {}",
-                skill.name,
-                skill.description.replace('\n', " ")
-            ))
-        });
-        let known: Vec<_> = known.collect();
-        if known.is_empty() {
-            return None;
-        }
-        Some(format!(
-            "Skills are instructions for certain tasks. When a task fits one, read it with activate_skill before you begin:\n{}",
-            known.join("\n")
-        ))
+        let found = library::read_all(files.as_ref(), ctx.session_id)
+            .await
+            .ok()?;
+        let usable = found.iter().filter_map(|folder| folder.skill.as_ref().ok());
+        let lines: Vec<_> = usable
+            .map(|skill| format!("- {}: {}", skill.name, skill.description.replace('\n', " ")))
+            .collect();
+        (!lines.is_empty()).then(|| {
+            format!(
+                "Skills are instructions for certain tasks. When a task fits one, read it with activate_skill before you begin:\n{}",
+                lines.join("\n")
+            )
+        })
     }
 }
 
 struct ListSkills;
 
-#[derive(Deserialize)]
-struct Nothing {}
-
 #[async_trait]
 impl SessionTool for ListSkills {
-    type Args = Nothing;
+    type Args = NoArguments;
     const NAME: &'static str = "list_skills";
     const DESCRIPTION: &'static str = "List the skills of this session.";
 
@@ -77,9 +61,9 @@ impl SessionTool for ListSkills {
     fn hints(&self) -> ToolHints {
         reads()
     }
-    async fn run(&self, _args: Nothing, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, _: NoArguments, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let (mut skills, mut broken) = (Vec::new(), Vec::new());
-        for found in library::all(files(ctx)?.as_ref(), ctx.session_id).await? {
+        for found in library::read_all(files(ctx)?.as_ref(), ctx.session_id).await? {
             match found.skill {
                 Ok(skill) => {
                     skills.push(json!({ "name": skill.name, "description": skill.description }));
@@ -98,13 +82,13 @@ impl SessionTool for ListSkills {
 struct ActivateSkill;
 
 #[derive(Deserialize)]
-struct Name {
+struct SkillName {
     name: String,
 }
 
 #[async_trait]
 impl SessionTool for ActivateSkill {
-    type Args = Name;
+    type Args = SkillName;
     const NAME: &'static str = "activate_skill";
     const DESCRIPTION: &'static str = "Read the instructions of a skill, to follow them.";
 
@@ -117,28 +101,28 @@ impl SessionTool for ActivateSkill {
     fn hints(&self) -> ToolHints {
         reads()
     }
-    async fn run(&self, args: Name, ctx: &ToolContext) -> Result<Value, Failure> {
+    async fn run(&self, args: SkillName, ctx: &ToolContext) -> Result<Value, ToolFailure> {
         let name = args.name.trim();
         let files = files(ctx)?.as_ref();
-        let skill = library::one(files, ctx.session_id, name).await?;
-        let beside = library::files_beside(files, ctx.session_id, name).await?;
+        let skill = library::read_one(files, ctx.session_id, name).await?;
+        let others = library::other_files(files, ctx.session_id, name).await?;
         Ok(json!({
             "name": skill.name,
             "description": skill.description,
             "instructions": skill.instructions,
-            "files": beside
+            "files": others
         }))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{Files, call, odd_arguments};
+    use super::super::testing::{FakeFiles, call, odd_arguments};
     use super::*;
     use crate::typed_id::SessionId;
 
     fn library() -> ToolContext {
-        let files = Files::of(&[
+        let files = FakeFiles::new(&[
             (
                 "/.agents/skills/pdf/SKILL.md",
                 "---\nname: pdf\ndescription: Reads PDFs\n---\nUse a reader.",
@@ -156,7 +140,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn skills_are_listed_and_the_broken_ones_say_why() {
+    async fn skills_are_listed_and_unreadable_ones_have_an_error() {
         let listed = call(&SkillsCapability, "list_skills", json!({}), &library())
             .await
             .unwrap();
@@ -171,13 +155,13 @@ mod tests {
             .map(|b| &b["name"])
             .collect();
         assert_eq!(broken, ["bad", "empty", "liar"]);
-        let none = ToolContext::with_file_store(SessionId::new(), Files::of(&[]));
+        let none = ToolContext::with_file_store(SessionId::new(), FakeFiles::new(&[]));
         let listed = call(&SkillsCapability, "list_skills", json!({}), &none).await;
         assert_eq!(listed.unwrap(), json!({"skills": []}));
     }
 
     #[tokio::test]
-    async fn a_skill_is_read_with_the_files_beside_it() {
+    async fn skill_is_read_with_its_other_files() {
         let args = json!({"name": "pdf"});
         let skill = call(&SkillsCapability, "activate_skill", args, &library())
             .await
@@ -187,15 +171,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_skill_that_cannot_be_read_is_a_clear_error() {
+    async fn unreadable_skill_is_an_error() {
         for (name, why) in [
             (
                 "nope",
-                "there is no skill `nope`; list_skills shows which there are",
+                "there is no skill `nope`; list_skills lists the available ones",
             ),
             (
                 "empty",
-                "there is no skill `empty`; list_skills shows which there are",
+                "there is no skill `empty`; list_skills lists the available ones",
             ),
             (
                 "bad",
@@ -205,11 +189,11 @@ mod tests {
                 "liar",
                 "/.agents/skills/liar/SKILL.md cannot be used: its header names it `pdf`, but its folder is `liar`",
             ),
-            ("../etc", "`../etc` is no name of a skill"),
+            ("../etc", "`../etc` is not a valid skill name"),
         ] {
             let args = json!({"name": name});
-            let told = call(&SkillsCapability, "activate_skill", args, &library()).await;
-            assert_eq!(told.unwrap_err(), why);
+            let skill = call(&SkillsCapability, "activate_skill", args, &library()).await;
+            assert_eq!(skill.unwrap_err(), why);
         }
         odd_arguments(&SkillsCapability).await;
     }

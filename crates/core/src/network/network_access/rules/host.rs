@@ -5,14 +5,14 @@ use std::net::IpAddr;
 
 use super::super::PatternProblem;
 
-/// Holds a host in its one spelling: lower-case ASCII without the final dot, or an address as a number.
+/// A host in its canonical spelling: lower-case ASCII without the final dot, or an address as a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Host {
+pub(super) enum UrlHost {
     Name(String),
     Address(IpAddr),
 }
 
-impl Host {
+impl UrlHost {
     /// Converts the URL parser's host, unless the name has empty labels or a wildcard.
     pub(super) fn from_url<S: AsRef<str>>(host: url::Host<S>) -> Option<Self> {
         match host {
@@ -43,7 +43,7 @@ impl Host {
 pub(super) enum HostPattern {
     Any,
     Under(String),
-    Only(Host),
+    Only(UrlHost),
 }
 
 impl HostPattern {
@@ -52,19 +52,19 @@ impl HostPattern {
             return Ok(Self::Any);
         }
         let Some(parent) = text.strip_prefix("*.") else {
-            return Host::parse(text).map(Self::Only);
+            return UrlHost::parse(text).map(Self::Only);
         };
-        match Host::parse(parent)? {
-            Host::Name(name) => Ok(Self::Under(name)),
-            Host::Address(_) => Err(PatternProblem::Wildcard),
+        match UrlHost::parse(parent)? {
+            UrlHost::Name(name) => Ok(Self::Under(name)),
+            UrlHost::Address(_) => Err(PatternProblem::Wildcard),
         }
     }
 
-    pub(super) fn matches(&self, host: &Host) -> bool {
+    pub(super) fn matches(&self, host: &UrlHost) -> bool {
         match (self, host) {
             (Self::Any, _) => true,
-            (Self::Under(parent), Host::Name(name)) => is_under(name, parent),
-            (Self::Under(_), Host::Address(_)) => false,
+            (Self::Under(parent), UrlHost::Name(name)) => is_under(name, parent),
+            (Self::Under(_), UrlHost::Address(_)) => false,
             (Self::Only(only), host) => only == host,
         }
     }
@@ -100,9 +100,9 @@ impl fmt::Display for HostPattern {
         match self {
             Self::Any => f.write_str("*"),
             Self::Under(parent) => write!(f, "*.{parent}"),
-            Self::Only(Host::Name(name)) => f.write_str(name),
-            Self::Only(Host::Address(IpAddr::V4(address))) => write!(f, "{address}"),
-            Self::Only(Host::Address(IpAddr::V6(address))) => write!(f, "[{address}]"),
+            Self::Only(UrlHost::Name(name)) => f.write_str(name),
+            Self::Only(UrlHost::Address(IpAddr::V4(address))) => write!(f, "{address}"),
+            Self::Only(UrlHost::Address(IpAddr::V6(address))) => write!(f, "[{address}]"),
         }
     }
 }

@@ -9,53 +9,52 @@ mod target;
 use std::net::IpAddr;
 
 use super::{InvalidPattern, NetworkAccessList, is_private_address};
-use host::Host;
+use host::UrlHost;
 use pattern::Pattern;
-use target::Target;
+use target::UrlTarget;
 
 /// Decides about a URL for a list that has patterns.
 pub(super) fn allows(list: &NetworkAccessList, url: &str) -> bool {
-    let Some(target) = Target::parse(url) else {
+    let Some(target) = UrlTarget::parse(url) else {
         return false;
     };
-    let blocked = list
-        .blocked
-        .iter()
-        .any(|text| Pattern::parse(text).map_or(true, |pattern| pattern.blocks(&target)));
-    let allowed = list
-        .allowed
-        .iter()
-        .any(|text| Pattern::parse(text).is_ok_and(|pattern| pattern.allows(&target)));
-    !blocked && (allowed || list.allowed.is_empty())
+    !is_blocked(list, |pattern| pattern.blocks(&target))
+        && (list.allowed.is_empty() || is_allowed(list, &target))
 }
 
-/// Decides about the address that a URL's host turned out to have, for a list that has patterns.
+/// Decides about the resolved address of a URL's host, for a list that has patterns.
 pub(super) fn allows_address(list: &NetworkAccessList, url: &str, address: IpAddr) -> bool {
-    let Some(mut target) = Target::parse(url) else {
+    let Some(mut target) = UrlTarget::parse(url) else {
         return false;
     };
-    let found = Host::Address(address.to_canonical());
-    let is_written = target.host == found;
-    target.host = found;
-    let blocked = list
-        .blocked
-        .iter()
-        .any(|text| Pattern::parse(text).map_or(true, |pattern| pattern.blocks(&target)));
-    let names_it = |text: &String| Pattern::parse(text).is_ok_and(|it| it.allows(&target));
+    let resolved = UrlHost::Address(address.to_canonical());
+    let is_written = target.host == resolved;
+    target.host = resolved;
     // An address written in the URL was checked with the URL. A name must not resolve to a private address unless the list allows it.
-    !blocked && (is_written || !is_private_address(address) || list.allowed.iter().any(names_it))
+    !is_blocked(list, |pattern| pattern.blocks(&target))
+        && (is_written || !is_private_address(address) || is_allowed(list, &target))
 }
 
 /// Returns whether a blocked pattern covers any part of the URL's host and port, or of the resolved address.
 pub(super) fn blocks_part_of(list: &NetworkAccessList, url: &str, address: Option<IpAddr>) -> bool {
-    let Some(mut target) = Target::parse(url) else {
+    let Some(mut target) = UrlTarget::parse(url) else {
         return true;
     };
     if let Some(address) = address {
-        target.host = Host::Address(address.to_canonical());
+        target.host = UrlHost::Address(address.to_canonical());
     }
+    is_blocked(list, |pattern| pattern.touches(&target))
+}
+
+fn is_allowed(list: &NetworkAccessList, target: &UrlTarget) -> bool {
+    let mut allowed = list.allowed.iter();
+    allowed.any(|text| Pattern::parse(text).is_ok_and(|pattern| pattern.allows(target)))
+}
+
+/// Returns whether a blocked pattern matches; one that does not parse always does.
+fn is_blocked(list: &NetworkAccessList, matches: impl Fn(&Pattern) -> bool) -> bool {
     let mut blocked = list.blocked.iter();
-    blocked.any(|text| Pattern::parse(text).map_or(true, |it| it.touches(&target)))
+    blocked.any(|text| Pattern::parse(text).map_or(true, |pattern| matches(&pattern)))
 }
 
 pub(super) fn check(list: &NetworkAccessList) -> Result<(), InvalidPattern> {
@@ -68,27 +67,30 @@ pub(super) fn check(list: &NetworkAccessList) -> Result<(), InvalidPattern> {
     Ok(())
 }
 
-/// Gives the patterns that match what some pattern of each side allows; none when the sides have nothing in common.
+/// Returns the patterns that match what patterns of both sides allow; empty if the sides are disjoint.
 pub(super) fn intersect(parent: &[String], child: &[String]) -> Vec<String> {
     let parent = spelled(parent);
     let child = spelled(child);
-    let mut kept: Vec<(String, Pattern)> = Vec::new();
+    let mut common_patterns: Vec<(String, Pattern)> = Vec::new();
     for (parent_text, parent) in &parent {
         for (child_text, child) in &child {
             let Some(common) = parent.intersect(child) else {
                 continue;
             };
-            if kept.iter().any(|(_, wider)| wider.covers(&common)) {
+            if common_patterns
+                .iter()
+                .any(|(_, wider)| wider.covers(&common))
+            {
                 continue;
             }
-            kept.retain(|(_, narrower)| !common.covers(narrower));
-            kept.push((
+            common_patterns.retain(|(_, narrower)| !common.covers(narrower));
+            common_patterns.push((
                 spelling(&common, [(parent_text, parent), (child_text, child)]),
                 common,
             ));
         }
     }
-    kept.into_iter().map(|(text, _)| text).collect()
+    common_patterns.into_iter().map(|(text, _)| text).collect()
 }
 
 fn spelled(texts: &[String]) -> Vec<(&str, Pattern)> {
@@ -100,7 +102,7 @@ fn spelled(texts: &[String]) -> Vec<(&str, Pattern)> {
         .collect()
 }
 
-/// Keeps the words of the layer that wrote the pattern, so that people recognise it.
+/// Returns the text of the layer that wrote the pattern, so that users recognise it.
 fn spelling(common: &Pattern, sources: [(&&str, &Pattern); 2]) -> String {
     let source = sources.into_iter().find(|(_, pattern)| *pattern == common);
     source.map_or_else(|| common.to_string(), |(text, _)| (*text).to_owned())

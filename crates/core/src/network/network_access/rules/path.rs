@@ -1,13 +1,13 @@
-//! Paths of URLs and of prefixes, with the doubts about how a server will read them.
+//! Paths of URLs and prefixes, and how clearly servers agree on them.
 
 const SEPARATORS: [char; 2] = ['/', '\\'];
 
 /// Limit on nested escapes. Legitimate URLs do not encode this often.
 const MAX_LAYERS: usize = 4;
 
-/// Says how far servers can disagree about a path.
+/// How far servers can disagree about a path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Reading {
+enum Clarity {
     /// Every server finds the same segments.
     Plain,
     /// Some servers decode more than others, and may find more separators.
@@ -16,28 +16,28 @@ enum Reading {
     Evasive,
 }
 
-/// Holds a path split into segments, without the empty ones.
+/// A path split into segments, without empty ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Path {
     /// Letters decoded, other escapes in upper case; compared with allowed prefixes.
     segments: Vec<String>,
     /// Fully decoded, down to the last layer; compared with blocked prefixes.
     decoded: Vec<Vec<u8>>,
-    reading: Reading,
+    clarity: Clarity,
 }
 
 impl Path {
-    /// Takes the path as written and as the URL parser resolved it; only the former still shows dot segments.
+    /// Parses a path as written and as resolved by the URL parser; only the former contains dot segments.
     pub(super) fn new(written: &str, resolved: &str) -> Self {
         let (decoded, layers) = decode_fully(resolved.as_bytes());
         let pieces = || decoded.split(|byte| is_separator(*byte));
-        let reading = if layers > MAX_LAYERS || pieces().any(is_dots) || climbs_in_disguise(written)
+        let clarity = if layers > MAX_LAYERS || pieces().any(is_dots) || climbs_in_disguise(written)
         {
-            Reading::Evasive
+            Clarity::Evasive
         } else if layers > 1 || pieces().count() != resolved.split('/').count() {
-            Reading::Encoded
+            Clarity::Encoded
         } else {
-            Reading::Plain
+            Clarity::Plain
         };
         Self {
             segments: resolved
@@ -49,12 +49,12 @@ impl Path {
                 .filter(|piece| !piece.is_empty())
                 .map(<[u8]>::to_vec)
                 .collect(),
-            reading,
+            clarity,
         }
     }
 
     pub(super) fn is_plain(&self) -> bool {
-        self.reading == Reading::Plain
+        self.clarity == Clarity::Plain
     }
 
     pub(super) fn segments(&self) -> &[String] {
@@ -66,9 +66,9 @@ impl Path {
         self.segments.is_empty() || (path.is_plain() && self.is_prefix_of(path))
     }
 
-    /// Tells whether some reading of `path` may be below this prefix.
+    /// Returns whether any interpretation of `path` may be below this prefix.
     pub(super) fn blocks(&self, path: &Self) -> bool {
-        path.reading == Reading::Evasive || path.decoded.starts_with(&self.decoded)
+        path.clarity == Clarity::Evasive || path.decoded.starts_with(&self.decoded)
     }
 
     pub(super) fn is_prefix_of(&self, longer: &Self) -> bool {
@@ -93,7 +93,7 @@ fn climbs_in_disguise(written: &str) -> bool {
     hides_dots || (climbs && (has_gap || hides_separator))
 }
 
-/// Recognises a dot segment, also with the parameters (`..;x`) that some servers strip.
+/// Returns whether a segment is a dot segment, even with the parameters (`..;x`) that some servers strip.
 fn is_dots(segment: &[u8]) -> bool {
     let name = segment.split(|byte| *byte == b';').next();
     matches!(name, Some(b"." | b".."))
@@ -126,7 +126,7 @@ fn decode(mut text: &[u8]) -> Vec<u8> {
     decoded
 }
 
-/// Writes a segment in its one spelling; a percent sign that begins no escape becomes one, so that none can arise.
+/// Returns the canonical spelling of a segment. A percent sign that begins no escape is escaped.
 fn normalise(segment: &str) -> String {
     let mut text = segment.as_bytes();
     let mut normal = String::with_capacity(text.len());
@@ -143,7 +143,7 @@ fn normalise(segment: &str) -> String {
     normal
 }
 
-/// Reads the escape with which `text` begins, if it does.
+/// Decodes the escape at the start of `text`.
 fn escape(text: &[u8]) -> Option<u8> {
     let &[b'%', high, low, ..] = text else {
         return None;

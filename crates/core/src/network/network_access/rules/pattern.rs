@@ -8,9 +8,9 @@ use super::super::PatternProblem;
 use super::host::HostPattern;
 use super::path::Path;
 use super::reach::{Ports, Prefix, Reach, Scheme};
-use super::target::Target;
+use super::target::UrlTarget;
 
-/// Describes a set of URLs. The overlap of two patterns is one pattern, and equal sets are equal values.
+/// A set of URLs. The overlap of two patterns is one pattern, and equal sets are equal values.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Pattern {
     host: HostPattern,
@@ -58,18 +58,18 @@ impl Pattern {
         })
     }
 
-    /// Tells whether every reading of the target is inside the set.
-    pub(super) fn allows(&self, target: &Target) -> bool {
+    /// Returns whether every interpretation of the target is in the set.
+    pub(super) fn allows(&self, target: &UrlTarget) -> bool {
         self.host.matches(&target.host) && self.reach.allows(target)
     }
 
-    /// Tells whether some reading of the target may be inside the set.
-    pub(super) fn blocks(&self, target: &Target) -> bool {
+    /// Returns whether any interpretation of the target may be in the set.
+    pub(super) fn blocks(&self, target: &UrlTarget) -> bool {
         self.host.matches(&target.host) && self.reach.blocks(target)
     }
 
     /// Returns whether the set contains anything on the host and port of the target.
-    pub(super) fn touches(&self, target: &Target) -> bool {
+    pub(super) fn touches(&self, target: &UrlTarget) -> bool {
         self.host.matches(&target.host) && self.reach.touches(target.port)
     }
 
@@ -85,9 +85,9 @@ impl Pattern {
     }
 }
 
-/// Resolves a path as the URL parser does; a prefix whose own meaning is in doubt is refused.
+/// Resolves a path like the URL parser; an ambiguous prefix is refused.
 fn parse_path(path: &str) -> Result<Path, PatternProblem> {
-    // People write `/admin/*` for what `/admin` already covers; taken as a letter it would block nothing.
+    // `/admin/*` usually means what `/admin` already covers; as a literal character, `*` would block nothing.
     if path.contains('*') {
         return Err(PatternProblem::Wildcard);
     }

@@ -2,9 +2,9 @@
 
 use super::super::PatternProblem;
 use super::path::Path;
-use super::target::Target;
+use super::target::UrlTarget;
 
-/// Names a scheme that access lists can allow.
+/// A scheme that access lists can allow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scheme {
     Http,
@@ -33,21 +33,21 @@ impl Scheme {
     }
 }
 
-/// Covers a host as a whole, or one prefix on it. No path goes without a scheme, so every overlap can be written down.
+/// A whole host, or one prefix on it. A path requires a scheme, so that every overlap can be written as a pattern.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Reach {
     Ports(Ports),
     Prefix(Prefix),
 }
 
-/// Covers all ports of a host, or one.
+/// All ports of a host, or one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ports {
     Any,
     One(u16),
 }
 
-/// Covers the paths below one, for one scheme and port.
+/// The paths below one path, for one scheme and port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Prefix {
     pub(super) scheme: Scheme,
@@ -56,7 +56,7 @@ pub(super) struct Prefix {
 }
 
 impl Reach {
-    pub(super) fn allows(&self, target: &Target) -> bool {
+    pub(super) fn allows(&self, target: &UrlTarget) -> bool {
         match self {
             Self::Ports(ports) => ports.contain(target.port),
             Self::Prefix(prefix) => {
@@ -65,7 +65,7 @@ impl Reach {
         }
     }
 
-    pub(super) fn blocks(&self, target: &Target) -> bool {
+    pub(super) fn blocks(&self, target: &UrlTarget) -> bool {
         match self {
             Self::Ports(ports) => ports.contain(target.port),
             Self::Prefix(prefix) => {
@@ -128,7 +128,7 @@ impl Ports {
 }
 
 impl Prefix {
-    fn has_origin_of(&self, target: &Target) -> bool {
+    fn has_origin_of(&self, target: &UrlTarget) -> bool {
         (self.scheme, self.port) == (target.scheme, target.port)
     }
 

@@ -2,34 +2,34 @@
 
 use url::Url;
 
-use super::host::Host;
+use super::host::UrlHost;
 use super::path::Path;
 use super::reach::Scheme;
 
-/// Holds what access depends on; user info, query and fragment are left out.
+/// The parts of a URL that access depends on, without user info, query and fragment.
 #[derive(Debug)]
-pub(super) struct Target {
+pub(super) struct UrlTarget {
     pub(super) scheme: Scheme,
-    pub(super) host: Host,
+    pub(super) host: UrlHost,
     pub(super) port: u16,
     pub(super) path: Path,
 }
 
-impl Target {
+impl UrlTarget {
     /// Parses an http or https URL; anything else has no target.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let url = Url::parse(text).ok()?;
         let scheme = Scheme::named(url.scheme())?;
         Some(Self {
             scheme,
-            host: Host::from_url(url.host()?)?,
+            host: UrlHost::from_url(url.host()?)?,
             port: url.port().unwrap_or(scheme.default_port()),
             path: Path::new(&written_path(text), url.path()),
         })
     }
 }
 
-/// Cuts the path out of an http or https URL by the parser's own rules, but leaves it unresolved.
+/// Extracts the unresolved path of an http or https URL by the parser's own rules.
 fn written_path(url: &str) -> String {
     let is_dropped = |c: &char| matches!(c, '\t' | '\n' | '\r');
     let url: String = url

@@ -44,7 +44,7 @@ fn empty_fields_are_left_out_of_json_and_may_be_missing() {
 }
 
 #[test]
-fn merging_with_a_layer_that_sets_nothing_changes_nothing() {
+fn merging_with_an_empty_layer_changes_nothing() {
     let list = NetworkAccessList::allow_only(["a.com", "A.com", "not a pattern"]);
     let empty = NetworkAccessList::default();
     assert_eq!(merge_network_access(None, None), None);
@@ -59,7 +59,7 @@ fn merging_with_a_layer_that_sets_nothing_changes_nothing() {
 }
 
 #[test]
-fn merging_unites_what_is_blocked() {
+fn merging_unites_blocked_patterns() {
     let parent = NetworkAccessList {
         allowed: vec!["*.a.com".into()],
         blocked: vec!["x.a.com".into(), "y.a.com".into()],

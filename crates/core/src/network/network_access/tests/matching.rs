@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_host_pattern_matches_that_host_only() {
+fn host_pattern_matches_only_that_host() {
     check(
         &only("example.com"),
         &[
@@ -49,7 +49,7 @@ fn blocked_wins_over_allowed() {
 }
 
 #[test]
-fn r63_what_is_not_an_http_url_is_denied_by_every_list_with_patterns() {
+fn r63_url_with_another_scheme_is_denied_by_every_list_with_patterns() {
     let denied = [
         "",
         "example.com",
@@ -99,7 +99,7 @@ fn r68_ports_addresses_and_the_star_match() {
 }
 
 #[test]
-fn r68_a_pattern_that_does_not_parse_fails_closed() {
+fn r68_invalid_pattern_fails_closed() {
     check(&only("exa mple.com"), &[], &["https://example.com/"]);
     check(&without("exa mple.com"), &[], &["https://example.com/"]);
     let list = NetworkAccessList::allow_only(["https://x.com/*", "example.com"]);

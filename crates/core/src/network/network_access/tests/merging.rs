@@ -97,7 +97,7 @@ fn r67_patterns_without_overlap_deny_all() {
 }
 
 #[test]
-fn r67_patterns_that_another_covers_are_left_out() {
+fn r67_covered_patterns_are_omitted() {
     check_merge(
         &["*"],
         &["a.com", "*.a.com", "A.com", "b.com:1"],

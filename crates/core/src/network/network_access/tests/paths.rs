@@ -130,7 +130,7 @@ fn r66_a_prefix_without_a_path_holds_every_path() {
 }
 
 #[test]
-fn a_percent_sign_that_begins_no_escape_stands_for_itself() {
+fn percent_sign_without_an_escape_is_literal() {
     let urls = ["https://x.com/100%", "https://x.com/100%25/a"];
     for pattern in ["https://x.com/100%", "https://x.com/100%25"] {
         check(&only(pattern), &urls, &["https://x.com/100"]);

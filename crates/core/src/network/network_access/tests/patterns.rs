@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn r68_patterns_that_work_are_accepted() {
+fn r68_valid_patterns_are_accepted() {
     let patterns = [
         "example.com",
         "EXAMPLE.com.",
@@ -26,7 +26,7 @@ fn r68_patterns_that_work_are_accepted() {
 }
 
 #[test]
-fn r68_patterns_that_cannot_work_are_refused() {
+fn r68_invalid_patterns_are_refused() {
     use PatternProblem::*;
     let check = |problem: PatternProblem, patterns: &[&str]| {
         for pattern in patterns {
@@ -106,7 +106,7 @@ fn r68_patterns_that_cannot_work_are_refused() {
 }
 
 #[test]
-fn a_refusal_names_the_pattern_and_what_to_do() {
+fn refusal_names_the_pattern_and_the_remedy() {
     let message = |pattern| only(pattern).validate().unwrap_err().to_string();
     assert_eq!(
         message("::1"),

@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_allowed_by_a_pattern_is_blocked_by_it(pattern in well_formed_pattern(), urls in vec(url(), 20)) {
+    fn pattern_blocks_what_it_allows(pattern in well_formed_pattern(), urls in vec(url(), 20)) {
         for url in urls {
             prop_assert!(!(only(&pattern).is_url_allowed(&url) && without(&pattern).is_url_allowed(&url)), "{}", url);
         }

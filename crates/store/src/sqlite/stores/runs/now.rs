@@ -111,7 +111,7 @@ pub(crate) fn begun(
         |row| Ok((uint(row, 0)?, row.get::<_, Option<String>>(1)?)),
     )?;
     let (epoch, client) = right.unwrap_or_default();
-    let mut summary = RunSummary::of(started);
+    let mut summary = RunSummary::new(started);
     as_stored(&mut summary);
     Ok(StoredRun {
         position,

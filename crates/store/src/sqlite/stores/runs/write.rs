@@ -25,7 +25,7 @@ pub(crate) struct Begin {
 
 impl Begin {
     pub(crate) fn new(started: RunStarted, client: &str) -> DbResult<Self> {
-        let mut summary = RunSummary::of(&started);
+        let mut summary = RunSummary::new(&started);
         as_stored(&mut summary);
         Ok(Self {
             key: run_stream(&started.run_id),
