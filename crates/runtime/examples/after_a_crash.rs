@@ -1,4 +1,4 @@
-//! A process that dies in the middle of a turn, and one that goes on with it.
+//! A process that dies in the middle of a turn, and another that resumes the turn.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use std::error::Error;
@@ -20,7 +20,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let data = directory.path().join("data");
     let died = Command::new(std::env::current_exe()?).arg(&data).status()?;
     println!("The first process is gone: {died}");
-    go_on(&data).await
+    resume(&data).await
 }
 
 async fn die_in_a_turn(data: &Path) -> Result<(), Box<dyn Error>> {
@@ -32,12 +32,12 @@ async fn die_in_a_turn(data: &Path) -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-async fn go_on(data: &Path) -> Result<(), Box<dyn Error>> {
+async fn resume(data: &Path) -> Result<(), Box<dyn Error>> {
     let model = LlmSimConfig::fixed("The scales broke; I did not try again.");
     let mut chat = hoister(data, model).start().await?;
-    // Nothing has gone on by itself. It does now: the call may have had its effect, so it is not repeated, and the model is told.
+    // The turn resumes only on request. The call may have had its effect, so it is not repeated, and the model receives an error.
     if let Some(reply) = chat.resume().await? {
-        println!("It went on: {reply}");
+        println!("Resumed: {reply}");
     }
     // A stop in order, so that it counts as no crash of a turn that is still open.
     chat.close().await;

@@ -1,4 +1,4 @@
-//! A tool that runs only after somebody allowed it.
+//! A tool that runs only after an approval.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use serde_json::{Value, json};

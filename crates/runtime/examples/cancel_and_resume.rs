@@ -1,4 +1,4 @@
-//! Stopping a turn in the middle of its work and going on in the same conversation.
+//! Cancels a running turn and continues the same conversation.
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use serde_json::json;

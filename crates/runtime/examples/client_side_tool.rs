@@ -30,7 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let call = reply.pending.first().ok_or("a call waits")?;
     println!("Agent asks: {}", call.arguments["question"]);
 
-    // However long this takes, and also after a restart of a durable runtime, the turn goes on from here.
+    // The turn continues from here, however long this takes; with a durable runtime also after a restart.
     let reply = chat.answer(call, "blue").await?;
     println!("{reply}");
     Ok(())

@@ -32,7 +32,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .simulator(LlmSimConfig::scripted(vec![
             ask("Atlantis"),
             ask("Bergen"),
-            SimTurn::Assistant("Nobody knows about Atlantis; in Bergen it rains.".into()),
+            SimTurn::Assistant("The weather of Atlantis is unknown; in Bergen it rains.".into()),
         ]))
         .tool(weather.read_only())
         .start()

@@ -25,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         .await?;
     let waiting = writer.say("Paint my boat.").await?;
 
-    // Another program does this as often as it likes: no turn is taken up, and nothing counts as a crash.
+    // Another program may do this at any time: no turn is resumed, and nothing counts as a crash.
     look(&data).await?;
     writer.answer(&waiting.pending[0], "blue").await?;
     look(&data).await?;

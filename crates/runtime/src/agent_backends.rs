@@ -70,14 +70,14 @@ impl AgentBackends {
     /// Returns the agent with this name; a turn that requests an unknown agent is refused.
     pub(crate) fn get(&self, name: &str) -> Result<RegisteredBackend> {
         self.0.get(name).cloned().ok_or_else(|| {
-            let mut known: Vec<_> = self.0.keys().map(String::as_str).collect();
-            known.sort_unstable();
-            let known = if known.is_empty() {
+            let mut names: Vec<_> = self.0.keys().map(String::as_str).collect();
+            names.sort_unstable();
+            let registered = if names.is_empty() {
                 "none is registered".to_owned()
             } else {
-                format!("registered are {}", known.join(", "))
+                format!("registered are {}", names.join(", "))
             };
-            AgentLoopError::config(format!("backend `{name}` is not known; {known}"))
+            AgentLoopError::config(format!("backend `{name}` is not known; {registered}"))
         })
     }
 }

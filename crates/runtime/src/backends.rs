@@ -25,6 +25,7 @@ use windlass_store::{
 };
 
 use crate::journal_views::{JournalEvents, JournalMessages};
+use crate::setters::setters;
 use crate::spending::DailyLimit;
 
 fn unsupported(what: &str) -> AgentLoopError {
@@ -326,12 +327,31 @@ impl RuntimeBackends {
         }
     }
 
-    /// Sets the queries over the journal.
-    #[must_use]
-    pub fn with_queries(mut self, queries: Arc<dyn Queries>) -> Self {
-        self.queries = Some(queries);
-        self
+    setters! {
+        /// Sets the queries over the journal.
+        with_queries(Arc<dyn Queries>) |builder, queries| builder.queries = Some(queries);
+        /// Limits the daily spending of all sessions together. The ledger must belong to the journal.
+        with_daily_limit(DailyLimit) |builder, limit| builder.daily_limit = Some(limit);
+        /// Sets the harness store.
+        with_harness_store(Arc<dyn RuntimeHarnessStore>) |builder, store| builder.harness_store = store;
+        /// Sets the agent store.
+        with_agent_store(Arc<dyn RuntimeAgentStore>) |builder, store| builder.agent_store = store;
+        /// Sets the session store.
+        with_session_store(Arc<dyn RuntimeSessionStore>) |builder, store| builder.session_store = store;
+        /// Sets the store that messages are copied to.
+        with_message_store(Arc<dyn RuntimeMessageStore>) |builder, store| builder.message_store = store;
+        /// Sets the provider store.
+        with_provider_store(Arc<dyn RuntimeProviderStore>) |builder, store| builder.provider_store = store;
+        /// Sets the bus that events are copied to.
+        with_event_bus(Arc<dyn EventBus>) |builder, bus| builder.event_bus = bus;
+        /// Sets the store of values and secrets.
+        with_storage_store(Arc<dyn SessionStorageStore>) |builder, store| builder.storage_store = store;
+        /// Sets the resolver of tokens of connected accounts.
+        with_connection_resolver(Arc<dyn UserConnectionResolver>) |builder, resolver| builder.connection_resolver = Some(resolver);
+        /// Sets the file system of sessions.
+        with_file_system(Arc<dyn SessionFileSystem>) |builder, files| builder.file_system = Some(files);
     }
+
     /// Returns the queries over the journal, or an error if there are none.
     pub(crate) fn queries(&self) -> Result<&dyn Queries> {
         self.queries.as_deref().ok_or_else(|| {
@@ -340,65 +360,5 @@ impl RuntimeBackends {
                  RuntimeBackends::with_queries",
             )
         })
-    }
-    /// Limits the daily spending of all sessions together. The ledger must belong to the journal.
-    #[must_use]
-    pub fn with_daily_limit(mut self, limit: DailyLimit) -> Self {
-        self.daily_limit = Some(limit);
-        self
-    }
-    /// Sets the harness store.
-    #[must_use]
-    pub fn with_harness_store(mut self, store: Arc<dyn RuntimeHarnessStore>) -> Self {
-        self.harness_store = store;
-        self
-    }
-    /// Sets the agent store.
-    #[must_use]
-    pub fn with_agent_store(mut self, store: Arc<dyn RuntimeAgentStore>) -> Self {
-        self.agent_store = store;
-        self
-    }
-    /// Sets the session store.
-    #[must_use]
-    pub fn with_session_store(mut self, store: Arc<dyn RuntimeSessionStore>) -> Self {
-        self.session_store = store;
-        self
-    }
-    /// Sets the store that messages are copied to.
-    #[must_use]
-    pub fn with_message_store(mut self, store: Arc<dyn RuntimeMessageStore>) -> Self {
-        self.message_store = store;
-        self
-    }
-    /// Sets the provider store.
-    #[must_use]
-    pub fn with_provider_store(mut self, store: Arc<dyn RuntimeProviderStore>) -> Self {
-        self.provider_store = store;
-        self
-    }
-    /// Sets the bus that events are copied to.
-    #[must_use]
-    pub fn with_event_bus(mut self, bus: Arc<dyn EventBus>) -> Self {
-        self.event_bus = bus;
-        self
-    }
-    /// Sets the store of values and secrets.
-    #[must_use]
-    pub fn with_storage_store(mut self, store: Arc<dyn SessionStorageStore>) -> Self {
-        self.storage_store = store;
-        self
-    }
-    /// Sets the resolver of tokens of connected accounts.
-    #[must_use]
-    pub fn with_connection_resolver(mut self, resolver: Arc<dyn UserConnectionResolver>) -> Self {
-        self.connection_resolver = Some(resolver);
-        self
-    }
-    /// Sets the file system of sessions.
-    #[must_use]
-    pub fn with_file_system(mut self, files: Arc<dyn SessionFileSystem>) -> Self {
-        self.file_system = Some(files);
-        self
     }
 }

@@ -23,10 +23,11 @@ use windlass_store::InMemorySessionFileStore;
 use crate::agent_backends::{AgentBackends, BackendHost};
 use crate::backends::RuntimeBackends;
 use crate::builders::SingleSessionBuilder;
-use crate::inner::{Inner, Others};
-use crate::panics::caught_in;
+use crate::inner::{ExternalServices, Inner};
+use crate::panics::catch_panic_async;
 use crate::runtime::InProcessRuntime;
 use crate::runtime::open_session;
+use crate::setters::setters;
 use crate::settings::{ResumePolicy, RuntimeSettings};
 use crate::subagents::{SubagentSettings, Subagents};
 use windlass_core::{Clock, SystemClock};
@@ -70,7 +71,7 @@ pub struct InProcessRuntimeBuilder {
     files: Vec<(SessionId, InitialFile)>,
     settings: RuntimeSettings,
     clock: Option<Arc<dyn Clock>>,
-    carriers: AgentBackends,
+    external_agents: AgentBackends,
     mcp: Option<Arc<dyn McpConnector>>,
     remembered: Option<Arc<dyn RememberedCalls>>,
     subagents: Option<Subagents>,
@@ -93,24 +94,6 @@ impl InProcessRuntimeBuilder {
     pub fn new() -> Self {
         Self::default()
     }
-    /// Sets the platform: capabilities, drivers, files and network.
-    #[must_use]
-    pub fn platform_definition(mut self, platform: PlatformDefinition) -> Self {
-        self.platform = platform;
-        self
-    }
-    /// Sets the store backends.
-    #[must_use]
-    pub fn backends(mut self, backends: RuntimeBackends) -> Self {
-        self.backends = Some(backends);
-        self
-    }
-    /// Uses the simulator. It is also the model if no default model is set.
-    #[must_use]
-    pub fn llm_sim(mut self, config: LlmSimConfig) -> Self {
-        self.llm_sim = Some(config);
-        self
-    }
     /// Sets the model that is used if no record or input names one. Drivers that come with it serve providers that have no other driver.
     #[must_use]
     pub fn default_model(mut self, model: impl Into<ModelWithDrivers>) -> Self {
@@ -127,25 +110,43 @@ impl InProcessRuntimeBuilder {
     pub(crate) fn has_model(&self) -> bool {
         self.default_model.is_some() || self.llm_sim.is_some()
     }
-    /// Sets values for the platform's file system factory.
-    #[must_use]
-    pub fn session_file_system_factory_context(
-        mut self,
-        context: SessionFileSystemFactoryContext,
-    ) -> Self {
-        self.factory_context = context;
-        self
+    setters! {
+        /// Sets the platform: capabilities, drivers, files and network.
+        platform_definition(PlatformDefinition) |builder, platform| builder.platform = platform;
+        /// Sets the store backends.
+        backends(RuntimeBackends) |builder, backends| builder.backends = Some(backends);
+        /// Uses the simulator. It is also the model if no default model is set.
+        llm_sim(LlmSimConfig) |builder, config| builder.llm_sim = Some(config);
+        /// Sets values for the platform's file system factory.
+        session_file_system_factory_context(SessionFileSystemFactoryContext) |builder, context| builder.factory_context = context;
+        /// Sets the platform's egress service, through which tools access the network.
+        egress_service(Arc<dyn EgressService>) |builder, egress| builder.platform.set_egress_service(egress);
+        /// Replaces the platform's drivers.
+        driver_registry(DriverRegistry) |builder, drivers| *builder.platform.driver_registry_mut() = drivers;
+        /// Adds a harness.
+        harness(Harness) |builder, harness| builder.harnesses.push(harness);
+        /// Adds an agent.
+        agent(Agent) |builder, agent| builder.agents.push(agent);
+        /// Adds a session.
+        session(Session) |builder, session| builder.sessions.push(session);
+        /// Sets timeouts, limits and retries.
+        settings(RuntimeSettings) |builder, settings| builder.settings = settings;
+        /// Sets the connector to MCP servers; without one, the servers in records are ignored. Their tools are discovered before a turn begins and
+        /// recorded with it. [`InProcessRuntime::shutdown`] closes its connections.
+        mcp(Arc<dyn McpConnector>) |builder, connector| builder.mcp = Some(connector);
+        /// Sets the store of approvals that outlive a turn. Without it, every such call needs approval again in the next turn. Turns that have an owner
+        /// never consult it.
+        remembered_calls(Arc<dyn RememberedCalls>) |builder, calls| builder.remembered = Some(calls);
+        /// Sets when turns that a previous process left open are resumed. The default is [`ResumePolicy::OnDemand`].
+        resume_policy(ResumePolicy) |builder, resume_policy| builder.settings.resume_policy = resume_policy;
+        /// Sets the source of time and new IDs. Default: [`SystemClock`].
+        clock(Arc<dyn Clock>) |builder, clock| builder.clock = Some(clock);
     }
+
     /// Adds a capability to the platform.
     #[must_use]
     pub fn capability<C: Capability + 'static>(mut self, capability: C) -> Self {
         self.platform.capability_registry_mut().register(capability);
-        self
-    }
-    /// Sets the platform's egress service, through which tools access the network.
-    #[must_use]
-    pub fn egress_service(mut self, egress: Arc<dyn EgressService>) -> Self {
-        self.platform.set_egress_service(egress);
         self
     }
     /// Adds the capabilities `files` and `shell`, which work in these environments.
@@ -195,30 +196,6 @@ impl InProcessRuntimeBuilder {
             environments.hide(directory);
         }
     }
-    /// Replaces the platform's drivers.
-    #[must_use]
-    pub fn driver_registry(mut self, drivers: DriverRegistry) -> Self {
-        *self.platform.driver_registry_mut() = drivers;
-        self
-    }
-    /// Adds a harness.
-    #[must_use]
-    pub fn harness(mut self, harness: Harness) -> Self {
-        self.harnesses.push(harness);
-        self
-    }
-    /// Adds an agent.
-    #[must_use]
-    pub fn agent(mut self, agent: Agent) -> Self {
-        self.agents.push(agent);
-        self
-    }
-    /// Adds a session.
-    #[must_use]
-    pub fn session(mut self, session: Session) -> Self {
-        self.sessions.push(session);
-        self
-    }
     /// Adds a session with its own harness and agent, and makes it the default one.
     #[must_use]
     pub fn single_session<F: FnOnce(SingleSessionBuilder) -> SingleSessionBuilder>(
@@ -237,40 +214,14 @@ impl InProcessRuntimeBuilder {
         path: impl Into<String>,
         content: impl Into<String>,
     ) -> Self {
-        let file = InitialFile {
-            path: path.into(),
-            content: content.into(),
-            encoding: "text".to_owned(),
-            is_readonly: false,
-        };
-        self.files.push((session_id, file));
-        self
-    }
-    /// Sets timeouts, limits and retries.
-    #[must_use]
-    pub fn settings(mut self, settings: RuntimeSettings) -> Self {
-        self.settings = settings;
+        self.files.push((session_id, text_file(path, content)));
         self
     }
     /// Adds an external agent that can execute turns, and the host that specifies how it is started. A turn selects it by its name
     /// ([`TurnRequest::backend`](windlass_core::turn_request::TurnRequest::backend)).
     #[must_use]
     pub fn backend(mut self, backend: Arc<dyn Backend>, host: Arc<dyn BackendHost>) -> Self {
-        self.carriers.register(backend, host);
-        self
-    }
-    /// Sets the connector to MCP servers; without one, the servers in records are ignored. Their tools are discovered before a turn begins and
-    /// recorded with it. [`InProcessRuntime::shutdown`] closes its connections.
-    #[must_use]
-    pub fn mcp(mut self, connector: Arc<dyn McpConnector>) -> Self {
-        self.mcp = Some(connector);
-        self
-    }
-    /// Sets the store of approvals that outlive a turn. Without it, every such call needs approval again in the next turn. Turns that have an owner
-    /// never consult it.
-    #[must_use]
-    pub fn remembered_calls(mut self, calls: Arc<dyn RememberedCalls>) -> Self {
-        self.remembered = Some(calls);
+        self.external_agents.register(backend, host);
         self
     }
     /// Adds the capability `subagents`: the models of sessions that enable it can start subagents, each in its own session.
@@ -280,19 +231,6 @@ impl InProcessRuntimeBuilder {
         self.subagents = Some(subagents.clone());
         self.capability(subagents)
     }
-    /// Sets when turns that a previous process left open are resumed. The default is [`ResumePolicy::OnDemand`].
-    #[must_use]
-    pub fn resume_policy(mut self, resume_policy: ResumePolicy) -> Self {
-        self.settings.resume_policy = resume_policy;
-        self
-    }
-    /// Sets the source of time and new IDs. Default: [`SystemClock`].
-    #[must_use]
-    pub fn clock(mut self, clock: Arc<dyn Clock>) -> Self {
-        self.clock = Some(clock);
-        self
-    }
-
     /// Builds the runtime, and validates everything that sessions depend on.
     ///
     /// Turns that a previous process left open are not resumed unless [`ResumePolicy::AtStartup`] is set. To resume them later, call
@@ -312,14 +250,12 @@ impl InProcessRuntimeBuilder {
                 .get_or_insert_with(|| simulated_model().into());
         }
         if let Some(ModelWithDrivers { model, drivers }) = self.default_model.take() {
-            let known = self.platform.driver_registry_mut();
-            known.add_missing(drivers);
-            known.check(&ProviderConfig::from(&model))?;
+            let registry = self.platform.driver_registry_mut();
+            registry.add_missing(drivers);
+            registry.check(&ProviderConfig::from(&model))?;
             backends.provider_store.set_default_model(model).await?;
         } else if backends.provider_store.get_default_model().await?.is_none() {
-            return Err(AgentLoopError::config(
-                "no default model is set; set one with `default_model` or use `llm_sim`",
-            ));
+            return Err(no_default_model());
         }
         let files = self.file_system(&backends).await?;
         let clock = self.clock.unwrap_or_else(|| Arc::new(SystemClock));
@@ -329,8 +265,8 @@ impl InProcessRuntimeBuilder {
             files,
             self.settings,
             clock,
-            Others {
-                agents: self.carriers,
+            ExternalServices {
+                agents: self.external_agents,
                 mcp: self.mcp,
                 remembered: self.remembered,
             },
@@ -367,8 +303,8 @@ impl InProcessRuntimeBuilder {
         if factory.is_disabled() {
             return Ok(Arc::new(InMemorySessionFileStore::new()));
         }
-        let making = factory.create_session_file_system(self.factory_context.clone());
-        caught_in(making).await.unwrap_or_else(|| {
+        let creating = factory.create_session_file_system(self.factory_context.clone());
+        catch_panic_async(creating).await.unwrap_or_else(|| {
             let name = factory.name();
             Err(AgentLoopError::config(format!(
                 "the session file system factory {name} panicked"
@@ -383,5 +319,20 @@ fn simulated_model() -> ModelWithProvider {
         provider_type: LlmProviderType::LlmSim,
         api_key: None,
         base_url: None,
+    }
+}
+
+/// The error of a runtime that has neither a default model nor a simulator.
+pub(crate) fn no_default_model() -> AgentLoopError {
+    AgentLoopError::config("no default model is set; set one with `default_model` or use `llm_sim`")
+}
+
+/// A writable text file.
+pub(crate) fn text_file(path: impl Into<String>, content: impl Into<String>) -> InitialFile {
+    InitialFile {
+        path: path.into(),
+        content: content.into(),
+        encoding: "text".to_owned(),
+        is_readonly: false,
     }
 }

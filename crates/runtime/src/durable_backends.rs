@@ -1,7 +1,7 @@
 //! Store backends on a durable store.
 
 use std::hash::Hash;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use windlass_core::agent::Agent;
@@ -19,6 +19,8 @@ use crate::backends::{
     RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeSessionStore, SessionProgress,
 };
 use crate::errors::from_query;
+use crate::lock::lock;
+use crate::runtime::apply_thread;
 
 /// The parts of a durable store. Only one process writes them.
 pub struct DurableParts {
@@ -66,17 +68,17 @@ impl RuntimeBackends {
         } = parts;
         let harnesses = DurableHarnesses {
             records: Arc::clone(&records),
-            chains: Cache::new(),
+            chains: RecordCache::new(),
         };
         let agents = DurableAgents {
             records: Arc::clone(&records),
-            read: Cache::new(),
+            cache: RecordCache::new(),
         };
         let sessions = DurableSessions {
             records,
             queries: Arc::clone(&queries),
-            read: Cache::new(),
-            progress: Cache::new(),
+            cache: RecordCache::new(),
+            progress: RecordCache::new(),
         };
         Self::on_journal(journal)
             .with_queries(queries)
@@ -92,23 +94,19 @@ impl RuntimeBackends {
 const MAX_CACHED: usize = 1024;
 
 /// Recently used records. Only one process writes them, so the value it last wrote or read is current.
-struct Cache<K, V>(Mutex<RecentlyUsed<K, V>>);
+struct RecordCache<K, V>(Mutex<RecentlyUsed<K, V>>);
 
-impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
+impl<K: Copy + Eq + Hash, V: Clone> RecordCache<K, V> {
     fn new() -> Self {
         Self(Mutex::default())
     }
 
-    fn entries(&self) -> MutexGuard<'_, RecentlyUsed<K, V>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn get(&self, key: K) -> Option<V> {
-        self.entries().get(key).cloned()
+        lock(&self.0).get(key).cloned()
     }
 
     fn put(&self, key: K, value: V) {
-        let mut entries = self.entries();
+        let mut entries = lock(&self.0);
         entries.insert(key, value);
         if entries.count() > MAX_CACHED {
             entries.remove_oldest();
@@ -116,29 +114,29 @@ impl<K: Copy + Eq + Hash, V: Clone> Cache<K, V> {
     }
 
     fn remove(&self, key: K) {
-        self.entries().remove(key);
+        lock(&self.0).remove(key);
     }
 
     fn clear(&self) {
-        self.entries().clear();
+        lock(&self.0).clear();
     }
 }
 
 /// Agents on disk.
 struct DurableAgents {
     records: Arc<dyn Records>,
-    read: Cache<AgentId, Agent>,
+    cache: RecordCache<AgentId, Agent>,
 }
 
 #[async_trait]
 impl AgentStore for DurableAgents {
     async fn get_agent(&self, agent_id: AgentId) -> Result<Option<Agent>> {
-        if let Some(agent) = self.read.get(agent_id) {
+        if let Some(agent) = self.cache.get(agent_id) {
             return Ok(Some(agent));
         }
         let agent = self.records.get_agent(agent_id).await?;
         if let Some(agent) = &agent {
-            self.read.put(agent_id, agent.clone());
+            self.cache.put(agent_id, agent.clone());
         }
         Ok(agent)
     }
@@ -147,14 +145,14 @@ impl AgentStore for DurableAgents {
 #[async_trait]
 impl RuntimeAgentStore for DurableAgents {
     async fn add_agent(&self, agent: Agent) -> Result<()> {
-        self.read.remove(agent.public_id);
+        self.cache.remove(agent.public_id);
         self.records.add_agent(agent).await
     }
     async fn list_agents(&self) -> Result<Vec<Agent>> {
         self.records.list_agents().await
     }
     async fn remove_agent(&self, id: AgentId) -> Result<bool> {
-        self.read.remove(id);
+        self.cache.remove(id);
         self.records.remove_agent(id).await
     }
 }
@@ -162,7 +160,7 @@ impl RuntimeAgentStore for DurableAgents {
 /// Harnesses on disk. A change of one may change the inheritance chain of any other.
 struct DurableHarnesses {
     records: Arc<dyn Records>,
-    chains: Cache<HarnessId, Vec<Harness>>,
+    chains: RecordCache<HarnessId, Vec<Harness>>,
 }
 
 #[async_trait]
@@ -205,8 +203,8 @@ impl RuntimeHarnessStore for DurableHarnesses {
 struct DurableSessions {
     records: Arc<dyn Records>,
     queries: Arc<dyn Queries>,
-    read: Cache<SessionId, Session>,
-    progress: Cache<SessionId, SessionProgress>,
+    cache: RecordCache<SessionId, Session>,
+    progress: RecordCache<SessionId, SessionProgress>,
 }
 
 impl DurableSessions {
@@ -217,23 +215,18 @@ impl DurableSessions {
         }
         let thread = self.queries.thread(&session.id.into()).await;
         if let Some(thread) = thread.map_err(from_query)? {
-            // A fork without a turn of its own has the status and usage it was created with.
-            if thread.turns > 0 || thread.origin.is_none() {
-                session.status = thread.status();
-            }
-            session.usage = thread.usage.or(session.usage);
-            session.updated_at = session.updated_at.max(thread.updated_at);
+            apply_thread(&mut session, &thread);
         }
         Ok(session)
     }
 
     async fn find(&self, session_id: SessionId) -> Result<Option<Session>> {
-        if let Some(session) = self.read.get(session_id) {
+        if let Some(session) = self.cache.get(session_id) {
             return Ok(Some(session));
         }
         let session = self.records.get_session(session_id).await?;
         if let Some(session) = &session {
-            self.read.put(session_id, session.clone());
+            self.cache.put(session_id, session.clone());
         }
         Ok(session)
     }
@@ -253,7 +246,7 @@ impl SessionStore for DurableSessions {
 impl SessionMutator for DurableSessions {
     async fn update_session_title(&self, session_id: SessionId, title: String) -> Result<Session> {
         let session = self.records.update_session_title(session_id, title).await?;
-        self.read.put(session_id, session.clone());
+        self.cache.put(session_id, session.clone());
         self.with_progress(session).await
     }
 }
@@ -263,7 +256,7 @@ impl RuntimeSessionStore for DurableSessions {
     async fn add_session(&self, session: Session) -> Result<()> {
         let session_id = session.id;
         let added = self.records.add_session(session).await;
-        self.read.remove(session_id);
+        self.cache.remove(session_id);
         added
     }
     async fn note_progress(&self, session_id: SessionId, progress: SessionProgress) -> Result<()> {
@@ -276,7 +269,7 @@ impl RuntimeSessionStore for DurableSessions {
         status: SubagentStatus,
     ) -> Result<bool> {
         let set = self.records.set_subagent_status(session_id, status).await;
-        self.read.remove(session_id);
+        self.cache.remove(session_id);
         set
     }
     async fn has_session(&self, session_id: SessionId) -> Result<bool> {
@@ -302,7 +295,7 @@ impl RuntimeSessionStore for DurableSessions {
     }
     async fn remove_session(&self, id: SessionId) -> Result<bool> {
         let removed = self.records.remove_session(id).await;
-        self.read.remove(id);
+        self.cache.remove(id);
         self.progress.remove(id);
         removed
     }

@@ -15,6 +15,7 @@ use windlass_core::platform_definition::PlatformDefinition;
 use windlass_core::remembered_calls::RememberedCalls;
 use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::{ExecId, SessionId};
+use windlass_store::Reservation;
 use windlass_turn::Thread;
 
 use crate::agent_backends::AgentBackends;
@@ -23,13 +24,13 @@ use crate::drivers::Drivers;
 use crate::errors::from_journal;
 use crate::metrics::TurnCounters;
 use crate::mirror::Mirror;
-use crate::provider_trouble::ProviderTrouble;
+use crate::provider_failure_log::ProviderFailureLog;
 use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::Checker;
-use crate::subagents::{ChildSlots, SubagentHost, Trees};
+use crate::subagents::{ChildSlots, SubagentHost, UsageTrees};
 use crate::thread::{IdleLimits, Slot, Slots, ThreadCommand};
-use crate::turn_context::{KeptDiscoveries, KeptTools, Offers};
+use crate::turn_context::{DiscoveryCache, Offers, ToolSetCache};
 use windlass_core::Clock;
 
 /// How long a session stays in memory after its last use when idle sessions exceed [`RuntimeSettings::idle_bytes`]. Its next turn
@@ -49,10 +50,11 @@ pub(crate) struct Inner {
     pub(crate) secrets: Arc<KnownSecrets>,
     pub(crate) arguments: Checker,
     pub(crate) offers: Offers,
-    pub(crate) kept_tools: KeptTools,
+    /// Cached tools of sessions without MCP servers.
+    pub(crate) shared_tools_cache: ToolSetCache,
     /// Cached tools of sessions with MCP servers.
-    pub(crate) kept_session_tools: KeptTools,
-    pub(crate) kept_discoveries: KeptDiscoveries,
+    pub(crate) session_tools_cache: ToolSetCache,
+    pub(crate) discovery_cache: DiscoveryCache,
     pub(crate) settings: RuntimeSettings,
     pub(crate) clock: Arc<dyn Clock>,
     /// The external agents that turns can request.
@@ -65,11 +67,11 @@ pub(crate) struct Inner {
     pub(crate) tickets: AtomicU64,
     /// IDs of the forks that are being created.
     pub(crate) forks: Mutex<HashSet<SessionId>>,
-    pub(crate) figures: TurnCounters,
+    pub(crate) turn_counters: TurnCounters,
     /// Providers whose failures were logged recently.
-    pub(crate) trouble: ProviderTrouble,
+    pub(crate) provider_failures: ProviderFailureLog,
     /// Usage that turns share with their subagents.
-    pub(crate) trees: Trees,
+    pub(crate) trees: UsageTrees,
     pub(crate) child_slots: ChildSlots,
     pub(crate) subagent_host: OnceLock<Arc<dyn SubagentHost>>,
     slots: Slots,
@@ -77,7 +79,7 @@ pub(crate) struct Inner {
 }
 
 /// Services that the runtime calls, apart from models and stores.
-pub(crate) struct Others {
+pub(crate) struct ExternalServices {
     pub(crate) agents: AgentBackends,
     pub(crate) mcp: Option<Arc<dyn McpConnector>>,
     pub(crate) remembered: Option<Arc<dyn RememberedCalls>>,
@@ -90,11 +92,11 @@ impl Inner {
         files: Arc<dyn SessionFileSystem>,
         settings: RuntimeSettings,
         clock: Arc<dyn Clock>,
-        Others {
+        ExternalServices {
             agents,
             mcp,
             remembered,
-        }: Others,
+        }: ExternalServices,
         default_session_id: Option<SessionId>,
     ) -> Arc<Self> {
         let secrets = Arc::new(KnownSecrets::new(&settings.secrets));
@@ -112,9 +114,9 @@ impl Inner {
             secrets,
             arguments: Checker::default(),
             offers: Offers::default(),
-            kept_tools: KeptTools::default(),
-            kept_session_tools: KeptTools::default(),
-            kept_discoveries: KeptDiscoveries::default(),
+            shared_tools_cache: ToolSetCache::default(),
+            session_tools_cache: ToolSetCache::default(),
+            discovery_cache: DiscoveryCache::default(),
             settings,
             clock,
             agents,
@@ -123,16 +125,16 @@ impl Inner {
             default_session_id,
             tickets: AtomicU64::new(0),
             forks: Mutex::default(),
-            figures: TurnCounters::default(),
-            trouble: ProviderTrouble::default(),
-            trees: Trees::default(),
+            turn_counters: TurnCounters::default(),
+            provider_failures: ProviderFailureLog::default(),
+            trees: UsageTrees::default(),
             child_slots: ChildSlots::default(),
             subagent_host: OnceLock::new(),
             slots: Slots::default(),
             is_stopping: AtomicBool::new(false),
         });
-        inner.backends.views.messages.attached.attach(&inner);
-        inner.backends.views.events.attached.attach(&inner);
+        inner.backends.views.messages.runtime_link.attach(&inner);
+        inner.backends.views.events.runtime_link.attach(&inner);
         inner
     }
 
@@ -169,20 +171,22 @@ impl Inner {
     }
 
     /// Records that a thread became idle, and evicts threads that have been idle longer than the limits allow.
-    pub(crate) fn note_rest(self: &Arc<Self>, slot: &Slot) {
+    pub(crate) fn note_idle(self: &Arc<Self>, slot: &Slot) {
         if !self.backends.journal.is_on_disk() {
             return;
         }
         let (now, bytes) = (self.clock.now(), slot.idle_bytes());
-        self.slots.note_rest(slot.session_id, now, bytes);
+        self.slots.note_idle(slot.session_id, now, bytes);
         self.forget_idle();
         if self.slots.begin_unloading(self.settings.idle_bytes) {
-            tokio::spawn(unload(Arc::downgrade(self)));
+            let is_done = |inner: &Self| inner.slots.end_unloading(inner.settings.idle_bytes);
+            tokio::spawn(evict(Arc::downgrade(self), UNLOAD_AFTER, is_done));
         }
         if let Some(span) = self.settings.idle_time
             && self.slots.begin_sweep()
         {
-            tokio::spawn(sweep(Arc::downgrade(self), span));
+            let is_done = |inner: &Self| inner.slots.end_sweep();
+            tokio::spawn(evict(Arc::downgrade(self), span, is_done));
         }
     }
 
@@ -203,25 +207,39 @@ impl Inner {
         self.slots.trim(&keep, now, &self.secrets);
     }
 
+    /// Returns the minimum reservation of a step of this owner.
+    pub(crate) fn minimum_reservation(&self, exec_id: ExecId, owner: Option<&str>) -> Reservation {
+        Reservation {
+            exec_id,
+            owner: owner.map(str::to_owned),
+            at: self.clock.now(),
+            amount: self.settings.reserve,
+        }
+    }
+
     /// Returns the recorded conversation of a session, shared.
     pub(crate) async fn history(self: &Arc<Self>, session_id: SessionId) -> Result<History> {
         let slot = self.slot(session_id).await?;
         match slot.published() {
             Some(history) => Ok(history),
-            None => Ok(self.look_at(&slot).await?.history().clone()),
+            None => Ok(self.read_thread(&slot).await?.history().clone()),
         }
     }
 
+    /// Returns the recorded thread of a session, as [`read_thread`](Self::read_thread) does.
+    pub(crate) async fn thread(self: &Arc<Self>, session_id: SessionId) -> Result<Thread> {
+        let slot = self.slot(session_id).await?;
+        self.read_thread(&slot).await
+    }
+
     /// Returns the recorded thread of a session. It resumes no turn and does not block the writer.
-    pub(crate) async fn look_at(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<Thread> {
+    pub(crate) async fn read_thread(self: &Arc<Self>, slot: &Arc<Slot>) -> Result<Thread> {
         if slot.published().is_some() && !self.is_stopping() {
-            let thread = slot
-                .ask(self, |reply| ThreadCommand::Look { reply })
-                .await?;
-            return Ok(*thread);
+            let thread = slot.ask(self, |reply| ThreadCommand::Snapshot { reply });
+            return Ok(*thread.await?);
         }
-        let thread = slot.look(&*self.backends.journal).await;
-        self.note_rest(slot);
+        let thread = slot.read(&*self.backends.journal).await;
+        self.note_idle(slot);
         thread.map_err(from_journal)
     }
 
@@ -230,11 +248,8 @@ impl Inner {
         let mut sessions = Vec::new();
         let mut after = None;
         loop {
-            let open = self
-                .backends
-                .journal
-                .open(after.as_ref(), OPEN_AT_ONCE)
-                .await;
+            let journal = &self.backends.journal;
+            let open = journal.open(after.as_ref(), OPEN_AT_ONCE).await;
             let open = open.map_err(from_journal)?;
             for stream in &open {
                 let Ok(session_id) = stream.as_str().parse() else {
@@ -257,11 +272,9 @@ impl Inner {
         message: Message,
     ) -> Result<()> {
         let slot = self.slot(session_id).await?;
-        slot.ask(self, |reply| ThreadCommand::Import {
-            message: Box::new(message),
-            reply,
-        })
-        .await
+        let message = Box::new(message);
+        slot.ask(self, |reply| ThreadCommand::Import { message, reply })
+            .await
     }
 
     pub(crate) async fn emit(
@@ -279,38 +292,15 @@ impl Inner {
     }
 }
 
-/// Periodically evicts idle sessions, including while the runtime is not in use.
-async fn sweep(runtime: Weak<Inner>, span: Duration) {
-    loop {
-        let Some(sleep) = runtime.upgrade().map(|inner| inner.clock.sleep(span)) else {
-            return;
-        };
+/// Evicts idle sessions periodically, also while the runtime is not in use, until `is_done` returns true.
+async fn evict(runtime: Weak<Inner>, span: Duration, is_done: impl Fn(&Inner) -> bool) {
+    while let Some(sleep) = runtime.upgrade().map(|inner| inner.clock.sleep(span)) {
         sleep.await;
         let Some(inner) = runtime.upgrade() else {
             return;
         };
         inner.forget_idle();
-        if inner.slots.end_sweep() {
-            return;
-        }
-    }
-}
-
-/// Unloads sessions until their conversations are within [`RuntimeSettings::idle_bytes`].
-async fn unload(runtime: Weak<Inner>) {
-    loop {
-        let Some(sleep) = runtime
-            .upgrade()
-            .map(|inner| inner.clock.sleep(UNLOAD_AFTER))
-        else {
-            return;
-        };
-        sleep.await;
-        let Some(inner) = runtime.upgrade() else {
-            return;
-        };
-        inner.forget_idle();
-        if inner.slots.end_unloading(inner.settings.idle_bytes) {
+        if is_done(&inner) {
             return;
         }
     }

@@ -15,12 +15,13 @@ use windlass_store::journal::all_events;
 use crate::backends::{EventBus, RuntimeMessageStore};
 use crate::errors::from_journal;
 use crate::inner::Inner;
+use crate::runtime::to_messages;
 
 /// The runtime that a view belongs to, once it is built.
 #[derive(Default)]
-pub(crate) struct Attached(OnceLock<Weak<Inner>>);
+pub(crate) struct RuntimeLink(OnceLock<Weak<Inner>>);
 
-impl Attached {
+impl RuntimeLink {
     pub(crate) fn attach(&self, inner: &Arc<Inner>) {
         // A view that is given to a second runtime still belongs to the first.
         let _ = self.0.set(Arc::downgrade(inner));
@@ -38,29 +39,28 @@ impl Attached {
 /// Messages, as in the threads of the runtime.
 #[derive(Default)]
 pub(crate) struct JournalMessages {
-    pub(crate) attached: Attached,
+    pub(crate) runtime_link: RuntimeLink,
 }
 
 #[async_trait]
 impl MessageRetriever for JournalMessages {
     async fn get(&self, session_id: SessionId, message_id: MessageId) -> Result<Option<Message>> {
-        let history = self.attached.runtime()?.history(session_id).await?;
+        let history = self.runtime_link.runtime()?.history(session_id).await?;
         // The newest messages are read most.
-        let found = history
-            .iter()
-            .rev()
-            .find(|message| message.id == message_id);
-        Ok(found.map(|message| Message::clone(message)))
+        let mut newest_first = history.iter().rev();
+        let message = newest_first.find(|message| message.id == message_id);
+        Ok(message.map(|message| Message::clone(message)))
     }
     async fn load(&self, session_id: SessionId) -> Result<Vec<Message>> {
-        let history = self.attached.runtime()?.history(session_id).await?;
-        Ok(history
-            .iter()
-            .map(|message| Message::clone(message))
-            .collect())
+        let history = self.runtime_link.runtime()?.history(session_id).await?;
+        Ok(to_messages(history.iter()))
     }
     async fn load_filtered(&self, query: MessageQuery) -> Result<Vec<Message>> {
-        let history = self.attached.runtime()?.history(query.session_id).await?;
+        let history = self
+            .runtime_link
+            .runtime()?
+            .history(query.session_id)
+            .await?;
         Ok(query.answer(history.iter().map(|message| &**message)))
     }
     async fn load_page(
@@ -69,14 +69,16 @@ impl MessageRetriever for JournalMessages {
         offset: usize,
         limit: usize,
     ) -> Result<Vec<Message>> {
-        let history = self.attached.runtime()?.history(session_id).await?;
-        Ok(history
-            .page(offset, limit)
-            .map(|message| Message::clone(message))
-            .collect())
+        let history = self.runtime_link.runtime()?.history(session_id).await?;
+        Ok(to_messages(history.page(offset, limit)))
     }
     async fn count(&self, session_id: SessionId) -> Result<usize> {
-        Ok(self.attached.runtime()?.history(session_id).await?.len())
+        Ok(self
+            .runtime_link
+            .runtime()?
+            .history(session_id)
+            .await?
+            .len())
     }
 }
 
@@ -87,28 +89,31 @@ impl RuntimeMessageStore for JournalMessages {
         session_id: SessionId,
         input: InputMessage,
     ) -> Result<Message> {
-        let inner = self.attached.runtime()?;
+        let inner = self.runtime_link.runtime()?;
         let message =
             input.into_message(MessageId::from_uuid(inner.clock.uuid()), inner.clock.now());
         inner.import(session_id, message.clone()).await?;
         Ok(message)
     }
     async fn store_message(&self, session_id: SessionId, message: Message) -> Result<()> {
-        self.attached.runtime()?.import(session_id, message).await
+        self.runtime_link
+            .runtime()?
+            .import(session_id, message)
+            .await
     }
 }
 
 /// Events, straight from the journal.
 pub(crate) struct JournalEvents {
     journal: Arc<dyn Journal>,
-    pub(crate) attached: Attached,
+    pub(crate) runtime_link: RuntimeLink,
 }
 
 impl JournalEvents {
     pub(crate) fn new(journal: Arc<dyn Journal>) -> Self {
         Self {
             journal,
-            attached: Attached::default(),
+            runtime_link: RuntimeLink::default(),
         }
     }
 }
@@ -118,7 +123,7 @@ impl EventEmitter for JournalEvents {
     /// Records a host event; all other events are written by turns.
     async fn emit(&self, request: EventRequest) -> Result<Event> {
         match (request.context.exec_id, &request.data) {
-            (Some(exec_id), _) => self.attached.runtime()?.emit(exec_id, request).await,
+            (Some(exec_id), _) => self.runtime_link.runtime()?.emit(exec_id, request).await,
             (None, EventData::Custom(_)) => Err(AgentLoopError::event(
                 "a custom event belongs to a running step; set the context's `exec_id`",
             )),

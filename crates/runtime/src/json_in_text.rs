@@ -60,7 +60,7 @@ mod tests {
     use serde_json::{Value, json};
 
     #[test]
-    fn the_json_is_found_wherever_it_stands() {
+    fn json_is_found_in_any_position() {
         for text in [
             "{\"a\": 1}",
             "  {\"a\": 1}\n",
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_fits_wins_over_one_that_does_not() {
+    fn block_that_parses_is_preferred() {
         let text = "```json\n{\"a\": 1}\n```\n```json\n[1, 2]\n```";
         assert_eq!(parse::<Vec<i64>>(text).unwrap(), [1, 2]);
         let map: std::collections::BTreeMap<String, i64> = parse(text).unwrap();
@@ -84,9 +84,9 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_and_odd_text_does_not_panic() {
-        let told = parse::<Vec<i64>>("{\"a\": 1}").unwrap_err();
-        assert!(told.contains("expected a sequence"), "{told}");
+    fn error_describes_the_mismatch_and_odd_text_does_not_panic() {
+        let error = parse::<Vec<i64>>("{\"a\": 1}").unwrap_err();
+        assert!(error.contains("expected a sequence"), "{error}");
         for text in ["", "no", "```", "}{", "é```é", "```json\n{", "]é["] {
             assert!(parse::<Value>(text).is_err(), "{text}");
         }

@@ -40,7 +40,7 @@
 //!     let clock = tool_fn("clock", "Tells the time", city, |args: Value, _ctx| async move {
 //!         Ok(format!("noon in {}", args["city"]))
 //!     });
-//!     // The simulator follows a script; a model would come to this by itself.
+//!     // The simulator follows a script; a real model decides itself.
 //!     let ask = |tool| SimToolCall::new(tool, json!({ "city": "Bergen" }));
 //!     let script = LlmSimConfig::scripted(vec![
 //!         SimTurn::ToolCalls(vec![ask("weather"), ask("clock")]),
@@ -129,13 +129,15 @@ mod errors;
 mod inner;
 mod journal_views;
 mod json_in_text;
+mod lock;
 mod metrics;
 mod mirror;
 mod panics;
-mod provider_trouble;
+mod provider_failure_log;
 mod replay;
 mod runtime;
 mod secrets;
+mod setters;
 mod settings;
 mod spending;
 mod steps;

@@ -1,6 +1,6 @@
 //! Copies of recorded events and messages for the embedder's own stores.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use chrono::{DateTime, TimeDelta, Utc};
@@ -11,7 +11,8 @@ use windlass_core::message::Message;
 use windlass_core::typed_id::SessionId;
 
 use crate::backends::{EventBus, RuntimeMessageStore};
-use crate::panics::tried;
+use crate::lock::lock;
+use crate::panics::call_store;
 use windlass_core::Clock;
 
 /// Maximum time a thread waits for the copies of one commit.
@@ -58,7 +59,7 @@ impl Mirror {
         tokio::select! {
             () = copying => {}
             () = clock.sleep(PATIENCE) => {
-                *self.paused() = Some(clock.now() + PAUSE);
+                *lock(&self.paused_until) = Some(clock.now() + PAUSE);
                 tracing::warn!(
                     session = %session_id,
                     "the embedder's store does not answer; it gets no copies for {} s",
@@ -72,7 +73,7 @@ impl Mirror {
         let Some(store) = &self.messages else { return };
         for message in history.page(from, history.len()) {
             let copying = store.store_message(session_id, Message::clone(message));
-            if let Err(error) = tried(copying).await {
+            if let Err(error) = call_store(copying).await {
                 warn(session_id, "a message", &error);
             }
         }
@@ -81,20 +82,14 @@ impl Mirror {
     async fn copy_events(&self, session_id: SessionId, events: &[Arc<Event>]) {
         let Some(bus) = &self.events else { return };
         for event in events {
-            if let Err(error) = tried(bus.emit(request_of(event))).await {
+            if let Err(error) = call_store(bus.emit(request_of(event))).await {
                 warn(session_id, "an event", &error);
             }
         }
     }
 
     fn is_paused(&self, now: DateTime<Utc>) -> bool {
-        self.paused().is_some_and(|until| now < until)
-    }
-
-    fn paused(&self) -> MutexGuard<'_, Option<DateTime<Utc>>> {
-        self.paused_until
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        lock(&self.paused_until).is_some_and(|until| now < until)
     }
 }
 

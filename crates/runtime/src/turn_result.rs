@@ -118,7 +118,7 @@ pub struct TurnHandle {
     pub(crate) turn_id: TurnId,
     pub(crate) message_id: Option<MessageId>,
     pub(crate) first_event: Option<Arc<Event>>,
-    pub(crate) goes_on: bool,
+    pub(crate) is_open: bool,
     pub(crate) result: oneshot::Receiver<TurnResult>,
 }
 
@@ -158,8 +158,8 @@ impl TurnHandle {
     /// Returns whether the turn was still open when the handle was created. A turn of a previous process may have been ended instead of resumed: by
     /// [`RecoveryPolicy::Interrupt`](crate::RecoveryPolicy::Interrupt), or because its process crashed three times.
     #[must_use]
-    pub fn goes_on(&self) -> bool {
-        self.goes_on
+    pub fn is_open(&self) -> bool {
+        self.is_open
     }
 
     /// Waits until the turn ends or parks.
@@ -172,7 +172,7 @@ impl TurnHandle {
         let (session_id, turn_id) = (self.session_id, self.turn_id);
         (&mut self.result).await.map_err(|_| {
             AgentLoopError::StoreUnavailable(format!(
-                "turn {turn_id} of session {session_id} stopped without a result; it goes on when the session is used again"
+                "turn {turn_id} of session {session_id} stopped without a result; it continues when the session is used again"
             ))
         })
     }

@@ -120,7 +120,7 @@ impl Service {
         }
         jobs::interrupt_cancelled(self).await?;
         let resumed = self.runtime.resume_open_turns().await?;
-        Ok(resumed.iter().filter(|turn| turn.goes_on()).count())
+        Ok(resumed.iter().filter(|turn| turn.is_open()).count())
     }
 
     /// Starts the background loops. They end when [`stopping`](Self::stopping) is cancelled; the returned future waits for those that

@@ -44,7 +44,7 @@ fn jitter(wait: Duration) -> Duration {
 async fn idle(app: &Service) {
     let mut before = None;
     loop {
-        let turns = app.runtime.turn_figures().started;
+        let turns = app.runtime.turn_metrics().started;
         let is_quiet = app.detached_tasks.is_empty();
         if is_quiet && before == Some(turns) {
             return;

@@ -9,7 +9,8 @@ use windlass_core::session_file::InitialFile;
 use windlass_core::tools::ToolDefinition;
 use windlass_core::typed_id::{AgentId, ModelId};
 
-use super::{now, setters};
+use super::now;
+use crate::setters::{record_setters, setters};
 
 /// Builds an [`Agent`].
 ///
@@ -66,59 +67,26 @@ impl AgentBuilder {
 
     setters! {
         /// Sets the id.
-        id(AgentId) |agent, id| agent.public_id = id;
+        id(AgentId) |builder, id| builder.record.public_id = id;
         /// Sets the addressable name.
-        name(impl Into<String>) |agent, name| agent.name = name.into();
+        name(impl Into<String>) |builder, name| builder.record.name = name.into();
         /// Sets the display name.
-        display_name(impl Into<String>) |agent, name| agent.display_name = Some(name.into());
+        display_name(impl Into<String>) |builder, name| builder.record.display_name = Some(name.into());
         /// Sets the description.
-        description(impl Into<String>) |agent, text| agent.description = Some(text.into());
+        description(impl Into<String>) |builder, text| builder.record.description = Some(text.into());
         /// Sets the prompt.
-        system_prompt(impl Into<String>) |agent, prompt| agent.system_prompt = prompt.into();
+        system_prompt(impl Into<String>) |builder, prompt| builder.record.system_prompt = prompt.into();
         /// Sets the model.
-        default_model_id(ModelId) |agent, id| agent.default_model_id = Some(id);
-        /// Adds a label.
-        tag(impl Into<String>) |agent, tag| agent.tags.push(tag.into());
-        /// Adds labels to the agent.
-        tags(impl IntoIterator<Item = impl Into<String>>) |agent, tags| agent.tags.extend(tags.into_iter().map(Into::into));
-        /// Enables a capability.
-        capability(impl Into<AgentCapabilityConfig>) |agent, capability| agent.capabilities.push(capability.into());
-        /// Enables a capability.
-        with_capability(impl Into<AgentCapabilityConfig>) |agent, capability| agent.capabilities.push(capability.into());
-        /// Enables capabilities for every session of the agent.
-        capabilities(impl IntoIterator<Item = impl Into<AgentCapabilityConfig>>) |agent, all| agent.capabilities.extend(all.into_iter().map(Into::into));
-        /// Adds an initial file of its sessions.
-        initial_file(InitialFile) |agent, file| agent.initial_files.push(file);
-        /// Sets the hosts that tools may connect to.
-        network_access(NetworkAccessList) |agent, list| agent.network_access = Some(list);
+        default_model_id(ModelId) |builder, id| builder.record.default_model_id = Some(id);
         /// Sets the maximum number of model calls per turn.
-        max_iterations(usize) |agent, most| agent.max_iterations = Some(most);
+        max_iterations(usize) |builder, most| builder.record.max_iterations = Some(most);
         /// Adds a client-side tool.
-        tool(ToolDefinition) |agent, tool| agent.tools.push(tool);
+        tool(ToolDefinition) |builder, tool| builder.record.tools.push(tool);
         /// Adds client-side tools.
-        tools(impl IntoIterator<Item = ToolDefinition>) |agent, tools| agent.tools.extend(tools);
-        /// Sets the MCP servers.
-        mcp_servers(ScopedMcpServers) |agent, servers| agent.mcp_servers = servers;
+        tools(impl IntoIterator<Item = ToolDefinition>) |builder, tools| builder.record.tools.extend(tools);
         /// Sets the status; sessions can use active agents only.
-        status(AgentStatus) |agent, status| agent.status = status;
-        /// Sets the creation time.
-        created_at(DateTime<Utc>) |agent, at| agent.created_at = at;
+        status(AgentStatus) |builder, status| builder.record.status = status;
     }
 
-    /// Sets the time of the last change.
-    #[must_use]
-    pub fn updated_at(mut self, at: DateTime<Utc>) -> Self {
-        self.updated_at = Some(at);
-        self
-    }
-
-    /// Returns the agent.
-    #[must_use]
-    pub fn build(self) -> Agent {
-        let updated_at = self.updated_at.unwrap_or(self.record.created_at);
-        Agent {
-            updated_at,
-            ..self.record
-        }
-    }
+    record_setters!(Agent, "agent");
 }

@@ -8,7 +8,8 @@ use windlass_core::network_access::NetworkAccessList;
 use windlass_core::session_file::InitialFile;
 use windlass_core::typed_id::{HarnessId, ModelId};
 
-use super::{now, setters};
+use super::now;
+use crate::setters::{record_setters, setters};
 
 /// Builds a [`Harness`].
 ///
@@ -67,57 +68,24 @@ impl HarnessBuilder {
 
     setters! {
         /// Sets the id.
-        id(HarnessId) |harness, id| harness.id = id;
+        id(HarnessId) |builder, id| builder.record.id = id;
         /// Sets the addressable name.
-        name(impl Into<String>) |harness, name| harness.name = name.into();
+        name(impl Into<String>) |builder, name| builder.record.name = name.into();
         /// Sets the display name.
-        display_name(impl Into<String>) |harness, name| harness.display_name = Some(name.into());
+        display_name(impl Into<String>) |builder, name| builder.record.display_name = Some(name.into());
         /// Sets the description.
-        description(impl Into<String>) |harness, text| harness.description = Some(text.into());
+        description(impl Into<String>) |builder, text| builder.record.description = Some(text.into());
         /// Sets the prompt.
-        system_prompt(impl Into<String>) |harness, prompt| harness.system_prompt = prompt.into();
+        system_prompt(impl Into<String>) |builder, prompt| builder.record.system_prompt = prompt.into();
         /// Sets the harness to inherit from.
-        parent_harness_id(HarnessId) |harness, id| harness.parent_harness_id = Some(id);
+        parent_harness_id(HarnessId) |builder, id| builder.record.parent_harness_id = Some(id);
         /// Sets the model.
-        default_model_id(ModelId) |harness, id| harness.default_model_id = Some(id);
-        /// Adds a label.
-        tag(impl Into<String>) |harness, tag| harness.tags.push(tag.into());
-        /// Adds labels to the harness.
-        tags(impl IntoIterator<Item = impl Into<String>>) |harness, tags| harness.tags.extend(tags.into_iter().map(Into::into));
-        /// Enables a capability.
-        capability(impl Into<AgentCapabilityConfig>) |harness, capability| harness.capabilities.push(capability.into());
-        /// Enables a capability.
-        with_capability(impl Into<AgentCapabilityConfig>) |harness, capability| harness.capabilities.push(capability.into());
-        /// Enables capabilities for every session of the harness.
-        capabilities(impl IntoIterator<Item = impl Into<AgentCapabilityConfig>>) |harness, all| harness.capabilities.extend(all.into_iter().map(Into::into));
-        /// Adds an initial file of its sessions.
-        initial_file(InitialFile) |harness, file| harness.initial_files.push(file);
-        /// Sets the hosts that tools may connect to.
-        network_access(NetworkAccessList) |harness, list| harness.network_access = Some(list);
-        /// Sets the MCP servers.
-        mcp_servers(ScopedMcpServers) |harness, servers| harness.mcp_servers = servers;
+        default_model_id(ModelId) |builder, id| builder.record.default_model_id = Some(id);
         /// Sets whether it came with the platform.
-        is_built_in(bool) |harness, is_built_in| harness.is_built_in = is_built_in;
+        is_built_in(bool) |builder, is_built_in| builder.record.is_built_in = is_built_in;
         /// Sets the status; sessions can use active harnesses only.
-        status(HarnessStatus) |harness, status| harness.status = status;
-        /// Sets the creation time.
-        created_at(DateTime<Utc>) |harness, at| harness.created_at = at;
+        status(HarnessStatus) |builder, status| builder.record.status = status;
     }
 
-    /// Sets the time of the last change.
-    #[must_use]
-    pub fn updated_at(mut self, at: DateTime<Utc>) -> Self {
-        self.updated_at = Some(at);
-        self
-    }
-
-    /// Returns the harness.
-    #[must_use]
-    pub fn build(self) -> Harness {
-        let updated_at = self.updated_at.unwrap_or(self.record.created_at);
-        Harness {
-            updated_at,
-            ..self.record
-        }
-    }
+    record_setters!(Harness, "harness");
 }

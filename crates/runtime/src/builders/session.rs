@@ -9,7 +9,8 @@ use windlass_core::session_file::InitialFile;
 use windlass_core::tools::ToolDefinition;
 use windlass_core::typed_id::{AgentId, HarnessId, ModelId, SessionId};
 
-use super::{now, setters};
+use super::now;
+use crate::setters::{record_setters, setters};
 
 /// Builds a [`Session`].
 ///
@@ -74,61 +75,28 @@ impl SessionBuilder {
 
     setters! {
         /// Sets the id.
-        id(SessionId) |session, id| session.id = id;
+        id(SessionId) |builder, id| builder.record.id = id;
         /// Sets the harness.
-        harness(HarnessId) |session, id| session.harness_id = id;
+        harness(HarnessId) |builder, id| builder.record.harness_id = id;
         /// Sets the agent.
-        agent(AgentId) |session, id| session.agent_id = Some(id);
+        agent(AgentId) |builder, id| builder.record.agent_id = Some(id);
         /// Sets the title.
-        title(impl Into<String>) |session, title| session.title = Some(title.into());
+        title(impl Into<String>) |builder, title| builder.record.title = Some(title.into());
         /// Sets the language of answers.
-        locale(impl Into<String>) |session, locale| session.locale = Some(locale.into());
-        /// Adds a label.
-        tag(impl Into<String>) |session, tag| session.tags.push(tag.into());
-        /// Adds labels to the session.
-        tags(impl IntoIterator<Item = impl Into<String>>) |session, tags| session.tags.extend(tags.into_iter().map(Into::into));
+        locale(impl Into<String>) |builder, locale| builder.record.locale = Some(locale.into());
         /// Sets the model.
-        model_id(ModelId) |session, id| session.model_id = Some(id);
-        /// Enables a capability.
-        capability(impl Into<AgentCapabilityConfig>) |session, capability| session.capabilities.push(capability.into());
-        /// Enables a capability.
-        with_capability(impl Into<AgentCapabilityConfig>) |session, capability| session.capabilities.push(capability.into());
-        /// Enables capabilities for this session only.
-        capabilities(impl IntoIterator<Item = impl Into<AgentCapabilityConfig>>) |session, all| session.capabilities.extend(all.into_iter().map(Into::into));
+        model_id(ModelId) |builder, id| builder.record.model_id = Some(id);
         /// Adds a client-side tool.
-        tool(ToolDefinition) |session, tool| session.tools.push(tool);
+        tool(ToolDefinition) |builder, tool| builder.record.tools.push(tool);
         /// Adds client-side tools.
-        tools(impl IntoIterator<Item = ToolDefinition>) |session, tools| session.tools.extend(tools);
-        /// Sets the MCP servers.
-        mcp_servers(ScopedMcpServers) |session, servers| session.mcp_servers = servers;
+        tools(impl IntoIterator<Item = ToolDefinition>) |builder, tools| builder.record.tools.extend(tools);
         /// Sets the prompt.
-        system_prompt(impl Into<String>) |session, prompt| session.system_prompt = Some(prompt.into());
-        /// Adds an initial file.
-        initial_file(InitialFile) |session, file| session.initial_files.push(file);
-        /// Sets the hosts that tools may connect to.
-        network_access(NetworkAccessList) |session, list| session.network_access = Some(list);
+        system_prompt(impl Into<String>) |builder, prompt| builder.record.system_prompt = Some(prompt.into());
         /// Sets the maximum number of model calls per turn.
-        max_iterations(usize) |session, most| session.max_iterations = Some(most);
+        max_iterations(usize) |builder, most| builder.record.max_iterations = Some(most);
         /// Sets the status.
-        status(SessionStatus) |session, status| session.status = status;
-        /// Sets the creation time.
-        created_at(DateTime<Utc>) |session, at| session.created_at = at;
+        status(SessionStatus) |builder, status| builder.record.status = status;
     }
 
-    /// Sets the time of the last change.
-    #[must_use]
-    pub fn updated_at(mut self, at: DateTime<Utc>) -> Self {
-        self.updated_at = Some(at);
-        self
-    }
-
-    /// Returns the session.
-    #[must_use]
-    pub fn build(self) -> Session {
-        let updated_at = self.updated_at.unwrap_or(self.record.created_at);
-        Session {
-            updated_at,
-            ..self.record
-        }
-    }
+    record_setters!(Session, "session");
 }

@@ -43,7 +43,7 @@ pub struct SingleSessionBuilder {
 }
 
 /// Setters that forward a value to one of the three records.
-macro_rules! passed_on {
+macro_rules! forward_setters {
     ($($(#[$doc:meta])* $name:ident($ty:ty) => $record:ident.$setter:ident;)*) => {$(
         $(#[$doc])*
         #[must_use]
@@ -92,7 +92,7 @@ impl SingleSessionBuilder {
         self.agent.agent_id()
     }
 
-    passed_on! {
+    forward_setters! {
         /// Enables a capability on the harness.
         with_capability(impl Into<AgentCapabilityConfig>) => harness.capability;
         /// Enables a capability on the harness.
@@ -148,7 +148,7 @@ impl SingleSessionBuilder {
     }
 
     /// Gives the session this ID, and gives its harness and agent the same UUID, so that a later process finds and replaces them.
-    pub(crate) fn of_its_own(mut self, id: SessionId) -> Self {
+    pub(crate) fn with_own_records(mut self, id: SessionId) -> Self {
         let (harness_id, agent_id) = own_records(id);
         self.harness = self.harness.id(harness_id);
         self.agent = self.agent.id(agent_id);

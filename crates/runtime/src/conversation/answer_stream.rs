@@ -46,12 +46,12 @@ pub struct AnswerStream {
     state: State,
 }
 
-type Reading = Pin<Box<dyn Future<Output = (Box<TurnInProgress>, Option<String>)> + Send>>;
+type PieceFuture = Pin<Box<dyn Future<Output = (Box<TurnReader>, Option<String>)> + Send>>;
 
 enum State {
-    Ready(Box<TurnInProgress>),
-    Reading(Reading),
-    Ended(Box<TurnInProgress>),
+    Ready(Box<TurnReader>),
+    PieceFuture(PieceFuture),
+    Ended(Box<TurnReader>),
     Gone,
 }
 
@@ -64,7 +64,7 @@ impl AnswerStream {
         let events = runtime.subscribe(session_id).await?;
         let (handle, guard) = runtime.submit_guarded(session_id, input).await?;
         let turn_id = handle.turn_id();
-        let course = TurnInProgress {
+        let turn = TurnReader {
             runtime: runtime.clone(),
             events,
             handle,
@@ -72,14 +72,14 @@ impl AnswerStream {
             result: None,
             last: None,
             at: 0,
-            said: String::new(),
-            is_between: false,
+            returned: String::new(),
+            needs_separator: false,
         };
         Ok(Self {
             runtime: runtime.clone(),
             session_id,
             turn_id,
-            state: State::Ready(Box::new(course)),
+            state: State::Ready(Box::new(turn)),
         })
     }
 
@@ -125,10 +125,10 @@ impl AnswerStream {
     async fn end(mut self) -> std::result::Result<Reply, ConversationError> {
         while self.next().await.is_some() {}
         let turn = match std::mem::replace(&mut self.state, State::Gone) {
-            State::Ended(course) => course.turn().await?,
+            State::Ended(turn) => turn.turn().await?,
             _ => return Err(AgentLoopError::SessionNotFound(self.session_id).into()),
         };
-        Ok(Reply::of(&self.runtime, self.session_id, turn).await?)
+        Ok(Reply::new(&self.runtime, self.session_id, turn).await?)
     }
 }
 
@@ -137,8 +137,8 @@ impl Stream for AnswerStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut reading = match std::mem::replace(&mut self.state, State::Gone) {
-            State::Ready(course) => Box::pin(course.read_on()) as Reading,
-            State::Reading(reading) => reading,
+            State::Ready(turn) => Box::pin(turn.read_on()) as PieceFuture,
+            State::PieceFuture(reading) => reading,
             ended @ (State::Ended(_) | State::Gone) => {
                 self.state = ended;
                 return Poll::Ready(None);
@@ -146,12 +146,12 @@ impl Stream for AnswerStream {
         };
         let polled = reading.as_mut().poll(cx);
         if polled.is_pending() {
-            self.state = State::Reading(reading);
+            self.state = State::PieceFuture(reading);
         }
-        let (course, piece) = ready!(polled);
+        let (turn, piece) = ready!(polled);
         self.state = match piece {
-            Some(_) => State::Ready(course),
-            None => State::Ended(course),
+            Some(_) => State::Ready(turn),
+            None => State::Ended(turn),
         };
         Poll::Ready(piece)
     }
@@ -167,7 +167,7 @@ impl fmt::Debug for AnswerStream {
 }
 
 /// A turn that is being read.
-struct TurnInProgress {
+struct TurnReader {
     runtime: InProcessRuntime,
     events: EventStream,
     handle: TurnHandle,
@@ -178,12 +178,12 @@ struct TurnInProgress {
     /// The event that was read last.
     at: u64,
     /// The part of the current message that was already returned.
-    said: String,
+    returned: String,
     /// Whether a message has ended, so that the next one begins with a separator.
-    is_between: bool,
+    needs_separator: bool,
 }
 
-impl TurnInProgress {
+impl TurnReader {
     async fn read_on(mut self: Box<Self>) -> (Box<Self>, Option<String>) {
         let piece = self.next_piece().await;
         (self, piece)
@@ -219,26 +219,26 @@ impl TurnInProgress {
 
     fn piece_of(&mut self, event: &Event) -> Option<String> {
         match &event.data {
-            EventData::OutputMessageDelta(data) => self.shown(data.delta.clone()),
+            EventData::OutputMessageDelta(data) => self.take_piece(data.delta.clone()),
             EventData::OutputMessageCompleted(data) if !data.message.is_error_report() => {
                 // The complete message is authoritative: text that no piece contained is returned now.
                 let text = data.message.text().unwrap_or_default();
-                let rest = text.strip_prefix(self.said.as_str()).map(str::to_owned);
-                let piece = rest.and_then(|rest| self.shown(rest));
-                self.is_between |= !self.said.is_empty();
-                self.said.clear();
+                let rest = text.strip_prefix(self.returned.as_str()).map(str::to_owned);
+                let piece = rest.and_then(|rest| self.take_piece(rest));
+                self.needs_separator |= !self.returned.is_empty();
+                self.returned.clear();
                 piece
             }
             _ => None,
         }
     }
 
-    fn shown(&mut self, text: String) -> Option<String> {
+    fn take_piece(&mut self, text: String) -> Option<String> {
         if text.is_empty() {
             return None;
         }
-        let is_first = self.said.is_empty() && std::mem::take(&mut self.is_between);
-        self.said.push_str(&text);
+        let is_first = self.returned.is_empty() && std::mem::take(&mut self.needs_separator);
+        self.returned.push_str(&text);
         Some(if is_first {
             format!("{BETWEEN_MESSAGES}{text}")
         } else {
@@ -255,7 +255,7 @@ impl TurnInProgress {
     }
 }
 
-impl Drop for TurnInProgress {
+impl Drop for TurnReader {
     /// Dropping the stream of a parked turn leaves the turn parked.
     fn drop(&mut self) {
         if !matches!(self.handle.result.try_recv(), Err(TryRecvError::Empty)) {

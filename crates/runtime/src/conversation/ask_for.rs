@@ -109,17 +109,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_fits_is_the_type_and_the_model_was_told_the_schema() {
+    async fn matching_answer_is_deserialised_and_the_model_receives_the_schema() {
         let (chat, point) = ask(&["```json\n{\"x\": 1, \"y\": 2}\n```"]).await;
         assert_eq!(point.unwrap(), Point { x: 1, y: 2 });
-        let asked = &chat.messages().await.unwrap()[0];
-        assert_eq!(asked.text(), Some("Where?"));
-        let request = asked.content[1].as_text().unwrap();
+        let input = &chat.messages().await.unwrap()[0];
+        assert_eq!(input.text(), Some("Where?"));
+        let request = input.content[1].as_text().unwrap();
         assert!(
             request.contains("JSON only") && request.contains("\"x\""),
             "{request}"
         );
-        let hints = asked.controls.as_ref().unwrap().hints.as_ref().unwrap();
+        let hints = input.controls.as_ref().unwrap().hints.as_ref().unwrap();
         assert_eq!(
             hints[SCHEMA_HINT]["required"],
             serde_json::json!(["x", "y"])
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_does_not_fit_is_asked_for_once_more() {
+    async fn mismatched_answer_is_requested_once_more() {
         let (chat, point) = ask(&["{\"x\": 1}", "{\"x\": 1, \"y\": 2}"]).await;
         assert_eq!(point.unwrap(), Point { x: 1, y: 2 });
         let messages = chat.messages().await.unwrap();
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_answer_that_never_fits_is_an_error_with_its_text() {
+    async fn second_mismatched_answer_is_an_error_with_its_text() {
         let (chat, point) = ask(&["I do not know", "Still not"]).await;
         let Err(ConversationError::Unreadable { text, expected, .. }) = point else {
             panic!("{point:?}");

@@ -5,7 +5,6 @@ use windlass_core::capability_types::AgentCapabilityConfig;
 use windlass_core::llm_driver_registry::DriverRegistry;
 use windlass_core::llm_models::ModelWithDrivers;
 use windlass_core::llmsim_driver::LlmSimConfig;
-use windlass_core::session_file::InitialFile;
 use windlass_core::tools::{Tool, ToolDefinition};
 use windlass_core::typed_id::SessionId;
 
@@ -13,11 +12,11 @@ use super::conversations::{Conversations, id_of};
 use super::error::ConversationError;
 use super::handle::Conversation;
 #[cfg(feature = "sqlite")]
-use super::store::Disk;
+use super::store::DiskStoreOptions;
 use super::store::OpenStore;
 use super::tool_set::ToolSet;
 use crate::backends::RuntimeBackends;
-use crate::builder::InProcessRuntimeBuilder;
+use crate::builder::{InProcessRuntimeBuilder, text_file};
 use crate::builders::SingleSessionBuilder;
 
 /// The capability that a conversation's own tools come from.
@@ -25,7 +24,7 @@ const OWN_TOOLS: &str = "conversation_tools";
 
 /// Selects the conversation to open.
 #[derive(Debug)]
-enum Which {
+enum OpenTarget {
     New,
     Id(SessionId),
     Named(String),
@@ -55,9 +54,9 @@ pub struct ConversationBuilder {
     runtime: InProcessRuntimeBuilder,
     session: SingleSessionBuilder,
     tools: ToolSet,
-    which: Which,
+    target: OpenTarget,
     #[cfg(feature = "sqlite")]
-    disk: Option<Disk>,
+    disk: Option<DiskStoreOptions>,
 }
 
 impl ConversationBuilder {
@@ -66,18 +65,10 @@ impl ConversationBuilder {
             runtime: InProcessRuntimeBuilder::new(),
             session: SingleSessionBuilder::new(),
             tools: ToolSet::new(OWN_TOOLS).describe("The tools of this conversation."),
-            which: Which::New,
+            target: OpenTarget::New,
             #[cfg(feature = "sqlite")]
             disk: None,
         }
-    }
-
-    fn runtime(
-        mut self,
-        change: impl FnOnce(InProcessRuntimeBuilder) -> InProcessRuntimeBuilder,
-    ) -> Self {
-        self.runtime = change(self.runtime);
-        self
     }
 
     /// Sets the model: either the value of `models::model("provider/model", key)` (feature `models`), which includes its drivers, or a model whose provider has
@@ -110,15 +101,15 @@ impl ConversationBuilder {
     /// # }).unwrap();
     /// ```
     pub fn model(self, model: impl Into<ModelWithDrivers>) -> Self {
-        self.runtime(|runtime| runtime.default_model(model))
+        self.with_runtime(|runtime| runtime.default_model(model))
     }
     /// Sets the drivers of model providers.
     pub fn drivers(self, drivers: DriverRegistry) -> Self {
-        self.runtime(|runtime| runtime.driver_registry(drivers))
+        self.with_runtime(|runtime| runtime.driver_registry(drivers))
     }
     /// Uses a simulated model, which needs no key and no network.
     pub fn simulator(self, config: LlmSimConfig) -> Self {
-        self.runtime(|runtime| runtime.llm_sim(config))
+        self.with_runtime(|runtime| runtime.llm_sim(config))
     }
     /// Sets the agent's system prompt.
     pub fn instructions(mut self, prompt: impl Into<String>) -> Self {
@@ -172,17 +163,12 @@ impl ConversationBuilder {
     /// ```
     pub fn add_capability(self, capability: impl Capability + 'static) -> Self {
         let id = capability.id().to_owned();
-        self.runtime(|runtime| runtime.capability(capability))
+        self.with_runtime(|runtime| runtime.capability(capability))
             .capability(id)
     }
     /// Adds a text file to the session.
     pub fn file(mut self, path: impl Into<String>, content: impl Into<String>) -> Self {
-        self.session = self.session.session_initial_file(InitialFile {
-            path: path.into(),
-            content: content.into(),
-            encoding: "text".to_owned(),
-            is_readonly: false,
-        });
+        self.session = self.session.session_initial_file(text_file(path, content));
         self
     }
     /// Sets the store backends for records, events and files; the default is memory.
@@ -192,7 +178,7 @@ impl ConversationBuilder {
     /// # use windlass_core::llmsim_driver::LlmSimConfig;
     /// use windlass_runtime::{Conversation, MemoryJournal, RuntimeBackends};
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// // The journal can be any; conversations in it can be taken up by another runtime.
+    /// // Any journal works; another runtime can open the conversations in it.
     /// let backends = RuntimeBackends::on_journal(Arc::new(MemoryJournal::new()));
     /// let chat = Conversation::builder()
     ///     .simulator(LlmSimConfig::echo())
@@ -204,7 +190,7 @@ impl ConversationBuilder {
     /// # }).unwrap();
     /// ```
     pub fn backends(self, backends: RuntimeBackends) -> Self {
-        self.runtime(|runtime| runtime.backends(backends))
+        self.with_runtime(|runtime| runtime.backends(backends))
     }
     /// Stores everything in a data directory, which is created if it does not exist. Only one process at a time may write there.
     ///
@@ -214,10 +200,10 @@ impl ConversationBuilder {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// # let directory = tempfile::tempdir().unwrap();
     /// # let data = directory.path().join("data");
-    /// for life in 0..2 {
+    /// for process in 0..2 {
     ///     let builder = Conversation::builder().simulator(LlmSimConfig::echo());
     ///     let mut chat = builder.on_disk(&data).named("boat").start().await?;
-    ///     assert_eq!(chat.messages().await?.len(), 2 * life);
+    ///     assert_eq!(chat.messages().await?.len(), 2 * process);
     ///     chat.say("Hello?").await?;
     ///     chat.close().await;
     /// }
@@ -232,7 +218,7 @@ impl ConversationBuilder {
     /// ([`with_secrets_key`](windlass_store::sqlite::SqliteOptions::with_secrets_key)).
     #[cfg(feature = "sqlite")]
     pub fn on_disk_with(mut self, options: windlass_store::sqlite::SqliteOptions) -> Self {
-        self.disk = Some(Disk {
+        self.disk = Some(DiskStoreOptions {
             options,
             is_read_only: false,
         });
@@ -260,7 +246,7 @@ impl ConversationBuilder {
     /// ```
     #[cfg(feature = "sqlite")]
     pub fn on_disk_read_only(mut self, directory: impl Into<std::path::PathBuf>) -> Self {
-        self.disk = Some(Disk {
+        self.disk = Some(DiskStoreOptions {
             options: windlass_store::sqlite::SqliteOptions::new(directory),
             is_read_only: true,
         });
@@ -282,12 +268,12 @@ impl ConversationBuilder {
     /// # }).unwrap();
     /// ```
     pub fn named(mut self, name: impl Into<String>) -> Self {
-        self.which = Which::Named(name.into());
+        self.target = OpenTarget::Named(name.into());
         self
     }
     /// Opens the conversation with this ID, or creates it, as [`named`](Self::named) does.
     pub fn session_id(mut self, id: SessionId) -> Self {
-        self.which = Which::Id(id);
+        self.target = OpenTarget::Id(id);
         self
     }
     /// Sets the maximum number of model calls per turn.
@@ -310,10 +296,11 @@ impl ConversationBuilder {
     /// # let _ = builder;
     /// ```
     pub fn with_runtime(
-        self,
+        mut self,
         change: impl FnOnce(InProcessRuntimeBuilder) -> InProcessRuntimeBuilder,
     ) -> Self {
-        self.runtime(change)
+        self.runtime = change(self.runtime);
+        self
     }
 
     /// Starts the conversation. Invalid parts are an error here, not later.
@@ -321,21 +308,21 @@ impl ConversationBuilder {
     /// ```
     /// use windlass_runtime::Conversation;
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-    /// // Nothing to talk to.
+    /// // There is no model.
     /// let error = Conversation::builder().start().await.unwrap_err();
     /// assert!(error.to_string().contains("no default model"));
     /// # Ok::<(), windlass_runtime::ConversationError>(())
     /// # }).unwrap();
     /// ```
     pub async fn start(self) -> Result<Conversation, ConversationError> {
-        let (session_id, title) = match &self.which {
-            Which::New => (SessionId::new(), None),
-            Which::Id(id) => (*id, None),
-            Which::Named(name) => (id_of(name)?, Some(name.clone())),
+        let (session_id, title) = match &self.target {
+            OpenTarget::New => (SessionId::new(), None),
+            OpenTarget::Id(id) => (*id, None),
+            OpenTarget::Named(name) => (id_of(name)?, Some(name.clone())),
         };
-        let builder = self.runtime(|runtime| runtime.default_session(session_id));
-        let all = Box::pin(builder.open()).await?;
-        Box::pin(all.enter(session_id, title.as_deref())).await
+        let builder = self.with_runtime(|runtime| runtime.default_session(session_id));
+        let conversations = Box::pin(builder.open()).await?;
+        Box::pin(conversations.open_or_create(session_id, title.as_deref())).await
     }
 
     /// Opens the store with all its conversations, and starts none.
@@ -346,8 +333,8 @@ impl ConversationBuilder {
             Some(disk) => {
                 if disk.is_read_only && !self.runtime.has_model() {
                     // This model is never called.
-                    let none = LlmSimConfig::error("the store is open for reading only");
-                    self.runtime = self.runtime.llm_sim(none);
+                    let unused = LlmSimConfig::error("the store is open for reading only");
+                    self.runtime = self.runtime.llm_sim(unused);
                 }
                 let directory = disk.options.directory.clone();
                 let (backends, store) = Box::pin(disk.open()).await?;

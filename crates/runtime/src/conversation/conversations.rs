@@ -13,7 +13,7 @@ use super::handle::Conversation;
 use super::reply::PendingCall;
 use super::store::OpenStore;
 use crate::builders::SingleSessionBuilder;
-use crate::runtime::{InProcessRuntime, is_same, open_session, reopen_session};
+use crate::runtime::{InProcessRuntime, has_same_json, open_session, reopen_session};
 
 /// How long running tools have to finish when a conversation is closed.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -53,12 +53,12 @@ impl Conversations {
 
     /// Creates a new conversation.
     pub async fn begin(&self) -> Result<Conversation, ConversationError> {
-        self.enter(SessionId::new(), None).await
+        self.open_or_create(SessionId::new(), None).await
     }
 
     /// Opens the conversation with this name, or creates it.
     pub async fn named(&self, name: &str) -> Result<Conversation, ConversationError> {
-        self.enter(id_of(name)?, Some(name)).await
+        self.open_or_create(id_of(name)?, Some(name)).await
     }
 
     /// Returns an existing conversation with its recorded settings.
@@ -80,7 +80,7 @@ impl Conversations {
     /// ```
     pub async fn get(&self, session_id: SessionId) -> Result<Conversation, ConversationError> {
         self.runtime.inner.slot(session_id).await?;
-        Ok(Conversation::of(
+        Ok(Conversation::new(
             &self.runtime,
             session_id,
             self.store.clone(),
@@ -132,7 +132,7 @@ impl Conversations {
     }
 
     /// Opens the conversation with this ID, or creates it.
-    pub(super) async fn enter(
+    pub(super) async fn open_or_create(
         &self,
         session_id: SessionId,
         title: Option<&str>,
@@ -140,15 +140,15 @@ impl Conversations {
         if self.store.is_read_only() {
             return self.get(session_id).await;
         }
-        let mut own = self.session.clone().of_its_own(session_id);
+        let mut builder = self.session.clone().with_own_records(session_id);
         if let Some(title) = title {
-            own = own.session_title(title);
+            builder = builder.session_title(title);
         }
-        let (harness, agent, session) = own.build();
+        let (harness, agent, session) = builder.build();
         let inner = &self.runtime.inner;
         let earlier = inner.backends.session_store.get_session(session_id).await?;
-        self.keep_harness(harness).await?;
-        self.keep_agent(agent).await?;
+        self.store_harness(harness).await?;
+        self.store_agent(agent).await?;
         match earlier {
             None => open_session(inner, session).await?,
             // The program's current settings apply; the state of the conversation is unchanged.
@@ -163,7 +163,7 @@ impl Conversations {
                 reopen_session(inner, &earlier, session).await?;
             }
         }
-        Ok(Conversation::of(
+        Ok(Conversation::new(
             &self.runtime,
             session_id,
             self.store.clone(),
@@ -171,32 +171,32 @@ impl Conversations {
     }
 
     /// Writes the harness of a conversation, unless it is unchanged.
-    async fn keep_harness(&self, harness: Harness) -> Result<(), AgentLoopError> {
-        let stored = &self.runtime.inner.backends.harness_store;
-        let chain = stored.get_harness_chain(harness.id).await?;
+    async fn store_harness(&self, harness: Harness) -> Result<(), AgentLoopError> {
+        let store = &self.runtime.inner.backends.harness_store;
+        let chain = store.get_harness_chain(harness.id).await?;
         let dated = chain.last().map(|earlier| Harness {
             created_at: earlier.created_at,
             updated_at: earlier.updated_at,
             ..harness.clone()
         });
         match chain.last().zip(dated.as_ref()) {
-            Some((earlier, dated)) if is_same(earlier, dated) => Ok(()),
-            _ => stored.add_harness(harness).await,
+            Some((earlier, dated)) if has_same_json(earlier, dated) => Ok(()),
+            _ => store.add_harness(harness).await,
         }
     }
 
     /// Writes the agent of a conversation, unless it is unchanged.
-    async fn keep_agent(&self, agent: Agent) -> Result<(), AgentLoopError> {
-        let stored = &self.runtime.inner.backends.agent_store;
-        let earlier = stored.get_agent(agent.public_id).await?;
+    async fn store_agent(&self, agent: Agent) -> Result<(), AgentLoopError> {
+        let store = &self.runtime.inner.backends.agent_store;
+        let earlier = store.get_agent(agent.public_id).await?;
         let dated = earlier.as_ref().map(|earlier| Agent {
             created_at: earlier.created_at,
             updated_at: earlier.updated_at,
             ..agent.clone()
         });
         match earlier.as_ref().zip(dated.as_ref()) {
-            Some((earlier, dated)) if is_same(earlier, dated) => Ok(()),
-            _ => stored.add_agent(agent).await,
+            Some((earlier, dated)) if has_same_json(earlier, dated) => Ok(()),
+            _ => store.add_agent(agent).await,
         }
     }
 }

@@ -13,7 +13,7 @@ use super::error::ConversationError;
 use super::reply::{PendingCall, Reply};
 use super::store::OpenStore;
 use crate::runtime::InProcessRuntime;
-use crate::turn_result::TurnHandle;
+use crate::turn_result::{TurnHandle, TurnResult};
 
 /// One conversation with an agent.
 ///
@@ -60,10 +60,10 @@ impl Conversation {
     /// ```
     #[must_use]
     pub fn on(runtime: &InProcessRuntime, session_id: SessionId) -> Self {
-        Self::of(runtime, session_id, OpenStore::default())
+        Self::new(runtime, session_id, OpenStore::default())
     }
 
-    pub(super) fn of(runtime: &InProcessRuntime, session_id: SessionId, store: OpenStore) -> Self {
+    pub(super) fn new(runtime: &InProcessRuntime, session_id: SessionId, store: OpenStore) -> Self {
         Self {
             runtime: runtime.clone(),
             session_id,
@@ -92,9 +92,7 @@ impl Conversation {
         input: impl Into<InputMessage>,
     ) -> Result<Reply, ConversationError> {
         let turn = self.runtime.run_turn(self.session_id, input).await?;
-        Reply::of(&self.runtime, self.session_id, turn)
-            .await?
-            .or_stopped()
+        self.reply(turn).await
     }
 
     /// Sends an input and streams the answer. Dropping the stream before its end cancels the turn.
@@ -131,14 +129,14 @@ impl Conversation {
     /// # tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
     /// # let mut chat = Conversation::builder().simulator(LlmSimConfig::fixed("Hello!")).start().await?;
     /// if let Some(reply) = chat.resume().await? {
-    ///     println!("It went on: {reply}");
+    ///     println!("Resumed: {reply}");
     /// }
     /// # Ok::<(), windlass_runtime::ConversationError>(())
     /// # }).unwrap();
     /// ```
     pub async fn resume(&mut self) -> Result<Option<Reply>, ConversationError> {
         match self.runtime.resume_open_turn(self.session_id).await? {
-            Some(handle) => self.reply(handle).await.map(Some),
+            Some(handle) => self.wait(handle).await.map(Some),
             None => Ok(None),
         }
     }
@@ -220,8 +218,7 @@ impl Conversation {
         let decided = self
             .runtime
             .decide_tool_call(self.session_id, &call.id, approve);
-        let handle = decided.await?;
-        self.reply(handle).await
+        self.wait(decided.await?).await
     }
 
     /// Sends the result of a call that this program runs itself, or the answer to a tool's question, and waits for the turn's result.
@@ -255,8 +252,7 @@ impl Conversation {
         let answered = self
             .runtime
             .answer_user_input(self.session_id, request_id, result.into());
-        let handle = answered.await?;
-        self.reply(handle).await
+        self.wait(answered.await?).await
     }
 
     /// Reports why a call that this program runs itself failed, and waits for the turn's result.
@@ -289,15 +285,16 @@ impl Conversation {
     async fn resolve(&mut self, result: ToolResult) -> Result<Reply, ConversationError> {
         let results = vec![result];
         let submitted = self.runtime.submit_tool_results(self.session_id, results);
-        let handle = submitted.await?;
-        self.reply(handle).await
+        self.wait(submitted.await?).await
     }
 
-    async fn reply(&mut self, handle: TurnHandle) -> Result<Reply, ConversationError> {
-        let turn = handle.wait().await?;
-        Reply::of(&self.runtime, self.session_id, turn)
-            .await?
-            .or_stopped()
+    async fn wait(&self, handle: TurnHandle) -> Result<Reply, ConversationError> {
+        self.reply(handle.wait().await?).await
+    }
+
+    async fn reply(&self, turn: TurnResult) -> Result<Reply, ConversationError> {
+        let reply = Reply::new(&self.runtime, self.session_id, turn).await?;
+        reply.or_stopped()
     }
 
     /// Returns the messages so far, oldest first.
@@ -309,8 +306,8 @@ impl Conversation {
     /// # let mut chat = Conversation::builder().simulator(LlmSimConfig::fixed("Hello!")).start().await?;
     /// chat.say("Hi").await?;
     /// let messages = chat.messages().await?;
-    /// let said: Vec<_> = messages.iter().filter_map(|message| message.text()).collect();
-    /// assert_eq!(said, ["Hi", "Hello!"]);
+    /// let texts: Vec<_> = messages.iter().filter_map(|message| message.text()).collect();
+    /// assert_eq!(texts, ["Hi", "Hello!"]);
     /// # Ok::<(), windlass_runtime::ConversationError>(())
     /// # }).unwrap();
     /// ```

@@ -80,15 +80,19 @@ pub struct Reply {
 impl fmt::Display for Reply {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)?;
-        for (place, call) in self.pending.iter().enumerate() {
-            if place > 0 || !self.text.is_empty() {
+        for (index, call) in self.pending.iter().enumerate() {
+            if index > 0 || !self.text.is_empty() {
                 f.write_str("\n")?;
             }
-            let what = match call.need {
+            let needed = match call.need {
                 Need::Approval => "an approval",
                 Need::Result => "a result",
             };
-            write!(f, "(waits for {what} of {} {})", call.name, call.arguments)?;
+            write!(
+                f,
+                "(waits for {needed} of {} {})",
+                call.name, call.arguments
+            )?;
         }
         Ok(())
     }
@@ -96,7 +100,7 @@ impl fmt::Display for Reply {
 
 impl Reply {
     /// Creates the reply of a turn that ended in any way or is parked.
-    pub(super) async fn of(
+    pub(super) async fn new(
         runtime: &InProcessRuntime,
         session_id: SessionId,
         turn: TurnResult,

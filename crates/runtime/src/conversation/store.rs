@@ -11,13 +11,13 @@ use crate::backends::RuntimeBackends;
 /// The storage directory that a builder was configured with.
 #[cfg(feature = "sqlite")]
 #[derive(Debug)]
-pub(super) struct Disk {
+pub(super) struct DiskStoreOptions {
     pub(super) options: SqliteOptions,
     pub(super) is_read_only: bool,
 }
 
 #[cfg(feature = "sqlite")]
-impl Disk {
+impl DiskStoreOptions {
     pub(super) async fn open(self) -> Result<(RuntimeBackends, OpenStore), ConversationError> {
         let store = if self.is_read_only {
             SqliteStore::open_read_only(self.options).await?

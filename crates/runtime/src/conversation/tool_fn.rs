@@ -18,7 +18,7 @@ use windlass_core::typed_id::SessionId;
 /// The error of a tool closure; the model receives its text. `?` and `.into()` convert most errors.
 pub type ToolFnError = Box<dyn std::error::Error + Send + Sync>;
 
-type Run = dyn Fn(Value, ToolContext) -> Pin<Box<dyn Future<Output = ToolExecutionResult> + Send>>
+type ToolClosure = dyn Fn(Value, ToolContext) -> Pin<Box<dyn Future<Output = ToolExecutionResult> + Send>>
     + Send
     + Sync;
 
@@ -30,7 +30,7 @@ pub struct FnTool {
     parameters: Value,
     hints: ToolHints,
     policy: ToolPolicy,
-    run: Arc<Run>,
+    run: Arc<ToolClosure>,
 }
 
 /// Creates a tool from an async closure that receives the arguments and the session's context.
@@ -237,7 +237,7 @@ mod tests {
     use serde_json::json;
 
     #[tokio::test]
-    async fn what_a_closure_returns_is_what_the_model_reads() {
+    async fn closure_result_is_the_tool_result() {
         let parse = tool_fn("parse", "", json!({}), |args: Value, _| async move {
             let text = args["text"].as_str().ok_or("`text` is missing")?;
             Ok(text.parse::<i64>()?)
@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tool_says_what_it_was_told_to_say() {
+    fn hints_and_policy_are_part_of_the_definition() {
         let tool = || tool_fn("t", "d", json!({}), |_, _| async { Ok(()) });
         assert_eq!(tool().hints().side_effects(), SideEffectClass::AtMostOnce);
         assert_eq!(

@@ -112,13 +112,13 @@ mod tests {
 
     #[derive(Deserialize, JsonSchema)]
     struct Length {
-        /// How much.
+        /// Value in the given unit.
         value: f64,
         unit: Unit,
     }
 
     #[tokio::test]
-    async fn the_schema_and_the_arguments_are_those_of_the_type() {
+    async fn schema_and_arguments_match_the_type() {
         let tool = typed_tool("metres", "Converts", |length: Length| async move {
             Ok(match length.unit {
                 Unit::Metre => length.value,
@@ -126,7 +126,10 @@ mod tests {
             })
         });
         let schema = tool.parameters_schema();
-        assert_eq!(schema["properties"]["value"]["description"], "How much.");
+        assert_eq!(
+            schema["properties"]["value"]["description"],
+            "Value in the given unit."
+        );
         assert_eq!(
             schema["properties"]["unit"]["enum"],
             json!(["Metre", "Mile"])

@@ -16,7 +16,7 @@ use super::results::result_of;
 pub(super) fn end_of_call(rest: &[Arc<Event>]) -> Option<Input> {
     let exec_id = rest.first()?.context.exec_id?;
     let (mut generation, mut message) = (None, None);
-    for (place, event) in rest.iter().enumerate() {
+    for (index, event) in rest.iter().enumerate() {
         match &event.data {
             EventData::ReasonThinkingCompleted(_) => {}
             EventData::LlmGeneration(data) => generation = Some(data),
@@ -25,11 +25,11 @@ pub(super) fn end_of_call(rest: &[Arc<Event>]) -> Option<Input> {
                 return Some(end_of_summary(exec_id, generation?, data));
             }
             EventData::ReasonCompleted(data) if data.success => {
-                let answer = Box::new(answer(generation?, message?, &rest[place + 1..]));
+                let answer = Box::new(answer(generation?, message?, &rest[index + 1..]));
                 return Some(Input::ModelFinished { exec_id, answer });
             }
             EventData::ReasonCompleted(_) => {
-                return failed(exec_id, generation?, message, rest.get(place + 1)?);
+                return failed(exec_id, generation?, message, rest.get(index + 1)?);
             }
             _ => return None,
         }

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ids_times_and_durations_make_no_difference_and_all_else_does() {
+    fn ids_times_and_durations_are_ignored() {
         let id = |n: u32| format!("turn_{n:032x}");
         let same = [
             (json!({"turn_id": id(1)}), json!({"turn_id": id(2)})),

@@ -187,7 +187,7 @@ fn begin(thread: &Thread, rest: &[Arc<Event>]) -> Option<Input> {
             Some(Input::Submit {
                 message: input_of(message_at(body, 1)?),
                 on_busy: OnBusy::Queue,
-                timeout: time_of(&body[0], started),
+                timeout: timeout_of(&body[0], started),
                 turn_id: None,
             })
         }
@@ -198,7 +198,7 @@ fn begin(thread: &Thread, rest: &[Arc<Event>]) -> Option<Input> {
     }
 }
 
-fn time_of(event: &Event, started: &TurnStartedData) -> Option<Duration> {
+fn timeout_of(event: &Event, started: &TurnStartedData) -> Option<Duration> {
     (started.deadline? - event.ts).to_std().ok()
 }
 
@@ -247,8 +247,8 @@ fn text_of(event: Option<&Arc<Event>>) -> Cause {
     }
 }
 
-fn message_at(events: &[Arc<Event>], place: usize) -> Option<&Message> {
-    match &events.get(place)?.data {
+fn message_at(events: &[Arc<Event>], index: usize) -> Option<&Message> {
+    match &events.get(index)?.data {
         EventData::InputMessage(data) => Some(&data.message),
         _ => None,
     }

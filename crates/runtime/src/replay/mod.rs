@@ -6,7 +6,7 @@
 mod answers;
 mod compare;
 mod inputs;
-mod player;
+mod replayer;
 mod results;
 
 use std::fmt;
@@ -17,7 +17,7 @@ use windlass_core::events::Event;
 use windlass_core::typed_id::{SessionId, TurnId};
 
 use crate::runtime::{ForkAt, ForkOptions, InProcessRuntime};
-use player::Player;
+use replayer::Replayer;
 
 /// Replays a recorded session with its recorded answers of models and tools.
 #[derive(Debug, Clone)]
@@ -49,8 +49,8 @@ impl Replay {
     pub async fn run(&self) -> Result<ReplayReport> {
         // The future contains a whole configuration, so it is boxed.
         Box::pin(async {
-            let player = Player::load(&self.runtime.inner, self.session_id, self.until).await?;
-            Box::pin(player.play()).await
+            let replayer = Replayer::load(&self.runtime.inner, self.session_id, self.until).await?;
+            Box::pin(replayer.play()).await
         })
         .await
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use windlass_core::digest::Digest128;
-use windlass_core::events::{Event, EventData, ToolCompletedData};
+use windlass_core::events::{Event, EventData, ToolCompletedData, ToolStatus};
 use windlass_core::message::ContentPart;
 use windlass_core::tools::{ToolResult, ToolResultImage};
 use windlass_turn::{Input, ToolOutcome, Wait};
@@ -42,7 +42,7 @@ pub(super) fn waits(event: &Event) -> Option<Input> {
         _ => return None,
     };
     let outcome = ToolOutcome {
-        status: windlass_core::events::ToolStatus::Success,
+        status: ToolStatus::Success,
         result: ToolResult {
             tool_call_id: call,
             ..ToolResult::default()
@@ -65,25 +65,25 @@ pub(super) fn results(rest: &[Arc<Event>]) -> Option<Input> {
         else {
             return None;
         };
-        let given = ToolResult {
+        let result = ToolResult {
             tool_call_id: pair[0].context.exec_id?.to_string(),
             ..result_of(completed)
         };
-        Some(as_given(given, &resolved.digest))
+        Some(as_submitted(result, &resolved.digest))
     });
     let results: Vec<_> = pairs.collect();
     (!results.is_empty()).then_some(Input::ToolResults { results })
 }
 
 /// A failure without a value is recorded with its error as the value too; the digest shows how it was submitted.
-fn as_given(result: ToolResult, digest: &str) -> ToolResult {
+fn as_submitted(result: ToolResult, digest: &str) -> ToolResult {
     let bare = ToolResult {
         result: None,
         ..result.clone()
     };
-    let named = Digest128::of_json(&(&bare.result, &bare.error, &bare.images)).to_string();
-    let says_no_more = result.result == result.error.as_ref().map(|error| json!({"error": error}));
-    if says_no_more && named == digest {
+    let bare_digest = Digest128::of_json(&(&bare.result, &bare.error, &bare.images)).to_string();
+    let has_no_value = result.result == result.error.as_ref().map(|error| json!({"error": error}));
+    if has_no_value && bare_digest == digest {
         bare
     } else {
         result

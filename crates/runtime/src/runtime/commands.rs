@@ -13,13 +13,15 @@ use windlass_core::command_host::{
 };
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::history::History;
-use windlass_core::llm_driver_registry::{LlmCallConfig, LlmRequest};
+use windlass_core::llm_driver_registry::LlmRequest;
 use windlass_core::typed_id::SessionId;
 
-use super::{InProcessRuntime, last_controls};
+use super::{InProcessRuntime, last_controls, to_messages};
 use crate::inner::Inner;
 use crate::steps::side_call;
-use crate::turn_context::{Assembled, ContextRequest, Contributions, Records, assemble, guarded};
+use crate::turn_context::{
+    Assembled, ContextRequest, Contributions, SessionRecords, assemble, guarded,
+};
 
 impl InProcessRuntime {
     /// Lists the commands of a session's capabilities; of two with the same name, the first is listed.
@@ -68,7 +70,7 @@ impl InProcessRuntime {
     }
 
     async fn capabilities(&self, session_id: SessionId) -> Result<Vec<Arc<dyn Capability>>> {
-        let records = Records::load(&self.inner, session_id).await?;
+        let records = SessionRecords::load(&self.inner, session_id).await?;
         let contributions = Contributions::collect(&self.inner, &records.overlay, "")?;
         Ok(contributions
             .capabilities
@@ -87,12 +89,12 @@ struct SessionHost {
 impl SessionHost {
     async fn assemble(&self, request: &SessionCompletionRequest) -> Result<(History, Assembled)> {
         let history = self.inner.history(self.session_id).await?;
-        let own = last_controls(history.iter().rev().map(|message| &**message));
-        let asked = ContextRequest {
-            controls: request.controls.clone().or(own),
+        let controls = request.controls.clone();
+        let context_request = ContextRequest {
+            controls: controls.or_else(|| last_controls(&history)),
             ..ContextRequest::default()
         };
-        let assembled = assemble(&self.inner, self.session_id, asked).await?;
+        let assembled = assemble(&self.inner, self.session_id, context_request).await?;
         Ok((history, assembled))
     }
 
@@ -101,15 +103,10 @@ impl SessionHost {
         if request.without_history {
             history = History::default();
         }
-        request
-            .messages
-            .into_iter()
-            .for_each(|message| history.push(Arc::new(message)));
-        let config = LlmCallConfig {
-            tools: Vec::new(),
-            ..(*context.offer.config).clone()
-        };
-        let asked = LlmRequest {
+        for message in request.messages {
+            history.push(Arc::new(message));
+        }
+        let model_request = LlmRequest {
             session_id: self.session_id,
             turn_id: None,
             exec_id: None,
@@ -117,9 +114,10 @@ impl SessionHost {
                 .system_prompt
                 .map_or(context.system_prompt, Into::into),
             history,
-            config: Arc::new(config),
+            config: Arc::new(context.offer.config_without_tools()),
         };
-        let response = side_call::complete(&self.inner, context.driver.as_ref(), asked).await?;
+        let response =
+            side_call::complete(&self.inner, context.driver.as_ref(), model_request).await?;
         Ok(SessionCompletion {
             text: response.text,
             usage: response.metadata.usage(),
@@ -136,7 +134,7 @@ impl CommandHost for SessionHost {
         } = assembled;
         Ok(CommandTurnContext {
             session: records.session,
-            messages: history.iter().map(|message| (**message).clone()).collect(),
+            messages: to_messages(history.iter()),
             system_prompt: context.system_prompt.to_string(),
             model: context.model,
             resolved_locale: context.locale,

@@ -34,8 +34,7 @@ impl InProcessRuntime {
         controls: Controls,
         at: Option<TurnId>,
     ) -> Result<ContextUsage> {
-        let slot = self.inner.slot(session_id).await?;
-        let thread = self.inner.look_at(&slot).await?;
+        let thread = self.inner.thread(session_id).await?;
         let request = ContextRequest {
             controls: Some(controls),
             discovery: self.recorded_tools(session_id).await?,

@@ -98,7 +98,7 @@ impl InProcessRuntime {
     ) -> Result<EventStream> {
         self.inner.slot(session_id).await?;
         let key = StreamKey::from(session_id);
-        let doorbell = self
+        let head = self
             .inner
             .backends
             .journal
@@ -111,7 +111,7 @@ impl InProcessRuntime {
                 session_id,
                 key,
                 after: sequence,
-                doorbell,
+                head,
                 page: VecDeque::new(),
             })),
         })
@@ -125,11 +125,11 @@ pub struct EventStream {
     state: State,
 }
 
-type Reading = Pin<Box<dyn Future<Output = (Box<Cursor>, Option<Arc<Event>>)> + Send>>;
+type EventFuture = Pin<Box<dyn Future<Output = (Box<Cursor>, Option<Arc<Event>>)> + Send>>;
 
 enum State {
     Ready(Box<Cursor>),
-    Reading(Reading),
+    EventFuture(EventFuture),
     Ended,
 }
 
@@ -138,7 +138,7 @@ struct Cursor {
     session_id: SessionId,
     key: StreamKey,
     after: u64,
-    doorbell: watch::Receiver<u64>,
+    head: watch::Receiver<u64>,
     page: VecDeque<Arc<Event>>,
 }
 
@@ -161,12 +161,12 @@ impl Stream for EventStream {
                         self.state = State::Ready(cursor);
                         return Poll::Ready(Some(event));
                     }
-                    self.state = State::Reading(Box::pin(cursor.read_on()));
+                    self.state = State::EventFuture(Box::pin(cursor.read_on()));
                 }
-                State::Reading(mut reading) => {
+                State::EventFuture(mut reading) => {
                     let polled = reading.as_mut().poll(cx);
                     if polled.is_pending() {
-                        self.state = State::Reading(reading);
+                        self.state = State::EventFuture(reading);
                     }
                     let (cursor, event) = ready!(polled);
                     if event.is_some() {
@@ -184,7 +184,7 @@ impl Cursor {
     async fn read_on(mut self: Box<Self>) -> (Box<Self>, Option<Arc<Event>>) {
         let journal = Arc::clone(&self.inner.backends.journal);
         loop {
-            self.doorbell.borrow_and_update();
+            self.head.borrow_and_update();
             let page = journal.read_within(&self.key, self.after, PAGE, PAGE_BYTES);
             let Page { pruned, events, .. } = match page.await {
                 Ok(page) => page,
@@ -214,7 +214,7 @@ impl Cursor {
             if let Some(event) = self.page.pop_front() {
                 return (self, Some(event));
             }
-            if self.doorbell.changed().await.is_err() {
+            if self.head.changed().await.is_err() {
                 return (self, None);
             }
         }

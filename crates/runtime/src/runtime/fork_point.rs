@@ -13,7 +13,7 @@ use crate::inner::Inner;
 const LAST_RECORDS: usize = 16;
 /// Number of events read at a time in search of a turn's beginning.
 const PAGE: u64 = 256;
-const PRUNED: &str = "the records of that turn are no longer kept: retention removed them";
+const PRUNED: &str = "the records of that turn were removed by retention";
 
 /// The point at which a fork branches off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! Forks and rewinds of conversations.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventContext, EventData, SessionForkedData};
@@ -15,6 +15,8 @@ use super::copies::{copy_files, copy_values};
 use super::fork_point::{ForkAt, fork_point};
 use crate::errors::{from_journal, from_query};
 use crate::inner::Inner;
+use crate::lock::lock;
+use crate::setters::setters;
 use crate::thread::ThreadCommand;
 
 /// Number of events read at a time in search of the first turn.
@@ -37,40 +39,18 @@ impl ForkOptions {
         Self::default()
     }
 
-    /// Sets the title.
-    #[must_use]
-    pub fn title(mut self, title: impl Into<String>) -> Self {
-        self.title = Some(title.into());
-        self
-    }
-
-    /// Sets the ID of the new session, so that a retried request finds it. If that session already has events, it is unchanged and the fork is
-    /// refused.
-    #[must_use]
-    pub fn id(mut self, id: SessionId) -> Self {
-        self.id = Some(id);
-        self
-    }
-
-    /// Sets the thread record of the new session, which is stored in the fork's own first event.
-    #[must_use]
-    pub fn record(mut self, record: ThreadRecord) -> Self {
-        self.record = Some(Box::new(record));
-        self
-    }
-
-    /// Sets the first turn that the fork does not have, by the host's ID of it.
-    #[must_use]
-    pub fn dropped_turn(mut self, turn_id: TurnId) -> Self {
-        self.dropped_turn = Some(turn_id);
-        self
-    }
-
-    /// Sets the number of turns that the host went back.
-    #[must_use]
-    pub fn depth(mut self, depth: u32) -> Self {
-        self.depth = Some(depth);
-        self
+    setters! {
+        /// Sets the title.
+        title(impl Into<String>) |builder, title| builder.title = Some(title.into());
+        /// Sets the ID of the new session, so that a retried request finds it. If that session already has events, it is unchanged and the fork is
+        /// refused.
+        id(SessionId) |builder, id| builder.id = Some(id);
+        /// Sets the thread record of the new session, which is stored in the fork's own first event.
+        record(ThreadRecord) |builder, record| builder.record = Some(Box::new(record));
+        /// Sets the first turn that the fork does not have, by the host's ID of it.
+        dropped_turn(TurnId) |builder, turn_id| builder.dropped_turn = Some(turn_id);
+        /// Sets the number of turns that the host went back.
+        depth(u32) |builder, depth| builder.depth = Some(depth);
     }
 }
 
@@ -78,12 +58,8 @@ impl InProcessRuntime {
     /// Ends the conversation of a session after an earlier turn again. Later events stay recorded, but no model reads them. Files and values are
     /// unchanged; no turn may be open or parked.
     pub async fn rewind_session(&self, session_id: SessionId, turn_id: TurnId) -> Result<()> {
-        let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| ThreadCommand::Rewind {
-            turn_id,
-            reply,
-        })
-        .await
+        self.ask(session_id, |reply| ThreadCommand::Rewind { turn_id, reply })
+            .await
     }
 
     /// Creates a session that begins with the conversation of another one up to a fork point, and returns its ID.
@@ -102,8 +78,8 @@ impl InProcessRuntime {
         let forking = tokio::spawn(async move {
             let at_seq = fork_point(&inner, session_id, at).await?;
             let fork = Fork::new(&inner, session_id, at_seq, options.id);
-            let _making = Making::begin(&inner, session_id, fork.child)?;
-            fork.make(options).await
+            let _making = ForkReservation::begin(&inner, session_id, fork.child)?;
+            fork.create(options).await
         });
         forking
             .await
@@ -112,31 +88,27 @@ impl InProcessRuntime {
 }
 
 /// Reserves the ID of a new session until it is dropped.
-struct Making<'a> {
+struct ForkReservation<'a> {
     inner: &'a Inner,
     child: SessionId,
 }
 
-impl<'a> Making<'a> {
+impl<'a> ForkReservation<'a> {
     fn begin(inner: &'a Inner, session_id: SessionId, child: SessionId) -> Result<Self> {
-        let mut forks = inner.forks.lock().unwrap_or_else(PoisonError::into_inner);
-        if forks.insert(child) {
+        if lock(&inner.forks).insert(child) {
             Ok(Self { inner, child })
         } else {
             Err(AgentLoopError::NotForkable {
                 session_id,
-                reason: format!("the session {child} that it is to become is being made"),
+                reason: format!("a fork with the session ID {child} is already being created"),
             })
         }
     }
 }
 
-impl Drop for Making<'_> {
+impl Drop for ForkReservation<'_> {
     fn drop(&mut self) {
-        let forks = self.inner.forks.lock();
-        forks
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&self.child);
+        lock(&self.inner.forks).remove(&self.child);
     }
 }
 
@@ -159,36 +131,36 @@ impl<'a> Fork<'a> {
     }
 
     /// Creates the records and files of the new session first, and its events last. The fork becomes visible with that one journal commit.
-    async fn make(&self, options: ForkOptions) -> Result<SessionId> {
+    async fn create(&self, options: ForkOptions) -> Result<SessionId> {
         let backends = &self.inner.backends;
         let record = backends.session_store.get_session(self.parent).await?;
         let record = record.ok_or(AgentLoopError::SessionNotFound(self.parent))?;
         if options.id.is_some() {
-            self.clear_place().await?;
+            self.clear_child_id().await?;
         }
         let forked = self.forked(&options);
-        let made = match self.prepare(record, options).await {
+        let result = match self.prepare(record, options).await {
             Ok(()) => self.fork(forked).await,
             unprepared => unprepared,
         };
-        if made.is_err() {
-            self.unmake().await;
+        if result.is_err() {
+            self.remove_partial().await;
         }
-        made.map(|()| self.child)
+        result.map(|()| self.child)
     }
 
     /// Ensures that no session exists with the fork's ID. A session without events may be left over from a process that was killed; it is removed.
-    async fn clear_place(&self) -> Result<()> {
+    async fn clear_child_id(&self) -> Result<()> {
         let (backends, child) = (&self.inner.backends, self.child);
-        let there = backends.journal.status(&StreamKey::from(child)).await;
-        if there.map_err(from_journal)?.head > 0 {
+        let status = backends.journal.status(&StreamKey::from(child)).await;
+        if status.map_err(from_journal)?.head > 0 {
             return Err(AgentLoopError::NotForkable {
                 session_id: self.parent,
-                reason: format!("the session {child} that it is to become exists"),
+                reason: format!("the session {child} already exists"),
             });
         }
         if backends.session_store.has_session(child).await? {
-            self.unmake().await;
+            self.remove_partial().await;
         }
         Ok(())
     }
@@ -289,7 +261,7 @@ impl<'a> Fork<'a> {
     }
 
     /// Removes everything that was created before a failure; the conversation was not.
-    async fn unmake(&self) {
+    async fn remove_partial(&self) {
         let Self { inner, child, .. } = *self;
         let backends = &inner.backends;
         let unmade = [
@@ -299,7 +271,7 @@ impl<'a> Fork<'a> {
         ];
         inner.take_slot(child);
         for error in unmade.into_iter().filter_map(Result::err) {
-            tracing::warn!(session = %child, %error, "a part of a fork that failed is left behind");
+            tracing::warn!(session = %child, %error, "a part of a failed fork was not removed");
         }
     }
 }

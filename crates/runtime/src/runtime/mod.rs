@@ -7,7 +7,7 @@ mod events;
 mod fork_point;
 mod forks;
 mod host_adapter;
-mod look;
+mod open_turn;
 mod queue;
 mod resume;
 mod sessions;
@@ -20,6 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use windlass_core::error::Result;
+use windlass_core::history::History;
 use windlass_core::message::{Controls, Message, MessageRole};
 use windlass_core::runtime_context::AssembledTurnContext;
 use windlass_core::session::Session;
@@ -28,7 +29,8 @@ use windlass_core::typed_id::SessionId;
 
 use crate::builder::InProcessRuntimeBuilder;
 use crate::inner::Inner;
-use crate::turn_context::{ContextRequest, Discovery, assemble, assemble_unkept};
+use crate::thread::{ReplySender, ThreadCommand};
+use crate::turn_context::{ContextRequest, Discovery, assemble, assemble_preview};
 
 pub use context_usage::ContextUsage;
 pub use events::EventStream;
@@ -36,9 +38,11 @@ pub use fork_point::ForkAt;
 pub(crate) use fork_point::fork_point;
 pub use forks::ForkOptions;
 pub use host_adapter::RuntimeHostAdapter;
-pub use look::OpenTurn;
-pub(crate) use sessions::{is_same, open_session, own_records, reopen_session};
+pub use open_turn::OpenTurn;
+pub(crate) use sessions::{has_same_json, open_session, own_records, reopen_session};
 pub use threads::SessionSummary;
+#[cfg(feature = "sqlite")]
+pub(crate) use threads::apply_thread;
 pub(crate) use turns::CallerGuard;
 
 /// Runs agents inside of a program. Clones share all state.
@@ -89,8 +93,8 @@ impl InProcessRuntime {
 
     /// Returns the metrics of this process's turns since it started.
     #[must_use]
-    pub fn turn_figures(&self) -> crate::TurnMetrics {
-        self.inner.figures.read()
+    pub fn turn_metrics(&self) -> crate::TurnMetrics {
+        self.inner.turn_counters.read()
     }
 
     /// Sets the host that checks subagents before they start. It can be set once; later calls are ignored.
@@ -106,22 +110,13 @@ impl InProcessRuntime {
 
     /// Returns all messages of a session, oldest first.
     pub async fn messages(&self, session_id: SessionId) -> Result<Vec<Message>> {
-        let history = self.inner.history(session_id).await?;
-        Ok(history
-            .iter()
-            .map(|message| Message::clone(message))
-            .collect())
+        Ok(to_messages(self.inner.history(session_id).await?.iter()))
     }
 
     /// Returns the messages of a session that the model reads: all of them, or a summary and the later ones.
     pub async fn context_messages(&self, session_id: SessionId) -> Result<Vec<Message>> {
-        let slot = self.inner.slot(session_id).await?;
-        let thread = self.inner.look_at(&slot).await?;
-        let context = thread.context();
-        Ok(context
-            .iter()
-            .map(|message| Message::clone(message))
-            .collect())
+        let thread = self.inner.thread(session_id).await?;
+        Ok(to_messages(thread.context().iter()))
     }
 
     /// Returns one page of a session's messages; the cost depends only on the size of the page.
@@ -132,10 +127,17 @@ impl InProcessRuntime {
         limit: usize,
     ) -> Result<Vec<Message>> {
         let history = self.inner.history(session_id).await?;
-        Ok(history
-            .page(offset, limit)
-            .map(|message| Message::clone(message))
-            .collect())
+        Ok(to_messages(history.page(offset, limit)))
+    }
+
+    /// Sends a command to the thread of a session and waits for its answer.
+    async fn ask<T>(
+        &self,
+        session_id: SessionId,
+        command: impl FnOnce(ReplySender<T>) -> ThreadCommand,
+    ) -> Result<T> {
+        let slot = self.inner.slot(session_id).await?;
+        slot.ask(&self.inner, command).await
     }
 
     /// Reads a file of a session.
@@ -151,43 +153,39 @@ impl InProcessRuntime {
     /// Returns the complete context of the next turn.
     pub async fn load_context(&self, session_id: SessionId) -> Result<AssembledTurnContext> {
         let history = self.inner.history(session_id).await?;
-        let asked = ContextRequest {
-            controls: last_controls(history.iter().rev().map(|m| &**m)),
+        let request = ContextRequest {
+            controls: last_controls(&history),
             discovery: self.recorded_tools(session_id).await?,
             ..ContextRequest::default()
         };
-        let assembled = assemble(&self.inner, session_id, asked).await?;
-        Ok(assembled.into_view(
-            history
-                .iter()
-                .map(|message| Message::clone(message))
-                .collect(),
-        ))
+        let assembled = assemble(&self.inner, session_id, request).await?;
+        Ok(assembled.into_view(to_messages(history.iter())))
     }
 
-    /// A preview queries no MCP server; it shows the tools that were recorded last.
+    /// Returns the tools of MCP servers that were recorded last. A preview queries no server.
     async fn recorded_tools(&self, session_id: SessionId) -> Result<Discovery> {
         if self.inner.mcp.is_none() {
             return Ok(Discovery::Skip);
         }
-        let slot = self.inner.slot(session_id).await?;
-        let thread = self.inner.look_at(&slot).await?;
+        let thread = self.inner.thread(session_id).await?;
         Ok(Discovery::Recorded(Arc::clone(thread.discovered())))
     }
 
     /// Returns the complete context of a session's first turn. The session is not stored and its files are not written.
     pub async fn preview_context(&self, session: Session) -> Result<AssembledTurnContext> {
-        let assembled = Box::pin(assemble_unkept(&self.inner, session)).await?;
+        let assembled = Box::pin(assemble_preview(&self.inner, session)).await?;
         Ok(assembled.into_view(Vec::new()))
     }
 }
 
-/// Returns the controls of a conversation's inputs, newest first.
-pub(crate) fn last_controls<'a>(
-    newest_first: impl IntoIterator<Item = &'a Message>,
-) -> Option<Controls> {
-    let newest = newest_first
-        .into_iter()
-        .find(|message| message.role == MessageRole::User)?;
-    newest.controls.clone()
+/// Returns the controls of the newest input of a conversation.
+fn last_controls(history: &History) -> Option<Controls> {
+    let mut newest_first = history.iter().rev();
+    let input = newest_first.find(|message| message.role == MessageRole::User)?;
+    input.controls.clone()
+}
+
+/// Copies shared messages.
+pub(crate) fn to_messages<'a>(messages: impl Iterator<Item = &'a Arc<Message>>) -> Vec<Message> {
+    messages.map(|message| Message::clone(message)).collect()
 }

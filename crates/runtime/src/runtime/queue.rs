@@ -12,8 +12,7 @@ use crate::turn_context::{ContextRequest, assemble};
 impl InProcessRuntime {
     /// Returns the queued inputs of a session, the next one first. It resumes nothing.
     pub async fn queued_inputs(&self, session_id: SessionId) -> Result<Vec<Queued>> {
-        let slot = self.inner.slot(session_id).await?;
-        let thread = self.inner.look_at(&slot).await?;
+        let thread = self.inner.thread(session_id).await?;
         Ok(thread.queue().iter().cloned().collect())
     }
 
@@ -49,8 +48,7 @@ impl InProcessRuntime {
         turn_id: TurnId,
         edit: QueueEdit,
     ) -> Result<Vec<Queued>> {
-        let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| ThreadCommand::EditQueued {
+        self.ask(session_id, |reply| ThreadCommand::EditQueued {
             turn_id,
             edit,
             reply,
@@ -70,8 +68,7 @@ impl InProcessRuntime {
         turn_id: TurnId,
         reason: Option<String>,
     ) -> Result<()> {
-        let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| ThreadCommand::RemoveQueued {
+        self.ask(session_id, |reply| ThreadCommand::RemoveQueued {
             turn_id,
             reason,
             reply,

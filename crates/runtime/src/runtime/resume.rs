@@ -9,7 +9,7 @@ use crate::thread::ThreadCommand;
 use crate::turn_result::TurnHandle;
 
 /// Number of threads loaded at a time; their records share commits.
-const MAX_WAKING: usize = 64;
+const MAX_RESUMING: usize = 64;
 
 impl InProcessRuntime {
     /// Resumes every turn that a previous process left open, and starts every queued input. Returns a handle for each such session. Dropping a handle
@@ -37,24 +37,24 @@ impl InProcessRuntime {
     /// # }).unwrap();
     /// ```
     pub async fn resume_open_turns(&self) -> Result<Vec<TurnHandle>> {
-        let mut waking = JoinSet::new();
+        let mut resuming = JoinSet::new();
         let mut turns = Vec::new();
         for session_id in self.inner.unfinished().await? {
-            if waking.len() >= MAX_WAKING
-                && let Some(Ok(turn)) = waking.join_next().await
+            if resuming.len() >= MAX_RESUMING
+                && let Some(Ok(turn)) = resuming.join_next().await
             {
                 turns.extend(turn);
             }
             let runtime = self.clone();
-            waking.spawn(async move {
+            resuming.spawn(async move {
                 let resumed = runtime.resume_open_turn(session_id).await;
                 resumed.unwrap_or_else(|error| {
-                    tracing::error!(session = %session_id, %error, "a turn of an earlier life cannot go on");
+                    tracing::error!(session = %session_id, %error, "a turn of a previous process cannot be resumed");
                     None
                 })
             });
         }
-        while let Some(joined) = waking.join_next().await {
+        while let Some(joined) = resuming.join_next().await {
             turns.extend(joined.ok().flatten());
         }
         Ok(turns)
@@ -63,8 +63,7 @@ impl InProcessRuntime {
     /// Resumes the turn of a session that a previous process left open, or starts its queued input. Returns `None` if there is neither. A turn that
     /// this process already executes is unaffected.
     pub async fn resume_open_turn(&self, session_id: SessionId) -> Result<Option<TurnHandle>> {
-        let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| ThreadCommand::Resume { reply })
+        self.ask(session_id, |reply| ThreadCommand::Resume { reply })
             .await
     }
 }

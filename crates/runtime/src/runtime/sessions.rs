@@ -18,9 +18,9 @@ use super::InProcessRuntime;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
 use crate::inner::Inner;
-use crate::panics::caught_in;
+use crate::panics::catch_panic_async;
 use crate::thread::{CloseWhen, ThreadCommand};
-use crate::turn_context::{Contributions, Records, guarded};
+use crate::turn_context::{Contributions, SessionRecords, guarded};
 
 impl InProcessRuntime {
     /// Adds or replaces a harness. Its sessions use the change from their next turn on.
@@ -64,9 +64,8 @@ impl InProcessRuntime {
         session_id: SessionId,
         data: impl Into<EventData>,
     ) -> Result<Event> {
-        let slot = self.inner.slot(session_id).await?;
         let data = Box::new(data.into());
-        slot.ask(&self.inner, |reply| ThreadCommand::Note { data, reply })
+        self.ask(session_id, |reply| ThreadCommand::Note { data, reply })
             .await
     }
 
@@ -74,14 +73,14 @@ impl InProcessRuntime {
     pub async fn session(&self, session_id: SessionId) -> Result<Session> {
         let slot = self.inner.slot(session_id).await?;
         // Status and usage come from the thread. A thread in memory has already written them to the record.
-        let looked = match slot.published() {
+        let read_thread = match slot.published() {
             Some(_) => None,
-            None => Some(self.inner.look_at(&slot).await?),
+            None => Some(self.inner.read_thread(&slot).await?),
         };
         let sessions = &self.inner.backends.session_store;
         let session = sessions.get_session(session_id).await?;
         let mut session = session.ok_or(AgentLoopError::SessionNotFound(session_id))?;
-        if let Some(thread) = looked.filter(|thread| thread.started_at().is_some()) {
+        if let Some(thread) = read_thread.filter(|thread| thread.started_at().is_some()) {
             let progress = SessionProgress {
                 status: thread.status(),
                 started_at: thread.started_at(),
@@ -167,7 +166,7 @@ async fn forget(inner: &Inner, session_id: SessionId) -> Result<()> {
         .map_err(from_journal)?;
     for capability in inner.platform.capability_registry().list() {
         // A panic in a capability does not prevent the removal of the session.
-        let _ = caught_in(capability.session_removed(session_id)).await;
+        let _ = catch_panic_async(capability.session_removed(session_id)).await;
     }
     inner.files.forget_session(session_id).await?;
     backends.storage_store.forget_session(session_id).await?;
@@ -205,7 +204,7 @@ pub(crate) fn own_records(session_id: SessionId) -> (HarnessId, AgentId) {
 /// Records a session and writes its initial files. Its harness, agent and capabilities are validated before anything is stored.
 pub(crate) async fn open_session(inner: &Arc<Inner>, session: Session) -> Result<()> {
     let session_id = session.id;
-    let records = Records::of_session(inner, session).await?;
+    let records = SessionRecords::of_session(inner, session).await?;
     let mut files = files_of_capabilities(inner, &records)?;
     files.extend(records.overlay.initial_files);
     let sessions = &inner.backends.session_store;
@@ -220,7 +219,7 @@ pub(crate) async fn open_session(inner: &Arc<Inner>, session: Session) -> Result
 }
 
 /// Returns whether two records have the same stored form.
-pub(crate) fn is_same<T: Serialize>(one: &T, other: &T) -> bool {
+pub(crate) fn has_same_json<T: Serialize>(one: &T, other: &T) -> bool {
     let written = serde_json::to_value(one).ok();
     written.is_some() && written == serde_json::to_value(other).ok()
 }
@@ -232,14 +231,14 @@ pub(crate) async fn reopen_session(
     session: Session,
 ) -> Result<()> {
     let session_id = session.id;
-    let records = Records::of_session(inner, session).await?;
+    let records = SessionRecords::of_session(inner, session).await?;
     for file in files_of_capabilities(inner, &records)? {
-        let there = inner.files.read_file(session_id, &file.path).await?;
-        if there.is_none() {
+        let existing = inner.files.read_file(session_id, &file.path).await?;
+        if existing.is_none() {
             inner.files.seed_initial_file(session_id, &file).await?;
         }
     }
-    if is_same(earlier, &records.session) {
+    if has_same_json(earlier, &records.session) {
         return Ok(());
     }
     let sessions = &inner.backends.session_store;
@@ -247,7 +246,7 @@ pub(crate) async fn reopen_session(
 }
 
 /// Returns the files that the capabilities of a session provide.
-fn files_of_capabilities(inner: &Arc<Inner>, records: &Records) -> Result<Vec<InitialFile>> {
+fn files_of_capabilities(inner: &Arc<Inner>, records: &SessionRecords) -> Result<Vec<InitialFile>> {
     let contributions = Contributions::collect(inner, &records.overlay, "")?;
     let mut files = Vec::new();
     for ResolvedCapability { capability, .. } in &contributions.capabilities {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::InProcessRuntime;
-use crate::panics::caught_in;
+use crate::panics::catch_panic_async;
 
 impl InProcessRuntime {
     /// Stops all work at a recorded point, before the process exits. From now on inputs are rejected with [`AgentLoopError::ShuttingDown`]. Model
@@ -52,7 +52,7 @@ impl InProcessRuntime {
             mcp.close().await;
         }
         for capability in self.inner.platform.capability_registry().list() {
-            let _ = caught_in(capability.close()).await;
+            let _ = catch_panic_async(capability.close()).await;
         }
     }
 }

@@ -3,7 +3,6 @@
 use windlass_core::budget::DayBudgetRefusal;
 use windlass_core::error::Result;
 use windlass_core::typed_id::ExecId;
-use windlass_store::Reservation;
 
 use super::InProcessRuntime;
 
@@ -17,12 +16,8 @@ impl InProcessRuntime {
         let Some(daily) = &self.inner.backends.daily_limit else {
             return Ok(None);
         };
-        let next = Reservation {
-            exec_id: ExecId::from_uuid(self.inner.clock.uuid()),
-            owner: owner.map(str::to_owned),
-            at: self.inner.clock.now(),
-            amount: self.inner.settings.reserve,
-        };
+        let exec_id = ExecId::from_uuid(self.inner.clock.uuid());
+        let next = self.inner.minimum_reservation(exec_id, owner);
         daily.refusal(&next).await
     }
 }

@@ -20,14 +20,19 @@ pub struct SessionSummary {
 
 impl SessionSummary {
     fn new(mut session: Session, thread: ThreadRow) -> Self {
-        // A fork without a turn of its own has the status and usage it was created with.
-        if thread.turns > 0 || thread.origin.is_none() {
-            session.status = thread.status();
-        }
-        session.usage = thread.usage.or(session.usage);
-        session.updated_at = session.updated_at.max(thread.updated_at);
+        apply_thread(&mut session, &thread);
         Self { session, thread }
     }
+}
+
+/// Updates status, usage and time of a session's record from its thread.
+pub(crate) fn apply_thread(session: &mut Session, thread: &ThreadRow) {
+    // A fork without its own turn has the status and usage that it was created with.
+    if thread.turns > 0 || thread.origin.is_none() {
+        session.status = thread.status();
+    }
+    session.usage = thread.usage.or(session.usage);
+    session.updated_at = session.updated_at.max(thread.updated_at);
 }
 
 impl InProcessRuntime {

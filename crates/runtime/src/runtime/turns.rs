@@ -31,8 +31,9 @@ impl CallerGuard {
 impl Drop for CallerGuard {
     fn drop(&mut self) {
         if self.armed {
-            let (ticket, leave) = (self.ticket, AbandonReason::Gone);
-            self.slot.tell(ThreadCommand::Abandon { ticket, leave });
+            let (ticket, reason) = (self.ticket, AbandonReason::Gone);
+            self.slot
+                .send_if_working(ThreadCommand::Abandon { ticket, reason });
         }
     }
 }
@@ -113,8 +114,8 @@ impl InProcessRuntime {
                     biased;
                     result = &mut running => result,
                     () = cancel.cancelled() => {
-                        let leave = AbandonReason::Cancelled;
-                        slot.tell(ThreadCommand::Abandon { ticket, leave });
+                        let reason = AbandonReason::Cancelled;
+                        slot.send_if_working(ThreadCommand::Abandon { ticket, reason });
                         running.await
                     }
                 }
@@ -198,8 +199,8 @@ impl InProcessRuntime {
             tokio::select! {
                 () = ended.cancelled() => {}
                 () = cancel.cancelled() => {
-                    let leave = AbandonReason::Cancelled;
-                    slot.tell(ThreadCommand::Abandon { ticket, leave });
+                    let reason = AbandonReason::Cancelled;
+                    slot.send_if_working(ThreadCommand::Abandon { ticket, reason });
                 }
             }
         });
@@ -224,7 +225,7 @@ impl InProcessRuntime {
         } = options;
         slot.ask(&self.inner, |reply| {
             let submission = Submission {
-                wanted: SubmissionKind::Answer,
+                kind: SubmissionKind::Answer,
                 ticket,
                 message,
                 on_busy,
@@ -275,11 +276,10 @@ impl InProcessRuntime {
         why: impl Into<InputMessage>,
         TurnOptions { turn_id, .. }: TurnOptions,
     ) -> Result<TurnHandle> {
-        let slot = self.inner.slot(session_id).await?;
         let (ticket, message) = (self.next_ticket(), why.into());
-        slot.ask(&self.inner, |reply| {
+        self.ask(session_id, |reply| {
             ThreadCommand::Submit(Box::new(Submission {
-                wanted: SubmissionKind::Compaction,
+                kind: SubmissionKind::Compaction,
                 ticket,
                 message,
                 on_busy: OnBusy::Refuse,
@@ -324,9 +324,8 @@ impl InProcessRuntime {
         turn_id: Option<TurnId>,
         input: InputMessage,
     ) -> Result<TurnHandle> {
-        let slot = self.inner.slot(session_id).await?;
         let message = Box::new(input);
-        slot.ask(&self.inner, |reply| ThreadCommand::Steer {
+        self.ask(session_id, |reply| ThreadCommand::Steer {
             turn_id,
             message,
             reply,
@@ -346,8 +345,7 @@ impl InProcessRuntime {
         turn_id: Option<TurnId>,
         reason: Option<String>,
     ) -> Result<()> {
-        let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| ThreadCommand::Interrupt {
+        self.ask(session_id, |reply| ThreadCommand::Interrupt {
             turn_id,
             reason,
             reply,
@@ -361,8 +359,7 @@ impl InProcessRuntime {
         session_id: SessionId,
         results: Vec<ToolResult>,
     ) -> Result<TurnHandle> {
-        let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| ThreadCommand::ToolResults {
+        self.ask(session_id, |reply| ThreadCommand::ToolResults {
             results,
             reply,
         })
@@ -379,8 +376,7 @@ impl InProcessRuntime {
         call_id: impl Into<String>,
         approval: Approval,
     ) -> Result<TurnHandle> {
-        let slot = self.inner.slot(session_id).await?;
-        slot.ask(&self.inner, |reply| ThreadCommand::Approval {
+        self.ask(session_id, |reply| ThreadCommand::Approval {
             call: call_id.into(),
             approval,
             reply,
@@ -410,9 +406,8 @@ impl InProcessRuntime {
         request_id: impl Into<String>,
         answer: serde_json::Value,
     ) -> Result<TurnHandle> {
-        let slot = self.inner.slot(session_id).await?;
         let request = request_id.into();
-        slot.ask(&self.inner, |reply| ThreadCommand::UserAnswer {
+        self.ask(session_id, |reply| ThreadCommand::UserAnswer {
             request,
             answer,
             reply,

@@ -17,20 +17,18 @@ impl Mask {
             | E::EventEmission(text)
             | E::Configuration(text)
             | E::StoreUnavailable(text)
-            | E::DriverNotRegistered(text) => {
-                self.text(text);
-            }
+            | E::DriverNotRegistered(text) => self.text(text),
             E::Provider(provider) => {
                 self.text(&mut provider.message);
                 self.optional(&mut provider.code);
-                if let Some(asked) = &mut provider.asked {
-                    self.optional(&mut asked.model);
-                    self.optional(&mut asked.host);
+                if let Some(model) = &mut provider.asked {
+                    self.optional(&mut model.model);
+                    self.optional(&mut model.host);
                 }
             }
             E::Internal(cause) => {
                 let mut chain = format!("{cause:#}");
-                if self.text(&mut chain) {
+                if self.replace(&mut chain) {
                     // No part of the chain can be shown unmasked.
                     return E::llm(chain);
                 }
@@ -51,8 +49,8 @@ mod tests {
     use crate::secrets::Secret;
 
     #[test]
-    fn r71_the_text_of_an_error_is_masked_and_its_kind_stays() {
-        let mask = Mask::of(vec![Arc::new(Secret::new("key", "sk-0123456789"))]).unwrap();
+    fn r71_error_text_is_masked_and_its_kind_is_unchanged() {
+        let mask = Mask::new(vec![Arc::new(Secret::new("key", "sk-0123456789"))]).unwrap();
         let text = "bad key sk-0123456789";
         for error in [
             AgentLoopError::llm(text),

@@ -24,9 +24,9 @@ use super::Mask;
 /// The secrets that the events of one decision must not contain.
 pub(crate) struct EventMask {
     /// All known secrets.
-    pub(crate) known: Option<Mask>,
+    pub(crate) all: Option<Mask>,
     /// The operator's secrets, which are masked in tool output too.
-    pub(crate) named: Option<Mask>,
+    pub(crate) operator: Option<Mask>,
 }
 
 impl std::fmt::Debug for EventMask {
@@ -37,10 +37,10 @@ impl std::fmt::Debug for EventMask {
 
 impl RecordMask for EventMask {
     fn mask(&self, data: &mut EventData) {
-        if let Some(mask) = &self.known {
+        if let Some(mask) = &self.all {
             mask_event(mask, data);
         }
-        if let Some(mask) = &self.named {
+        if let Some(mask) = &self.operator {
             mask_tool_output(mask, data);
         }
     }
@@ -48,14 +48,7 @@ impl RecordMask for EventMask {
 
 fn mask_record(mask: &Mask, record: &mut Option<Box<ThreadRecord>>) {
     if let Some(record) = record {
-        record.visit_texts(
-            &mut |text| {
-                mask.text(text);
-            },
-            &mut |json| {
-                mask.value(json);
-            },
-        );
+        record.visit_texts(&mut |text| mask.text(text), &mut |json| mask.value(json));
     }
 }
 
@@ -70,18 +63,12 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
             mask_record(mask, &mut data.record);
             mask.optional_value(&mut data.changes);
         }
-        EventData::SessionForked(data) => {
-            mask_record(mask, &mut data.record);
-        }
-        EventData::SessionActivated(data) => {
-            mask.optional(&mut data.input_text);
-        }
+        EventData::SessionForked(data) => mask_record(mask, &mut data.record),
+        EventData::SessionActivated(data) => mask.optional(&mut data.input_text),
         EventData::InputMessage(data) => mask_message(mask, &mut data.message),
         EventData::InputQueued(data) => mask_message(mask, &mut data.message),
         EventData::InputEdited(data) => mask_parts(mask, data.content.iter_mut().flatten()),
-        EventData::OutputMessageDelta(data) => {
-            mask.text(&mut data.delta);
-        }
+        EventData::OutputMessageDelta(data) => mask.text(&mut data.delta),
         EventData::OutputMessageCompleted(data) => {
             mask_message(mask, &mut data.message);
             mask.optional_value(&mut data.metadata);
@@ -91,19 +78,13 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
             mask_message(mask, &mut data.message);
             mask.optional(&mut data.reason);
         }
-        EventData::OutputRejected(data) => data.errors.iter_mut().for_each(|error| {
-            mask.text(error);
-        }),
+        EventData::OutputRejected(data) => data.errors.iter_mut().for_each(|it| mask.text(it)),
         EventData::TurnStarted(data) => {
             mask_parts(mask, data.input_content.iter_mut().flatten());
             mask_outline(mask, &mut data.outline);
         }
-        EventData::TurnSteered(data) => {
-            mask.optional(&mut data.input_text);
-        }
-        EventData::TurnInterruptRequested(data) => {
-            mask.optional(&mut data.reason);
-        }
+        EventData::TurnSteered(data) => mask.optional(&mut data.input_text),
+        EventData::TurnInterruptRequested(data) => mask.optional(&mut data.reason),
         EventData::TurnCompleted(data) => {
             mask_parts(mask, data.input_content.iter_mut().flatten());
             mask.optional(&mut data.final_answer_preview);
@@ -122,12 +103,8 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
             mask.optional(&mut data.text_preview);
             mask.optional(&mut data.error);
         }
-        EventData::ReasonThinkingDelta(data) => {
-            mask.text(&mut data.delta);
-        }
-        EventData::ReasonThinkingCompleted(data) => {
-            mask.text(&mut data.thinking);
-        }
+        EventData::ReasonThinkingDelta(data) => mask.text(&mut data.delta),
+        EventData::ReasonThinkingCompleted(data) => mask.text(&mut data.thinking),
         EventData::LlmGeneration(data) => {
             mask.optional(&mut data.output.text);
             mask_calls(mask, &mut data.output.tool_calls);
@@ -150,19 +127,13 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
                 mask_result(mask, data);
             }
         }
-        EventData::ToolProgress(data) => {
-            mask.text(&mut data.message);
-        }
-        EventData::ToolOutputDelta(data) => {
-            mask.text(&mut data.delta);
-        }
+        EventData::ToolProgress(data) => mask.text(&mut data.message),
+        EventData::ToolOutputDelta(data) => mask.text(&mut data.delta),
         EventData::ToolCallRequested(data) => {
             mask_calls(mask, &mut data.tool_calls);
             mask.optional(&mut data.headline);
         }
-        EventData::ToolCallCanceled(data) => {
-            mask.text(&mut data.reason);
-        }
+        EventData::ToolCallCanceled(data) => mask.text(&mut data.reason),
         EventData::ApprovalRequired(data) => {
             mask.value(&mut data.tool_call.arguments);
             if data.request_id.is_some() {
@@ -170,15 +141,9 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
                 mask.optional(&mut data.display_name);
             }
         }
-        EventData::ApprovalDecided(data) => {
-            mask.optional(&mut data.reason);
-        }
-        EventData::UserInputCanceled(data) => {
-            mask.text(&mut data.reason);
-        }
-        EventData::CapabilityUsage(data) => {
-            mask.optional_value(&mut data.details);
-        }
+        EventData::ApprovalDecided(data) => mask.optional(&mut data.reason),
+        EventData::UserInputCanceled(data) => mask.text(&mut data.reason),
+        EventData::CapabilityUsage(data) => mask.optional_value(&mut data.details),
         EventData::SubagentStarted(data) => {
             mask.text(&mut data.name);
             mask.optional(&mut data.task);
@@ -187,25 +152,15 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
             mask.text(&mut data.name);
             mask.optional(&mut data.result);
         }
-        EventData::TaskCreated(data) => {
-            mask.text(&mut data.title);
-        }
+        EventData::TaskCreated(data) => mask.text(&mut data.title),
         EventData::ContextCompacted(data) => {
             mask.optional(&mut data.summary);
             mask.optional(&mut data.error);
         }
-        EventData::BackendNotice(data) => {
-            mask.text(&mut data.message);
-        }
-        EventData::BackendCompleted(data) => {
-            mask.optional(&mut data.error);
-        }
-        EventData::FileWritten(data) => {
-            mask.text(&mut data.path);
-        }
-        EventData::Custom(data) => {
-            mask.value(&mut data.payload);
-        }
+        EventData::BackendNotice(data) => mask.text(&mut data.message),
+        EventData::BackendCompleted(data) => mask.optional(&mut data.error),
+        EventData::FileWritten(data) => mask.text(&mut data.path),
+        EventData::Custom(data) => mask.value(&mut data.payload),
         // The output of tools and users' answers.
         EventData::UserInputRequired(_) | EventData::UserInputAnswered(_) => {}
         // These are masked where they are read.
@@ -241,12 +196,8 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
 fn mask_tool_output(mask: &Mask, data: &mut EventData) {
     match data {
         EventData::ToolCompleted(data) => mask_result(mask, data),
-        EventData::UserInputRequired(data) => {
-            mask.value(&mut data.prompt);
-        }
-        EventData::UserInputAnswered(data) => {
-            mask.value(&mut data.answer);
-        }
+        EventData::UserInputRequired(data) => mask.value(&mut data.prompt),
+        EventData::UserInputAnswered(data) => mask.value(&mut data.answer),
         EventData::InputMessage(data) => mask_results(mask, &mut data.message.content),
         EventData::InputQueued(data) => mask_results(mask, &mut data.message.content),
         EventData::OutputMessageCompleted(data) => mask_results(mask, &mut data.message.content),
@@ -288,8 +239,11 @@ fn mask_message(mask: &Mask, message: &mut Message) {
     for value in message.metadata.iter_mut().flat_map(|map| map.values_mut()) {
         mask.value(value);
     }
-    let holds = |item: &serde_json::Value| mask.is_in_value(item);
-    if mask.optional(&mut message.thinking) || message.reasoning_items.iter().any(holds) {
+    let thinking = message.thinking.as_mut();
+    let has_secret = |item: &serde_json::Value| mask.is_in_value(item);
+    if thinking.is_some_and(|text| mask.replace(text))
+        || message.reasoning_items.iter().any(has_secret)
+    {
         message.thinking_signature = None;
         message.reasoning_items.clear();
     }
@@ -299,15 +253,9 @@ fn mask_message(mask: &Mask, message: &mut Message) {
 pub(crate) fn mask_parts<'a>(mask: &Mask, parts: impl IntoIterator<Item = &'a mut ContentPart>) {
     for part in parts {
         match part {
-            ContentPart::Text(part) => {
-                mask.text(&mut part.text);
-            }
-            ContentPart::Image(part) => {
-                mask.optional(&mut part.url);
-            }
-            ContentPart::ToolCall(part) => {
-                mask.value(&mut part.arguments);
-            }
+            ContentPart::Text(part) => mask.text(&mut part.text),
+            ContentPart::Image(part) => mask.optional(&mut part.url),
+            ContentPart::ToolCall(part) => mask.value(&mut part.arguments),
             ContentPart::ImageFile(_) | ContentPart::ToolResult(_) => {}
         }
     }
@@ -320,9 +268,9 @@ fn mask_outline(mask: &Mask, outline: &mut Option<TurnOutline>) {
 }
 
 fn mask_calls(mask: &Mask, calls: &mut [ToolCall]) {
-    for call in calls {
-        mask.value(&mut call.arguments);
-    }
+    calls
+        .iter_mut()
+        .for_each(|call| mask.value(&mut call.arguments));
 }
 
 fn mask_fields(mask: &Mask, fields: &mut Option<ErrorFields>) {

@@ -53,12 +53,12 @@ pub(crate) struct Mask {
 
 impl Mask {
     /// Creates a mask; `None` if there are no secrets.
-    pub(crate) fn of(secrets: Vec<Arc<Secret>>) -> Option<Self> {
+    pub(crate) fn new(secrets: Vec<Arc<Secret>>) -> Option<Self> {
         (!secrets.is_empty()).then_some(Self { secrets })
     }
 
     /// Returns weak references to the secrets, which do not extend their lifetime.
-    pub(crate) fn names(&self) -> Vec<Weak<Secret>> {
+    pub(crate) fn weak_secrets(&self) -> Vec<Weak<Secret>> {
         self.secrets.iter().map(Arc::downgrade).collect()
     }
 
@@ -67,33 +67,31 @@ impl Mask {
         let known = known
             .into_iter()
             .flat_map(|mask| mask.secrets.iter().cloned());
-        Self::of(known.chain(more).collect())
+        Self::new(known.chain(more).collect())
     }
 
     /// Finds the secrets in a text from its beginning, the longest of those that begin at the same position.
-    fn find_all<'a, 't>(&'a self, text: &'t str) -> Found<'a, 't> {
-        let secrets = self.secrets.iter();
-        // A mask matches as itself, so that masked text is unchanged, whatever the secret's name contains.
-        let own_masks = self.secrets.iter().map(|it| (it.mask.as_str(), &**it));
-        let forms = secrets.flat_map(|secret| secret.forms().map(move |form| (form, &**secret)));
-        let forms = forms.chain(own_masks);
-        let places = forms.filter_map(|(form, secret)| {
-            let at = text.find(form)?;
-            Some(Place { at, form, secret })
+    fn find_all<'a, 't>(&'a self, text: &'t str) -> SecretMatches<'a, 't> {
+        let positions = self.secrets.iter().flat_map(|secret| {
+            // A mask matches as itself, so that masked text is unchanged, whatever the secret's name contains.
+            let forms = secret.forms().chain([secret.mask.as_str()]);
+            forms.filter_map(move |form| {
+                let at = text.find(form)?;
+                Some(FormPosition { at, form, secret })
+            })
         });
-        Found {
+        SecretMatches {
             text,
-            places: places.collect(),
+            positions: positions.collect(),
         }
     }
 
     fn is_in(&self, text: &str) -> bool {
-        let mut forms = self.secrets.iter().flat_map(|secret| secret.forms());
-        forms.any(|form| text.contains(form))
+        self.forms().any(|form| text.contains(form))
     }
 
     /// Masks a text; returns whether it contained a secret.
-    pub(crate) fn text(&self, text: &mut String) -> bool {
+    pub(crate) fn replace(&self, text: &mut String) -> bool {
         let (mut masked, mut done, mut is_changed) = (String::new(), 0, false);
         for (at, len, secret) in self.find_all(text) {
             masked.push_str(&text[done..at]);
@@ -109,12 +107,20 @@ impl Mask {
         true
     }
 
-    pub(crate) fn optional(&self, text: &mut Option<String>) -> bool {
-        text.as_mut().is_some_and(|text| self.text(text))
+    pub(crate) fn text(&self, text: &mut String) {
+        self.replace(text);
     }
 
-    pub(crate) fn optional_value(&self, value: &mut Option<Value>) -> bool {
-        value.as_mut().is_some_and(|value| self.value(value))
+    pub(crate) fn optional(&self, text: &mut Option<String>) {
+        text.iter_mut().for_each(|text| self.text(text));
+    }
+
+    pub(crate) fn value(&self, value: &mut Value) {
+        self.replace_in_value(value);
+    }
+
+    pub(crate) fn optional_value(&self, value: &mut Option<Value>) {
+        value.iter_mut().for_each(|value| self.value(value));
     }
 
     /// Returns whether a value contains a secret.
@@ -130,17 +136,17 @@ impl Mask {
     }
 
     /// Masks every string in a value, including names; returns whether it contained a secret.
-    pub(crate) fn value(&self, value: &mut Value) -> bool {
+    pub(crate) fn replace_in_value(&self, value: &mut Value) -> bool {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
-            Value::String(text) => self.text(text),
+            Value::String(text) => self.replace(text),
             Value::Array(values) => values
                 .iter_mut()
-                .fold(false, |hit, value| self.value(value) | hit),
+                .fold(false, |hit, value| self.replace_in_value(value) | hit),
             Value::Object(entries) => {
                 let hit = entries
                     .iter_mut()
-                    .fold(false, |hit, (_, value)| self.value(value) | hit);
+                    .fold(false, |hit, (_, value)| self.replace_in_value(value) | hit);
                 if !entries.keys().any(|name| self.is_in(name)) {
                     return hit;
                 }
@@ -156,27 +162,18 @@ impl Mask {
         }
     }
 
-    /// Masks streamed text that has no continuation.
-    pub(crate) fn whole_tail(&self, tail: &UnflushedText) -> UnflushedText {
-        let mut tail = tail.clone();
-        self.text(&mut tail.text);
-        self.text(&mut tail.thinking);
-        tail
-    }
-
     /// Splits streamed text into a masked part that may be shown now, and an end that may be the start of a secret.
     pub(crate) fn split_tail(&self, tail: &UnflushedText) -> (UnflushedText, UnflushedText) {
         let (text, text_end) = tail.text.split_at(self.settled(&tail.text));
         let (thinking, thinking_end) = tail.thinking.split_at(self.settled(&tail.thinking));
-        let shown = UnflushedText {
+        let unflushed = |text: &str, thinking: &str| UnflushedText {
             text: text.to_owned(),
             thinking: thinking.to_owned(),
         };
-        let held = UnflushedText {
-            text: text_end.to_owned(),
-            thinking: thinking_end.to_owned(),
-        };
-        (self.whole_tail(&shown), held)
+        let mut shown = unflushed(text, thinking);
+        self.text(&mut shown.text);
+        self.text(&mut shown.thinking);
+        (shown, unflushed(text_end, thinking_end))
     }
 
     fn forms(&self) -> impl Iterator<Item = &str> {
@@ -209,11 +206,11 @@ impl SecretPlaces for Mask {
         self.forms().map(str::len).max().unwrap_or(0)
     }
 
-    fn around(&self, text: &str, place: usize) -> Option<Range<usize>> {
+    fn around(&self, text: &str, position: usize) -> Option<Range<usize>> {
         let ranges = self.forms().filter_map(|form| {
             // A match across the position begins before it and ends after it.
-            let mut from = (place + 1).saturating_sub(form.len());
-            let mut to = (place + form.len() - 1).min(text.len());
+            let mut from = (position + 1).saturating_sub(form.len());
+            let mut to = (position + form.len() - 1).min(text.len());
             while from < to && !text.is_char_boundary(from) {
                 from += 1;
             }
@@ -232,9 +229,9 @@ impl SecretPlaces for Mask {
     }
 
     fn masks<'a>(&'a self, text: &str) -> Vec<(Range<usize>, &'a str)> {
-        let found = self.find_all(text);
-        let named = found.map(|(at, len, secret)| (at..at + len, secret.mask.as_str()));
-        named.collect()
+        self.find_all(text)
+            .map(|(at, len, secret)| (at..at + len, secret.mask.as_str()))
+            .collect()
     }
 
     fn begun(&self, text: &str) -> usize {
@@ -248,34 +245,34 @@ impl SecretPlaces for Mask {
 }
 
 /// Iterates over the secrets in a text. Each form is searched once from the beginning to the end, however often it occurs.
-struct Found<'a, 't> {
+struct SecretMatches<'a, 't> {
     text: &'t str,
     /// The next position of each form.
-    places: Vec<Place<'a>>,
+    positions: Vec<FormPosition<'a>>,
 }
 
-struct Place<'a> {
+struct FormPosition<'a> {
     at: usize,
     form: &'a str,
     secret: &'a Secret,
 }
 
-impl<'a> Iterator for Found<'a, '_> {
+impl<'a> Iterator for SecretMatches<'a, '_> {
     type Item = (usize, usize, &'a Secret);
 
     fn next(&mut self) -> Option<Self::Item> {
         let first = self
-            .places
+            .positions
             .iter()
-            .min_by_key(|place| (place.at, Reverse(place.form.len())))?;
+            .min_by_key(|position| (position.at, Reverse(position.form.len())))?;
         let (at, len, secret) = (first.at, first.form.len(), first.secret);
         let end = at + len;
-        self.places.retain_mut(|place| {
-            if place.at >= end {
+        self.positions.retain_mut(|position| {
+            if position.at >= end {
                 return true;
             }
-            let next = self.text[end..].find(place.form);
-            place.at = end + next.unwrap_or_default();
+            let next = self.text[end..].find(position.form);
+            position.at = end + next.unwrap_or_default();
             next.is_some()
         });
         Some((at, len, secret))
@@ -292,7 +289,7 @@ mod tests {
         let secrets = secrets
             .iter()
             .map(|(name, value)| Arc::new(Secret::new(name, value)));
-        Mask::of(secrets.collect()).unwrap()
+        Mask::new(secrets.collect()).unwrap()
     }
 
     fn tail(text: &str) -> UnflushedText {
@@ -306,14 +303,14 @@ mod tests {
     fn masked_text_is_not_masked_again() {
         let mask = mask(&[("password", "password"), ("b", "secret")]);
         let mut text = "my password is a secret".to_owned();
-        assert!(mask.text(&mut text));
+        assert!(mask.replace(&mut text));
         assert_eq!(text, "my [secret:password] is a [secret:b]");
-        assert!(!mask.text(&mut text));
+        assert!(!mask.replace(&mut text));
         assert_eq!(text, "my [secret:password] is a [secret:b]");
     }
 
     #[test]
-    fn r71_a_secret_is_masked_wherever_it_stands() {
+    fn r71_secret_is_masked_in_any_position() {
         let mask = mask(&[("a", "hunter2"), ("b", "hunter22"), ("c", "secret")]);
         for (said, shown) in [
             ("nothing", "nothing"),
@@ -325,7 +322,7 @@ mod tests {
         ] {
             let mut text = said.to_owned();
             assert_eq!(
-                (mask.text(&mut text), text.as_str()),
+                (mask.replace(&mut text), text.as_str()),
                 (said != shown, shown)
             );
         }
@@ -339,18 +336,18 @@ mod tests {
             "BEGIN\n\"key\"\nEND": true,
             "text": "{\"key\":\"BEGIN\\n\\\"key\\\"\\nEND\"}"
         });
-        assert!(mask.value(&mut value));
+        assert!(mask.replace_in_value(&mut value));
         let expected = json!({
             "list": [1, "[secret:pem]", null],
             "[secret:pem]": true,
             "text": "{\"key\":\"[secret:pem]\"}"
         });
         assert_eq!(value, expected);
-        assert!(!mask.value(&mut value));
+        assert!(!mask.replace_in_value(&mut value));
     }
 
     #[test]
-    fn r71_a_secret_that_comes_in_pieces_is_masked() {
+    fn r71_secret_split_across_pieces_is_masked() {
         let secrets = [("a", "abcd"), ("b", "cdef"), ("é", "ééx")];
         let mask = mask(&secrets);
         for said in [
@@ -362,7 +359,7 @@ mod tests {
             "éé",
         ] {
             let mut whole = said.to_owned();
-            mask.text(&mut whole);
+            mask.replace(&mut whole);
             // Split in every way into single characters and pairs.
             for pattern in 0..1_u32 << said.chars().count() {
                 let (mut held, mut shown) = (String::new(), String::new());
@@ -374,14 +371,15 @@ mod tests {
                         held = rest.text;
                     }
                 }
-                shown.push_str(&mask.whole_tail(&tail(&held)).text);
+                mask.text(&mut held);
+                shown.push_str(&held);
                 assert_eq!(shown, whole, "{said} cut by {pattern:b}");
             }
         }
     }
 
     #[test]
-    fn a21_a_secret_is_masked_in_the_ways_in_which_programs_write_it() {
+    fn a21_encoded_secret_is_masked() {
         use base64::Engine;
         use base64::engine::general_purpose::{STANDARD, URL_SAFE, URL_SAFE_NO_PAD};
         let long = "k/".repeat(120);
@@ -411,7 +409,7 @@ mod tests {
                     percent(|byte| format!("%{byte:02x}")),
                 ] {
                     let mut shown = format!("it says {written}.");
-                    assert!(mask.text(&mut shown), "{written} of {value}");
+                    assert!(mask.replace(&mut shown), "{written} of {value}");
                     assert!(shown.contains("[secret:key]"), "{shown}");
                     // At most the digits that it shares with its neighbours remain.
                     assert!(
@@ -426,11 +424,11 @@ mod tests {
         for at in (1..lines.len() / 76 + 1).rev() {
             lines.insert(at * 76, '\n');
         }
-        assert!(mask(&[("key", &long)]).text(&mut lines));
+        assert!(mask(&[("key", &long)]).replace(&mut lines));
     }
 
     #[test]
-    fn a_secret_is_masked_as_languages_and_tools_write_it() {
+    fn escaped_secret_is_masked() {
         let value = "a'b\"c\\d $e/f<g>&ä€😀~(1)";
         let hexadecimal: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
         let lines: Vec<_> = hexadecimal.as_bytes().chunks(60).collect();
@@ -464,7 +462,7 @@ mod tests {
         let key = mask(&[("key", value)]);
         for written in written {
             let mut shown = format!("x={written};");
-            key.text(&mut shown);
+            key.replace(&mut shown);
             assert_eq!(shown, "x=[secret:key];", "{written}");
         }
         let several = mask(&[("pem", "BEGIN\nit's\tä\u{1}END")]);
@@ -474,7 +472,7 @@ mod tests {
             "BEGIN\\nit's\\t\\u00e4\\u0001END",
         ] {
             let mut shown = written.to_owned();
-            several.text(&mut shown);
+            several.replace(&mut shown);
             assert_eq!(shown, "[secret:pem]", "{written}");
         }
         // A value with equal forms is searched once.
@@ -483,27 +481,31 @@ mod tests {
     }
 
     #[test]
-    fn a_short_secret_hides_no_words_that_look_like_it() {
+    fn short_encoded_forms_are_not_masked() {
         let mask = mask(&[("pin", "0000")]);
         for innocent in ["MDAwMA", "30303030x", "AAAA"] {
             let mut text = innocent.to_owned();
-            assert_eq!(mask.text(&mut text), innocent == "30303030x", "{innocent}");
+            assert_eq!(
+                mask.replace(&mut text),
+                innocent == "30303030x",
+                "{innocent}"
+            );
         }
     }
 
     #[test]
-    fn a_secret_that_is_there_often_is_looked_for_once() {
+    fn repeated_secret_is_masked_in_linear_time() {
         let mask = mask(&[("a", "hunter2"), ("b", "secret")]);
         let mut text = "hunter2 ".repeat(200_000);
-        assert!(mask.text(&mut text));
+        assert!(mask.replace(&mut text));
         assert_eq!(text, "[secret:a] ".repeat(200_000));
     }
 
     #[test]
-    fn a_text_is_cut_in_no_secret() {
+    fn text_is_not_cut_inside_a_secret() {
         let mask = mask(&[("a", "abcd1234"), ("b", "34efghij"), ("c", "ééxééxéé")]);
         let text = "x abcd1234efghij y abcd1234 ééxééxéé";
-        let covered = |place| mask.around(text, place);
+        let covered = |position| mask.around(text, position);
         assert_eq!(covered(2), None);
         assert_eq!(covered(3), Some(2..10));
         // Two overlapping secrets are covered as one.
@@ -511,14 +513,14 @@ mod tests {
         assert_eq!(mask.outside_from(text, 3), 16);
         assert_eq!(mask.outside_before(text, 15), 2);
         assert_eq!(covered(16), None);
-        for place in 0..=text.len() {
+        for position in 0..=text.len() {
             let (before, from) = (
-                mask.outside_before(text, place),
-                mask.outside_from(text, place),
+                mask.outside_before(text, position),
+                mask.outside_from(text, position),
             );
-            assert!(before <= place && place <= from);
+            assert!(before <= position && position <= from);
             for at in [before, from] {
-                assert_eq!(covered(at), None, "{place}");
+                assert_eq!(covered(at), None, "{position}");
             }
         }
         // The last one begins with a possible continuation of another, and is not split for it.
@@ -535,7 +537,7 @@ mod tests {
     }
 
     #[test]
-    fn text_that_begins_no_secret_is_not_held_back() {
+    fn text_without_a_secret_prefix_is_not_held_back() {
         let mask = mask(&[("a", "hunter2")]);
         let (shown, held) = mask.split_tail(&tail("the hunt is over"));
         assert_eq!(

@@ -9,22 +9,24 @@ mod escapes;
 mod event_mask;
 mod forms;
 mod mask;
-mod places;
+mod output_secrets;
 mod watched_storage;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::llm_driver_registry::ProviderType;
-use windlass_core::named_secrets::NamedSecrets;
+use windlass_core::named_secrets::{NamedSecret, NamedSecrets};
 use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
 
 pub(crate) use event_mask::{EventMask, mask_parts};
 pub(crate) use mask::{Mask, Secret, mask_of};
-use places::Places;
+use output_secrets::OutputSecrets;
+
+use crate::lock::lock;
 pub(crate) use watched_storage::WatchedStorage;
 
 /// Minimum length of a stored secret to be masked; a shorter one would match in ordinary words.
@@ -57,35 +59,30 @@ impl SecretTable {
 pub(crate) struct KnownSecrets {
     /// Whether there ever was a secret. A runtime without secrets checks only this flag.
     any: AtomicBool,
-    known: Mutex<SecretTable>,
+    table: Mutex<SecretTable>,
     /// Secrets of the operator, which are masked in tool output too.
-    named: Vec<Arc<Secret>>,
+    operator: Vec<Arc<Secret>>,
 }
 
 impl KnownSecrets {
     /// Registers the operator's secrets.
     pub(crate) fn new(named: &NamedSecrets) -> Self {
-        let named = named.iter();
-        let named = named.map(|secret| Arc::new(Secret::new(&secret.name, &secret.value)));
-        let named: Vec<_> = named.collect();
-        let known = SecretTable {
-            keys: named.clone(),
+        let secret = |named: &NamedSecret| Arc::new(Secret::new(&named.name, &named.value));
+        let operator: Vec<_> = named.iter().map(secret).collect();
+        let table = SecretTable {
+            keys: operator.clone(),
             ..SecretTable::default()
         };
         Self {
-            any: AtomicBool::new(!named.is_empty()),
-            known: Mutex::new(known),
-            named,
+            any: AtomicBool::new(!operator.is_empty()),
+            table: Mutex::new(table),
+            operator,
         }
     }
 
     /// Returns the mask of the operator's secrets, which applies to tool output too.
-    pub(crate) fn named_mask(&self) -> Option<Mask> {
-        Mask::of(self.named.clone())
-    }
-
-    fn known(&self) -> MutexGuard<'_, SecretTable> {
-        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn operator_mask(&self) -> Option<Mask> {
+        Mask::new(self.operator.clone())
     }
 
     /// Registers the key of a model.
@@ -93,23 +90,23 @@ impl KnownSecrets {
         if key.len() < MIN_KEY_BYTES {
             return;
         }
-        let mut known = self.known();
-        if !known.keys.iter().any(|secret| secret.is(key)) {
+        let mut table = lock(&self.table);
+        if !table.keys.iter().any(|secret| secret.is(key)) {
             let name = format!("{provider}_api_key");
-            known.keys.push(Arc::new(Secret::new(&name, key)));
+            table.keys.push(Arc::new(Secret::new(&name, key)));
             self.any.store(true, Ordering::Release);
         }
     }
 
     /// Registers a session that is loaded into memory.
     pub(crate) fn open_session(&self, session_id: SessionId) {
-        self.known().sessions.entry(session_id).or_default();
+        lock(&self.table).sessions.entry(session_id).or_default();
     }
 
     /// Registers a secret of a session, replacing the one of the same name.
     pub(crate) fn note(&self, session_id: SessionId, name: &str, value: &str) {
-        let mut known = self.known();
-        let own = known.sessions.get(&session_id);
+        let mut table = lock(&self.table);
+        let own = table.sessions.get(&session_id);
         let is_equal = |secret: &Arc<Secret>| secret.has_name(name) && secret.is(value);
         if own.is_none_or(|own| own.iter().any(is_equal)) {
             return;
@@ -119,7 +116,7 @@ impl KnownSecrets {
         if secret.is_some() {
             self.any.store(true, Ordering::Release);
         }
-        known.put(session_id, name, secret);
+        table.put(session_id, name, secret);
     }
 
     /// Registers a key that several sessions share.
@@ -129,28 +126,28 @@ impl KnownSecrets {
         name: &str,
         value: &str,
     ) -> Arc<Secret> {
-        let mut known = self.known();
-        known.shared.retain(|secret| secret.strong_count() > 0);
-        let mut shared = known.shared.iter().filter_map(Weak::upgrade);
+        let mut table = lock(&self.table);
+        table.shared.retain(|secret| secret.strong_count() > 0);
+        let mut shared = table.shared.iter().filter_map(Weak::upgrade);
         let stored = shared.find(|secret| secret.has_name(name) && secret.is(value));
         drop(shared);
         let secret = stored.unwrap_or_else(|| {
             let secret = Arc::new(Secret::new(name, value));
-            known.shared.push(Arc::downgrade(&secret));
+            table.shared.push(Arc::downgrade(&secret));
             secret
         });
-        known.put(session_id, name, Some(Arc::clone(&secret)));
+        table.put(session_id, name, Some(Arc::clone(&secret)));
         self.any.store(true, Ordering::Release);
         secret
     }
 
     pub(crate) fn forget(&self, session_id: SessionId, name: &str) {
-        self.known().put(session_id, name, None);
+        lock(&self.table).put(session_id, name, None);
     }
 
     /// Removes the secrets of a session that is evicted from memory.
     pub(crate) fn forget_session(&self, session_id: SessionId) {
-        self.known().sessions.remove(&session_id);
+        lock(&self.table).sessions.remove(&session_id);
     }
 
     /// Returns the mask of all secrets that a session must not show; `None` if there are none.
@@ -158,17 +155,16 @@ impl KnownSecrets {
         if !self.any.load(Ordering::Acquire) {
             return None;
         }
-        let known = self.known();
-        let own = known.sessions.get(&session_id);
-        let secrets = own.into_iter().flatten().chain(&known.keys).cloned();
-        Mask::of(secrets.collect())
+        let table = lock(&self.table);
+        let own = table.sessions.get(&session_id);
+        let secrets = own.into_iter().flatten().chain(&table.keys).cloned();
+        Mask::new(secrets.collect())
     }
 
     /// Returns the positions at which a tool may split its output for a session.
-    pub(crate) fn places(&self, session_id: SessionId) -> Option<Arc<dyn SecretPlaces>> {
-        let known = self.mask(session_id)?;
-        let named = self.named_mask();
-        Some(Arc::new(Places { known, named }))
+    pub(crate) fn output_secrets(&self, session_id: SessionId) -> Option<Arc<dyn SecretPlaces>> {
+        let (all, operator) = (self.mask(session_id)?, self.operator_mask());
+        Some(Arc::new(OutputSecrets { all, operator }))
     }
 
     /// Masks an error before it leaves the runtime.
@@ -187,10 +183,10 @@ impl KnownSecrets {
 /// Shows the number of known secrets only.
 impl std::fmt::Debug for KnownSecrets {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let known = self.known();
+        let table = lock(&self.table);
         f.debug_struct("KnownSecrets")
-            .field("keys", &known.keys.len())
-            .field("sessions", &known.sessions.len())
+            .field("keys", &table.keys.len())
+            .field("sessions", &table.sessions.len())
             .finish()
     }
 }
@@ -247,12 +243,12 @@ mod tests {
         while runtime.loaded_sessions() > 1 {
             tokio::task::yield_now().await;
         }
-        let known = runtime.inner.secrets.known().sessions.len();
+        let known = lock(&runtime.inner.secrets.table).sessions.len();
         assert_eq!(known, 1);
     }
 
     #[test]
-    fn a_key_that_sessions_share_is_stored_once() {
+    fn shared_key_is_stored_once() {
         let (known, one, two) = (KnownSecrets::default(), SessionId::new(), SessionId::new());
         let [first, second] = [one, two].map(|session| {
             known.open_session(session);
@@ -276,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn r71_keys_are_masked_everywhere_and_secrets_in_their_session() {
+    fn r71_keys_are_masked_in_all_sessions_and_secrets_in_their_own() {
         let (known, mine, other) = (KnownSecrets::default(), SessionId::new(), SessionId::new());
         known.note_key(ProviderType::OpenAI, "sk-0123456789");
         known.open_session(mine);
@@ -293,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn r72_what_is_replaced_or_deleted_is_known_no_more() {
+    fn r72_replaced_and_deleted_secrets_are_forgotten() {
         let (known, session) = (KnownSecrets::default(), SessionId::new());
         known.open_session(session);
         known.note(session, "db", "hunter2");

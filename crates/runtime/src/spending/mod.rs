@@ -42,8 +42,8 @@ impl DailyLimit {
     }
 
     pub(crate) async fn refusal(&self, next: &Reservation) -> Result<Option<DayBudgetRefusal>> {
-        let asked = self.ledger.refusal(next, &self.limits).await;
-        asked.map_err(AgentLoopError::from)
+        let refusal = self.ledger.refusal(next, &self.limits).await;
+        refusal.map_err(AgentLoopError::from)
     }
 }
 
@@ -60,15 +60,10 @@ pub(crate) async fn check_run(
     }
     // The turn has used nothing yet, so any ID will do.
     let uuid = inner.clock.uuid();
-    let next = Reservation {
-        exec_id: ExecId::from_uuid(uuid),
-        owner: context.owner.clone(),
-        at: inner.clock.now(),
-        amount: inner.settings.reserve,
-    };
+    let next = inner.minimum_reservation(ExecId::from_uuid(uuid), context.owner.as_deref());
     let own = (session_id, TurnId::from_uuid(uuid));
-    if let Some(seat) = SharedBudget::of_run(inner, context, has_agents, own) {
-        seat.check(&next).await?;
+    if let Some(shared_budget) = SharedBudget::for_run(inner, context, has_agents, own) {
+        shared_budget.check(&next).await?;
     }
     let Some(daily) = &inner.backends.daily_limit else {
         return Ok(());

@@ -23,25 +23,21 @@ pub(crate) struct StepReservation {
 
 impl StepReservation {
     /// Prepares the reservation of a model call; `None` if it shares no budget.
-    pub(crate) fn of_call(scope: &StepScope<'_>, exec_id: ExecId) -> Option<Self> {
-        let tree = SharedBudget::of(scope.inner, scope.context, scope.thread);
+    pub(crate) fn for_call(scope: &StepScope<'_>, exec_id: ExecId) -> Option<Self> {
+        let tree = SharedBudget::for_turn(scope.inner, scope.context, scope.thread);
         if let Some(tree) = &tree {
-            tree.will_ask(exec_id);
+            tree.register_call(exec_id);
         }
         let amount = scope.thread.spent().reserve(&scope.context.plan.reserve);
-        let reservation = reservation(scope, exec_id);
-        Self::of(
-            scope,
-            tree,
-            Reservation {
-                amount,
-                ..reservation
-            },
-        )
+        let reservation = Reservation {
+            amount,
+            ..reservation(scope, exec_id)
+        };
+        Self::new(scope, tree, reservation)
     }
 
     /// Prepares the reservation of an external agent's run. The record of its end settles it.
-    pub(crate) fn of_run(scope: &StepScope<'_>, exec_id: ExecId) -> Option<Self> {
+    pub(crate) fn for_run(scope: &StepScope<'_>, exec_id: ExecId) -> Option<Self> {
         let StepScope {
             inner,
             context,
@@ -49,13 +45,13 @@ impl StepReservation {
         } = scope;
         let own = (thread.session_id(), thread.turn()?.id);
         let has_agents = !thread.children().is_empty();
-        let tree = SharedBudget::of_run(inner, context, has_agents, own);
-        let mut run = Self::of(scope, tree, reservation(scope, exec_id))?;
+        let tree = SharedBudget::for_run(inner, context, has_agents, own);
+        let mut run = Self::new(scope, tree, reservation(scope, exec_id))?;
         run.is_settled = true;
         Some(run)
     }
 
-    fn of(
+    fn new(
         scope: &StepScope<'_>,
         tree: Option<SharedBudget>,
         reservation: Reservation,
@@ -113,10 +109,5 @@ impl Drop for StepReservation {
 }
 
 fn reservation(scope: &StepScope<'_>, exec_id: ExecId) -> Reservation {
-    Reservation {
-        exec_id,
-        owner: scope.context.owner.clone(),
-        at: scope.inner.clock.now(),
-        amount: scope.inner.settings.reserve,
-    }
+    (scope.inner).minimum_reservation(exec_id, scope.context.owner.as_deref())
 }

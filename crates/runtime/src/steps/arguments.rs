@@ -4,18 +4,18 @@ use serde_json::Value;
 use windlass_core::bounds;
 
 #[cfg(feature = "schema")]
-pub(crate) use whole::Checker;
+pub(crate) use full::Checker;
 #[cfg(feature = "schema")]
-pub use whole::check_schema;
+pub use full::check_schema;
 
 #[cfg(not(feature = "schema"))]
 pub(crate) use basic::Checker;
 
 /// Checks with the complete JSON Schema.
 #[cfg(feature = "schema")]
-mod whole {
+mod full {
     use std::collections::HashMap;
-    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+    use std::sync::{Arc, Mutex};
 
     use jsonschema::{PatternOptions, Validator};
     use serde_json::Value;
@@ -23,9 +23,10 @@ mod whole {
     use windlass_core::bounds::{MAX_SCHEMA_PARTS, SchemaCost, count_values, schema_cost};
 
     use super::basic;
+    use crate::lock::lock;
 
     /// Maximum number of cached compiled schemas; a platform has tens of tools, not thousands.
-    const MAX_KEPT: usize = 1024;
+    const MAX_CACHED: usize = 1024;
 
     /// Maximum number of comparisons of a schema part with a value: about one second of work.
     const MAX_COMPARISONS: usize = 20_000_000;
@@ -33,27 +34,27 @@ mod whole {
     /// The name under which the schema of an answer is compiled; no tool has it.
     const OUTPUT: &str = "the final answer";
 
-    fn placed(place: &str, error: &dyn std::fmt::Display) -> String {
+    fn with_path(place: &str, error: &dyn std::fmt::Display) -> String {
         match place {
             "" => error.to_string(),
             place => format!("{place}: {error}"),
         }
     }
 
-    struct Compiled {
+    struct CachedSchema {
         schema: Value,
         /// `None` if the schema is invalid, or if the work to check it is unbounded.
-        whole: Option<Arc<Whole>>,
+        full: Option<Arc<CompiledSchema>>,
     }
 
     /// A schema that can be checked completely.
-    struct Whole {
+    struct CompiledSchema {
         validator: Validator,
         parts: usize,
     }
 
-    impl Whole {
-        fn is_soon_checked(&self, arguments: &Value) -> bool {
+    impl CompiledSchema {
+        fn is_cheap_for(&self, arguments: &Value) -> bool {
             self.parts.saturating_mul(count_values(arguments)) <= MAX_COMPARISONS
         }
     }
@@ -61,7 +62,7 @@ mod whole {
     /// Compiles each schema once.
     #[derive(Default)]
     pub(crate) struct Checker {
-        compiled: Mutex<HashMap<String, Compiled>>,
+        compiled: Mutex<HashMap<String, CachedSchema>>,
     }
 
     impl Checker {
@@ -76,10 +77,10 @@ mod whole {
             if schema.get("type").is_none() && !arguments.is_object() {
                 return basic::Checker::default().check(tool, schema, arguments);
             }
-            match self.whole(tool, schema) {
-                Some(whole) if whole.is_soon_checked(arguments) => {
-                    let fits = whole.validator.validate(arguments);
-                    fits.map_err(|error| placed(&error.instance_path().to_string(), &error))
+            match self.full(tool, schema) {
+                Some(full) if full.is_cheap_for(arguments) => {
+                    let fits = full.validator.validate(arguments);
+                    fits.map_err(|error| with_path(&error.instance_path().to_string(), &error))
                 }
                 // Such a schema still names required properties and types.
                 _ => basic::Checker::default().check(tool, schema, arguments),
@@ -88,51 +89,47 @@ mod whole {
 
         /// Returns every violation of a schema, each with its path and without the value itself; at most `most` of them.
         pub(crate) fn violations(&self, schema: &Value, value: &Value, most: usize) -> Vec<String> {
-            match self.whole(OUTPUT, schema) {
-                Some(whole) if whole.is_soon_checked(value) => whole
+            match self.full(OUTPUT, schema) {
+                Some(full) if full.is_cheap_for(value) => full
                     .validator
                     .iter_errors(value)
                     .take(most)
-                    .map(|error| placed(&error.instance_path().to_string(), &error.masked()))
+                    .map(|error| with_path(&error.instance_path().to_string(), &error.masked()))
                     .collect(),
                 Some(_) => vec!["it has too many values to be checked".to_owned()],
                 None => vec!["the schema itself cannot be compiled".to_owned()],
             }
         }
 
-        fn compiled(&self) -> MutexGuard<'_, HashMap<String, Compiled>> {
-            self.compiled.lock().unwrap_or_else(PoisonError::into_inner)
-        }
-
-        fn whole(&self, tool: &str, schema: &Value) -> Option<Arc<Whole>> {
-            if let Some(known) = self.compiled().get(tool)
+        fn full(&self, tool: &str, schema: &Value) -> Option<Arc<CompiledSchema>> {
+            if let Some(known) = lock(&self.compiled).get(tool)
                 && known.schema == *schema
             {
-                return known.whole.clone();
+                return known.full.clone();
             }
             // The lock is not held while compiling, so other checks continue.
             let compiled = compile(schema);
             if let Err(error) = &compiled {
                 tracing::warn!(tool, %error, "the tool's parameter schema is not valid");
             }
-            let whole = compiled.ok().flatten().map(Arc::new);
-            let mut compiled = self.compiled();
-            if compiled.len() >= MAX_KEPT {
+            let full = compiled.ok().flatten().map(Arc::new);
+            let mut compiled = lock(&self.compiled);
+            if compiled.len() >= MAX_CACHED {
                 compiled.clear();
             }
             compiled.insert(
                 tool.to_owned(),
-                Compiled {
+                CachedSchema {
                     schema: schema.clone(),
-                    whole: whole.clone(),
+                    full: full.clone(),
                 },
             );
-            whole
+            full
         }
     }
 
     /// Compiles a schema; `None` if the work to check it is unbounded.
-    fn compile(schema: &Value) -> Result<Option<Whole>, String> {
+    fn compile(schema: &Value) -> Result<Option<CompiledSchema>, String> {
         // A regular expression gets less memory and time than the library's default.
         const BYTES: usize = 256 * 1024;
         const STEPS: usize = 10_000;
@@ -145,7 +142,7 @@ mod whole {
             .backtrack_limit(STEPS);
         let options = jsonschema::options().with_pattern_options(expressions);
         let validator = options.build(schema).map_err(|error| error.to_string())?;
-        Ok(Some(Whole { validator, parts }))
+        Ok(Some(CompiledSchema { validator, parts }))
     }
 
     /// Checks that a schema is valid for a tool's parameters.
@@ -309,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn r18_what_breaks_the_schema_is_named() {
+    fn r18_schema_violation_names_the_property() {
         let checker = Checker::default();
         both(|arguments| error(&checker, arguments));
     }
@@ -347,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schema_whose_references_double_is_checked_in_part() {
+    fn schema_with_exponential_references_is_checked_in_part() {
         let mut definitions = json!({"d0": {"type": "string"}});
         for level in 1..40 {
             let below = format!("#/$defs/d{}", level - 1);
@@ -382,7 +379,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_in_place_of_arguments_is_refused_whatever_the_schema() {
+    fn text_instead_of_arguments_is_refused_by_every_schema() {
         let text = json!("{\"a\": ");
         for schema in [json!({}), json!({"type": "object"})] {
             let refused = Checker::default().check("tool", &schema, &text);

@@ -1,7 +1,7 @@
 //! Events of a running tool: they are recorded only through its thread, and only while it runs.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use async_trait::async_trait;
 use windlass_core::error::{AgentLoopError, Result};
@@ -11,6 +11,7 @@ use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::UnflushedText;
 
 use crate::inner::Inner;
+use crate::lock::lock;
 
 /// Sends a tool's events to the thread, whatever session or step the tool claims.
 pub(super) struct StepEmitter {
@@ -42,7 +43,7 @@ impl StepEmitter {
         else {
             return;
         };
-        let mut held = self.held();
+        let mut held = lock(&self.held);
         let mut text = match held.remove(&data.stream).map(|before| before.data) {
             Some(EventData::ToolOutputDelta(before)) => before.delta,
             _ => String::new(),
@@ -58,8 +59,8 @@ impl StepEmitter {
     }
 
     /// Emits the buffered output at the end of the call.
-    pub(super) async fn show_rest(&self) {
-        let held = std::mem::take(&mut *self.held());
+    pub(super) async fn flush_held(&self) {
+        let held = std::mem::take(&mut *lock(&self.held));
         let Some(inner) = self.inner.upgrade() else {
             return;
         };
@@ -67,10 +68,6 @@ impl StepEmitter {
             // Progress that cannot be emitted is still part of the result.
             let _ = inner.emit(self.exec_id, request).await;
         }
-    }
-
-    fn held(&self) -> MutexGuard<'_, BTreeMap<String, EventRequest>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -14,23 +14,24 @@ use windlass_core::bounds::json_bytes;
 use windlass_core::error::{AgentLoopError, AskedModel, ErrorKind, ProviderError, Result};
 use windlass_core::events::{LlmGenerationMetadata, PromptRef, RetryMetadata};
 use windlass_core::llm_driver_registry::{
-    LlmCallConfig, LlmCompletionMetadata, LlmDriver, LlmRequest, LlmResponseStream, LlmStreamEvent,
+    LlmCompletionMetadata, LlmDriver, LlmRequest, LlmResponseStream, LlmStreamEvent,
 };
-use windlass_core::message::{ExecutionPhase, Message};
+use windlass_core::message::Message;
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::ExecId;
+use windlass_core::{Clock, Sleep};
+use windlass_turn::Answer;
 
 use super::prompt_view;
 use super::side_call::silent;
 use super::stream_buffer::StreamBuffer;
-use crate::panics::caught;
+use crate::panics::catch_panic;
 use crate::settings::RetryPolicy;
 use crate::spending::StepReservation;
 use crate::thread::StepScope;
-use windlass_core::{Clock, Sleep};
 
 /// The prompt for a summary, sent when the history becomes too long.
-const SUMMARISE: &str = "Summarise this conversation so that it can go on from the summary alone: what the user wants, what was \
+const SUMMARISE: &str = "Summarise this conversation so that it can continue from the summary alone: what the user wants, what was \
 decided and why, what was done and found out (with exact names, paths, commands and values), what is still open, and what comes \
 next. Write only the summary, in the language of the conversation.";
 
@@ -42,22 +43,10 @@ pub(crate) enum Progress {
     Thinking(String),
     /// Buffered text is to be recorded.
     ChunkDue,
-    /// The complete reply; nothing follows.
-    Finished(Box<ModelReply>),
+    /// The complete answer without its calls, and the requested calls; it is the last progress.
+    Finished(Box<Answer>, Vec<ToolCall>),
     /// The call ended without an answer.
     Failed(AgentLoopError, Box<LlmGenerationMetadata>),
-}
-
-/// A complete answer.
-pub(crate) struct ModelReply {
-    pub(crate) text: String,
-    pub(crate) thinking: Option<String>,
-    pub(crate) thinking_signature: Option<String>,
-    pub(crate) reasoning_items: Vec<serde_json::Value>,
-    pub(crate) calls: Vec<ToolCall>,
-    pub(crate) phase: Option<ExecutionPhase>,
-    pub(crate) metadata: LlmGenerationMetadata,
-    pub(crate) prompt: Option<PromptRef>,
 }
 
 type Connecting = Pin<Box<dyn Future<Output = Result<LlmResponseStream>> + Send>>;
@@ -70,7 +59,7 @@ enum State {
 }
 
 /// Why polling a call returned.
-enum Next {
+enum CallPoll {
     Event(Option<LlmStreamEvent>),
     ChunkDue,
 }
@@ -83,7 +72,6 @@ pub(crate) struct ModelCall {
     clock: Arc<dyn Clock>,
     driver: Arc<dyn LlmDriver>,
     request: LlmRequest,
-    prompt: Option<PromptRef>,
     provider: String,
     policy: RetryPolicy,
     max_silence: Option<Duration>,
@@ -94,11 +82,9 @@ pub(crate) struct ModelCall {
     first_piece_at: Option<DateTime<Utc>>,
     guardrails: Vec<Box<dyn OutputGuardrailRun>>,
     /// The budget reservation of the call.
-    held: Option<StepReservation>,
-    text: String,
-    thinking: Option<String>,
-    thinking_signature: Option<String>,
-    reasoning_items: Vec<serde_json::Value>,
+    reservation: Option<StepReservation>,
+    /// The answer so far, without its calls.
+    answer: Answer,
     calls: Vec<ToolCall>,
     /// Number of bytes received.
     bytes: usize,
@@ -112,7 +98,7 @@ impl ModelCall {
             context, thread, ..
         } = scope;
         let turn_id = thread.turn().map(|turn| turn.id);
-        let (history, prompt) = prompt_view::of(scope, iteration);
+        let (history, prompt) = prompt_view::build(scope, iteration);
         // The preview of a request uses the same messages with the same IDs.
         let history = match thread.compaction_plan(&context.plan) {
             Some(plan) => plan.cut(&history),
@@ -152,21 +138,16 @@ impl ModelCall {
         let mut history = thread.to_summarise(context.plan.compaction.as_ref());
         let prompt = PromptRef {
             message_count: history.len() + 1,
-            last_message_id: history.last().map(|message| message.id),
-            digest: history.digest().to_string(),
+            ..prompt_view::reference(&history)
         };
         history.push(Arc::new(Message::user(SUMMARISE)));
-        let config = LlmCallConfig {
-            tools: Vec::new(),
-            ..(*context.offer.config).clone()
-        };
         let request = LlmRequest {
             session_id: thread.session_id(),
             turn_id: thread.turn().map(|turn| turn.id),
             exec_id: Some(exec_id),
             system_prompt: Arc::clone(context.plain_prompt()),
             history,
-            config: Arc::new(config),
+            config: Arc::new(context.offer.config_without_tools()),
         };
         let connecting = connect(&context.driver, &request);
         Self {
@@ -183,20 +164,19 @@ impl ModelCall {
         connecting: Connecting,
     ) -> Self {
         let StepScope { inner, context, .. } = scope;
-        let held = StepReservation::of_call(scope, exec_id);
-        let connecting = match &held {
-            Some(held) => allowed(held, connecting),
+        let reservation = StepReservation::for_call(scope, exec_id);
+        let connecting = match &reservation {
+            Some(reservation) => reserved(reservation, connecting),
             None => connecting,
         };
         Self {
-            held,
+            reservation,
             exec_id,
             buffer: Some(StreamBuffer::default()),
             clock: Arc::clone(&inner.clock),
             state: State::Connecting(connecting),
             driver: Arc::clone(&context.driver),
             request,
-            prompt,
             provider: context.model.provider_type.to_string(),
             policy: inner.settings.retry,
             max_silence: inner.settings.model_silence,
@@ -205,10 +185,10 @@ impl ModelCall {
             started_at: inner.clock.now(),
             first_piece_at: None,
             guardrails: Vec::new(),
-            text: String::new(),
-            thinking: None,
-            thinking_signature: None,
-            reasoning_items: Vec::new(),
+            answer: Answer {
+                prompt,
+                ..Answer::default()
+            },
             calls: Vec::new(),
             bytes: 0,
             max_bytes: inner.settings.max_answer_bytes,
@@ -222,10 +202,10 @@ impl ModelCall {
             // A stream that is always ready must not starve the executor or delay an interrupt.
             tokio::task::coop::consume_budget().await;
             match poll_fn(|cx| self.poll_next(cx)).await {
-                Ok(Next::ChunkDue) => return Progress::ChunkDue,
-                Ok(Next::Event(None)) => {}
-                Ok(Next::Event(Some(event))) => {
-                    if let Some(progress) = self.take(event) {
+                Ok(CallPoll::ChunkDue) => return Progress::ChunkDue,
+                Ok(CallPoll::Event(None)) => {}
+                Ok(CallPoll::Event(Some(event))) => {
+                    if let Some(progress) = self.process(event) {
                         return progress;
                     }
                 }
@@ -239,18 +219,18 @@ impl ModelCall {
     }
 
     /// Buffered text that is due comes first, because a model can stream without a pause.
-    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<Next>> {
+    fn poll_next(&mut self, cx: &mut Context<'_>) -> Poll<Result<CallPoll>> {
         if let Some(buffer) = &mut self.buffer
             && buffer.poll_due(cx).is_ready()
         {
-            return Poll::Ready(Ok(Next::ChunkDue));
+            return Poll::Ready(Ok(CallPoll::ChunkDue));
         }
-        self.poll_state(cx).map_ok(Next::Event)
+        self.poll_state(cx).map_ok(CallPoll::Event)
     }
 
     /// Advances the call. A driver that panics fails the call, not the thread.
     fn poll_state(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<LlmStreamEvent>>> {
-        let polled = caught(|| match &mut self.state {
+        let polled = catch_panic(|| match &mut self.state {
             State::Connecting(connecting) => connecting.as_mut().poll(cx).map(|stream| {
                 self.state = State::Streaming(stream?);
                 Ok(None)
@@ -289,24 +269,27 @@ impl ModelCall {
         silence.as_mut().poll(cx).map(|()| Err(silent(limit)))
     }
 
-    fn take(&mut self, event: LlmStreamEvent) -> Option<Progress> {
+    fn process(&mut self, event: LlmStreamEvent) -> Option<Progress> {
         self.first_piece_at.get_or_insert_with(|| self.clock.now());
         if let Err(error) = self.check_size(&event) {
             return Some(self.fail(error));
         }
         match event {
             LlmStreamEvent::TextDelta(delta) if delta.is_empty() => None,
-            LlmStreamEvent::TextDelta(delta) => self.take_text(delta),
+            LlmStreamEvent::TextDelta(delta) => self.process_text(delta),
             LlmStreamEvent::ThinkingDelta(delta) => {
-                self.thinking.get_or_insert_default().push_str(&delta);
+                self.answer
+                    .thinking
+                    .get_or_insert_default()
+                    .push_str(&delta);
                 Some(Progress::Thinking(delta))
             }
             LlmStreamEvent::ThinkingSignature(signature) => {
-                self.thinking_signature = Some(signature);
+                self.answer.thinking_signature = Some(signature);
                 None
             }
             LlmStreamEvent::ReasonItem { payload, .. } => {
-                self.reasoning_items.push(payload);
+                self.answer.reasoning_items.push(payload);
                 None
             }
             LlmStreamEvent::ToolCalls(calls) => {
@@ -341,14 +324,14 @@ impl ModelCall {
         };
         Err(AgentLoopError::provider(ProviderError::new(
             ErrorKind::Other,
-            format!("the model's answer has {too_large}, and is not taken"),
+            format!("the model's answer has {too_large}, and is refused"),
         )))
     }
 
     /// Text is shown after every guardrail has passed it.
-    fn take_text(&mut self, delta: String) -> Option<Progress> {
-        self.text.push_str(&delta);
-        let text = &self.text;
+    fn process_text(&mut self, delta: String) -> Option<Progress> {
+        self.answer.text.push_str(&delta);
+        let text = &self.answer.text;
         let mut rails = self.guardrails.iter_mut();
         let first_objection = || {
             rails.find_map(|rail| match rail.check(text, &delta) {
@@ -356,12 +339,12 @@ impl ModelCall {
                 OutputGuardrailVerdict::Replace { text, reason } => Some((text, reason)),
             })
         };
-        match caught(first_objection) {
+        match catch_panic(first_objection) {
             Some(None) => Some(Progress::Text(delta)),
             Some(Some((text, reason))) => {
-                self.text = text;
+                self.answer.text = text;
                 self.calls.clear();
-                self.reasoning_items.clear();
+                self.answer.reasoning_items.clear();
                 let finish_reason = Some(format!("guardrail: {reason}"));
                 Some(self.finish(LlmCompletionMetadata {
                     finish_reason,
@@ -378,8 +361,9 @@ impl ModelCall {
         self.state = State::Ended;
         let retry = done.retry_metadata.clone();
         let usage = done.usage();
-        let held = self.held.iter_mut();
-        held.for_each(|held| held.finished(usage.as_ref()));
+        if let Some(reservation) = &mut self.reservation {
+            reservation.finished(usage.as_ref());
+        }
         let metadata = LlmGenerationMetadata {
             usage,
             success: true,
@@ -389,23 +373,19 @@ impl ModelCall {
             finish_reasons: done.finish_reason.map(|reason| vec![reason]),
             response_id: done.response_id,
             retry: retry.or_else(|| self.retries()),
-            ..self.figures()
+            ..self.timing()
         };
-        Progress::Finished(Box::new(ModelReply {
-            text: std::mem::take(&mut self.text),
-            thinking: self.thinking.take(),
-            thinking_signature: self.thinking_signature.take(),
-            reasoning_items: std::mem::take(&mut self.reasoning_items),
-            calls: std::mem::take(&mut self.calls),
+        let answer = Answer {
             phase: done.phase,
             metadata,
-            prompt: self.prompt.take(),
-        }))
+            ..std::mem::take(&mut self.answer)
+        };
+        Progress::Finished(Box::new(answer), std::mem::take(&mut self.calls))
     }
 
     /// Output that is already visible cannot be withdrawn, so only an attempt without visible output is retried.
     fn fail_or_retry(&mut self, error: AgentLoopError) -> Option<Progress> {
-        let nothing_shown = self.text.is_empty() && self.thinking.is_none();
+        let nothing_shown = self.answer.text.is_empty() && self.answer.thinking.is_none();
         if error.kind().is_transient()
             && nothing_shown
             && self.retry.retries < self.policy.max_retries
@@ -415,7 +395,7 @@ impl ModelCall {
             self.retry.last_error = Some(error.kind().to_string());
             self.retry.waited_ms += u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
             self.calls.clear();
-            self.reasoning_items.clear();
+            self.answer.reasoning_items.clear();
             self.bytes = 0;
             self.state = State::Pausing(self.clock.sleep(pause));
             return None;
@@ -432,14 +412,16 @@ impl ModelCall {
         });
         // The provider bills for the output so far.
         if self.first_piece_at.is_none() {
-            self.held.iter_mut().for_each(StepReservation::failed);
+            self.reservation
+                .iter_mut()
+                .for_each(StepReservation::failed);
         }
         let metadata = LlmGenerationMetadata {
             model: self.request.config.model.clone(),
             success: false,
             error: Some(error.to_string()),
             retry: self.retries(),
-            ..self.figures()
+            ..self.timing()
         };
         Progress::Failed(error, Box::new(metadata))
     }
@@ -464,7 +446,7 @@ impl ModelCall {
         (self.retry.retries > 0).then(|| self.retry.clone())
     }
 
-    fn figures(&self) -> LlmGenerationMetadata {
+    fn timing(&self) -> LlmGenerationMetadata {
         let since_start = |at: DateTime<Utc>| {
             u64::try_from((at - self.started_at).num_milliseconds()).unwrap_or(0)
         };
@@ -483,7 +465,7 @@ fn arm(
 ) -> Result<Vec<Box<dyn OutputGuardrailRun>>> {
     let mut armed = Vec::with_capacity(rails.len());
     for rail in rails {
-        let run = caught(|| rail.arm(context));
+        let run = catch_panic(|| rail.arm(context));
         armed.extend(run.ok_or_else(|| {
             AgentLoopError::config(format!("output guardrail `{}` panicked", rail.id()))
         })?);
@@ -497,8 +479,8 @@ fn connect(driver: &Arc<dyn LlmDriver>, request: &LlmRequest) -> Connecting {
 }
 
 /// Connects after the call's budget is reserved.
-fn allowed(held: &StepReservation, connecting: Connecting) -> Connecting {
-    let reserving = held.reserve();
+fn reserved(reservation: &StepReservation, connecting: Connecting) -> Connecting {
+    let reserving = reservation.reserve();
     Box::pin(async move {
         reserving.await?;
         connecting.await

@@ -1,6 +1,7 @@
 //! Limits tool results to a size that a model can read.
 
 use serde_json::Value;
+use windlass_core::bounds::prefix;
 use windlass_core::tools::ToolResult;
 
 /// Truncates a result that is too long, at a character boundary, and appends its original length.
@@ -40,16 +41,9 @@ pub(super) fn capped(text: String, max_bytes: usize) -> String {
 }
 
 fn cut(text: &str, max_bytes: usize) -> String {
-    let mut end = max_bytes.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!(
-        "{}\n[cut: {} of {} bytes shown]",
-        &text[..end],
-        end,
-        text.len()
-    )
+    let shown = prefix(text, max_bytes);
+    let (bytes, all) = (shown.len(), text.len());
+    format!("{shown}\n[cut: {bytes} of {all} bytes shown]")
 }
 
 #[cfg(test)]
@@ -57,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r14_a_long_result_is_cut_at_a_character_and_says_how_long_it_was() {
+    fn r14_long_result_is_cut_at_a_character_with_its_original_length() {
         let mut result = ToolResult::success("c", "é".repeat(50_000));
         cap(&mut result, 65_535);
         let text = result.result.unwrap();
@@ -70,7 +64,7 @@ mod tests {
     }
 
     #[test]
-    fn short_results_and_structures_stay_as_they_are() {
+    fn short_results_are_unchanged() {
         let value = serde_json::json!({"a": [1, 2, 3]});
         let mut result = ToolResult::success("c", value.clone());
         cap(&mut result, 100);

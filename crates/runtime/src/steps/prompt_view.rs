@@ -1,19 +1,18 @@
 //! The conversation as the model receives it.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
-
 use windlass_core::atoms::ModelViewContext;
 use windlass_core::events::PromptRef;
 use windlass_core::history::History;
 use windlass_core::message::Message;
 use windlass_core::message_filter::MessageQuery;
 
+use crate::panics::catch_panic;
 use crate::thread::StepScope;
 
 /// Returns the thread's own history, shared; or, where capabilities change the view, a copy and its name.
 ///
 /// A view that panics is left out: the model then sees more rather than nothing.
-pub(crate) fn of(scope: &StepScope<'_>, iteration: usize) -> (History, Option<PromptRef>) {
+pub(crate) fn build(scope: &StepScope<'_>, iteration: usize) -> (History, Option<PromptRef>) {
     let parts = &scope.context.contributions;
     let history = scope.thread.context();
     if parts.filters.is_empty() && parts.views.is_empty() {
@@ -46,17 +45,23 @@ pub(crate) fn of(scope: &StepScope<'_>, iteration: usize) -> (History, Option<Pr
         .into_iter()
         .map(std::sync::Arc::<Message>::new)
         .collect();
-    let prompt = PromptRef {
-        message_count: view.len(),
-        last_message_id: view.last().map(|message| message.id),
-        digest: view.digest().to_string(),
-    };
+    let prompt = reference(&view);
     (view, Some(prompt))
 }
 
+/// Returns the recorded reference to the messages of a request.
+pub(super) fn reference(messages: &History) -> PromptRef {
+    PromptRef {
+        message_count: messages.len(),
+        last_message_id: messages.last().map(|message| message.id),
+        digest: messages.digest().to_string(),
+    }
+}
+
 fn guard<T>(apply: impl FnOnce() -> T) -> Option<T> {
-    let result = catch_unwind(AssertUnwindSafe(apply));
+    let result = catch_panic(apply);
+    if result.is_none() {
+        tracing::error!("a capability's view of the conversation panicked");
+    }
     result
-        .inspect_err(|_| tracing::error!("a capability's view of the conversation panicked"))
-        .ok()
 }

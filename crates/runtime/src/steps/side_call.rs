@@ -35,7 +35,7 @@ async fn call(inner: &Inner, driver: &dyn LlmDriver, request: LlmRequest) -> Res
         () = inner.clock.sleep(limit) => return Err(silent(limit)),
     };
     let clock = Arc::clone(&inner.clock);
-    collect(Box::pin(Watched {
+    collect(Box::pin(TimedStream {
         stream,
         clock,
         limit,
@@ -51,14 +51,14 @@ pub(super) fn silent(limit: Duration) -> AgentLoopError {
 }
 
 /// An answer that fails when it pauses for too long.
-struct Watched {
+struct TimedStream {
     stream: LlmResponseStream,
     clock: Arc<dyn Clock>,
     limit: Duration,
     silence: Option<Sleep>,
 }
 
-impl Stream for Watched {
+impl Stream for TimedStream {
     type Item = Result<LlmStreamEvent>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {

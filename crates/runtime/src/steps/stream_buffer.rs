@@ -3,9 +3,9 @@
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use windlass_turn::UnflushedText;
-
+use windlass_core::bounds::prefix;
 use windlass_core::{Clock, Sleep};
+use windlass_turn::UnflushedText;
 
 /// Streamed text is recorded after this time at the latest.
 pub(crate) const CHUNK_SPAN: Duration = Duration::from_millis(32);
@@ -57,12 +57,8 @@ impl StreamBuffer {
 /// Cuts text into pieces of at most a chunk, at character boundaries: a provider may send any amount at once.
 pub(crate) fn pieces(mut text: &str) -> impl Iterator<Item = &str> {
     std::iter::from_fn(move || {
-        let mut end = text.len().min(CHUNK_BYTES);
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
-        let (piece, rest) = text.split_at(end);
-        text = rest;
+        let piece = prefix(text, CHUNK_BYTES);
+        text = &text[piece.len()..];
         (!piece.is_empty()).then_some(piece)
     })
 }

@@ -22,6 +22,7 @@ use super::egress::RuledEgress;
 use super::emitter::StepEmitter;
 use super::{arguments, output};
 use crate::inner::Inner;
+use crate::panics::catch_panic;
 use crate::secrets::{MIN_SECRET_BYTES, Mask, Secret};
 use crate::subagents::SharedBudget;
 use crate::thread::StepScope;
@@ -31,16 +32,13 @@ use crate::turn_context::TurnContext;
 pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall) -> RequestedCall {
     call.arguments = arguments::normalised(call.arguments);
     for hook in &context.contributions.tool_call {
-        let changed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-            hook.transform(call.clone())
-        }));
-        call = changed.unwrap_or(call);
+        call = catch_panic(|| hook.transform(call.clone())).unwrap_or(call);
     }
     let offer = &context.offer;
     if offer.tool(&call.name).is_none()
-        && let Some(meant) = meant(offer.tools(), &call.name)
+        && let Some(name) = resolve_name(offer.tools(), &call.name)
     {
-        call.name = meant;
+        call.name = name;
     }
     let refusal = match offer.tool(&call.name) {
         None => Some(format!(
@@ -60,23 +58,21 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
 }
 
 /// Finds the tool whose display name the model used, or whose last name part if that is unique.
-fn meant<'a>(definitions: impl Iterator<Item = &'a ToolDefinition>, name: &str) -> Option<String> {
-    let (mut whole, mut parts) = (None, Vec::new());
+fn resolve_name<'a>(
+    definitions: impl Iterator<Item = &'a ToolDefinition>,
+    name: &str,
+) -> Option<String> {
+    let (mut exact, mut by_last_part) = (None, Vec::new());
     for definition in definitions {
-        let Some((_, last)) = definition
-            .display_name()
-            .and_then(|shown| shown.rsplit_once("::"))
-        else {
-            continue;
-        };
-        if definition.display_name() == Some(name) {
-            whole = Some(definition.name());
-        } else if last == name {
-            parts.push(definition.name());
+        let shown = definition.display_name().unwrap_or_default();
+        match shown.rsplit_once("::") {
+            Some(_) if shown == name => exact = Some(definition.name()),
+            Some((_, last)) if last == name => by_last_part.push(definition.name()),
+            _ => {}
         }
     }
-    let only = (parts.len() == 1).then(|| parts[0]);
-    whole.or(only).map(str::to_owned)
+    let unique = (by_last_part.len() == 1).then(|| by_last_part[0]);
+    exact.or(unique).map(str::to_owned)
 }
 
 fn cannot_run(context: &TurnContext, definition: &ToolDefinition) -> bool {
@@ -101,7 +97,7 @@ pub(crate) struct ToolRun {
     call: Arc<ToolCall>,
     approval: CallApproval,
     /// The budget that its turn shares with other turns.
-    seat: Option<SharedBudget>,
+    shared_budget: Option<SharedBudget>,
 }
 
 impl ToolRun {
@@ -119,26 +115,21 @@ impl ToolRun {
             exec_id,
             call,
             approval: scope.thread.call_approval(exec_id),
-            seat: SharedBudget::shared(scope),
+            shared_budget: SharedBudget::for_tool_call(scope),
         }
     }
 
     /// Runs the call. It always has an outcome.
     pub(crate) async fn run(self) -> ToolOutcome {
-        let (tool, definition) = (
-            self.context.contributions.tools.get(&self.call.name),
-            self.context.offer.tool(&self.call.name),
-        );
-        let (Some(tool), Some(definition)) = (tool, definition) else {
-            return refused(
-                &self.call,
-                format!("tool `{}` is no longer available", self.call.name),
-            );
+        let name = &self.call.name;
+        let tool = self.context.contributions.tools.get(name);
+        let Some((tool, definition)) = tool.zip(self.context.offer.tool(name)) else {
+            return refused(&self.call, format!("tool `{name}` is no longer available"));
         };
         let started_at = self.inner.clock.now();
-        let mut outcome = match self.refused_by_tree().await {
+        let mut outcome = match self.shared_budget_refusal().await {
             Some(refusal) => refused(&self.call, refusal),
-            None => self.carry_out(tool.as_ref(), definition).await,
+            None => self.execute(tool.as_ref(), definition).await,
         };
         output::cap(
             &mut outcome.result,
@@ -150,19 +141,22 @@ impl ToolRun {
     }
 
     /// Returns why the turns that share a budget may make no further call.
-    async fn refused_by_tree(&self) -> Option<String> {
-        let taken = self.seat.as_ref()?.take_tool_call(self.exec_id).await;
-        taken.unwrap_or_else(|error| {
-            tracing::error!(session = %self.session_id, %error, "what agents used together cannot be read");
-            Some("not run: what the agents of this turn have used cannot be read".to_owned())
+    async fn shared_budget_refusal(&self) -> Option<String> {
+        let counted = self
+            .shared_budget
+            .as_ref()?
+            .count_tool_call(self.exec_id)
+            .await;
+        counted.unwrap_or_else(|error| {
+            tracing::error!(session = %self.session_id, %error, "the usage of a turn and its subagents cannot be read");
+            Some("not run: the usage of this turn and its agents cannot be read".to_owned())
         })
     }
 
     /// Runs the pre-tool hooks, the tool and the post-tool hooks. Each has the tool's full timeout.
-    async fn carry_out(&self, tool: &dyn Tool, definition: &ToolDefinition) -> ToolOutcome {
+    async fn execute(&self, tool: &dyn Tool, definition: &ToolDefinition) -> ToolOutcome {
         let limit = self.timeout(definition);
-        let emitter = StepEmitter::new(&self.inner, self.session_id, self.exec_id);
-        let emitter = Arc::new(emitter);
+        let emitter = Arc::new(StepEmitter::new(&self.inner, self.session_id, self.exec_id));
         let context = self.tool_context(&emitter);
         let call = match self.within(limit, self.before(definition, &context)).await {
             Some(Ok(call)) => call,
@@ -179,17 +173,17 @@ impl ToolRun {
             Some(result) => self.outcome_of(&call, result),
             None => timed_out(&call, limit),
         };
-        emitter.show_rest().await;
+        emitter.flush_held().await;
         // The output of a tool belongs to the tool, except for the operator's secrets. They are masked before a hook stores the output elsewhere, and
         // before it is truncated, because a partial secret cannot be masked.
-        if let Some(mask) = self.inner.secrets.named_mask() {
+        if let Some(mask) = self.inner.secrets.operator_mask() {
             mask_result(&mask, &mut outcome.result);
             if let Some(Wait::UserInput { prompt }) = &mut outcome.wait {
                 mask.value(prompt);
             }
         }
-        let looking = self.after(&call, definition, &mut outcome.result, &context);
-        match self.within(limit, looking).await {
+        let hooks = self.after(&call, definition, &mut outcome.result, &context);
+        match self.within(limit, hooks).await {
             Some(()) => outcome,
             // A hook may exist to hide something: without its verdict the result is not shown.
             None => timed_out(&call, limit),
@@ -282,22 +276,18 @@ impl ToolRun {
         } else {
             ToolStatus::Success
         };
-        let result = result.into_tool_result(&call.id, &call.name);
         ToolOutcome {
-            status,
-            result,
-            duration_ms: None,
             wait,
-            refused: false,
+            ..outcome(status, result.into_tool_result(&call.id, &call.name))
         }
     }
 
     /// Masks text that the tool did not return: a refusal, which may quote the arguments, or a log line.
     fn masked(&self, mut text: String) -> String {
-        let known = self.inner.secrets.mask(self.session_id);
+        let session = self.inner.secrets.mask(self.session_id);
         let definition = self.context.offer.tool(&self.call.name);
         let own = secret_arguments(definition, &self.call);
-        if let Some(mask) = Mask::with(known.as_ref(), own) {
+        if let Some(mask) = Mask::with(session.as_ref(), own) {
             mask.text(&mut text);
         }
         text
@@ -348,7 +338,7 @@ impl ToolRun {
             locale: self.context.locale.clone(),
             environment: self.context.environment.clone(),
             secrets: self.secrets(),
-            secret_places: self.inner.secrets.places(self.session_id),
+            secret_places: self.inner.secrets.output_secrets(self.session_id),
             ..ToolContext::new(self.session_id)
         }
     }
@@ -367,15 +357,18 @@ pub(crate) fn mask_result(mask: &Mask, result: &mut ToolResult) {
     }
 }
 
-fn failed(call: &ToolCall, error: String) -> ToolOutcome {
-    let result = ToolResult::failure(&call.id, error);
+fn outcome(status: ToolStatus, result: ToolResult) -> ToolOutcome {
     ToolOutcome {
-        status: ToolStatus::Error,
+        status,
         result,
         duration_ms: None,
         wait: None,
         refused: false,
     }
+}
+
+fn failed(call: &ToolCall, error: String) -> ToolOutcome {
+    outcome(ToolStatus::Error, ToolResult::failure(&call.id, error))
 }
 
 /// The outcome of a call whose tool did not run.
@@ -387,18 +380,9 @@ fn refused(call: &ToolCall, why: String) -> ToolOutcome {
 }
 
 fn timed_out(call: &ToolCall, limit: Option<Duration>) -> ToolOutcome {
-    let limit = limit.unwrap_or_default().as_millis();
-    let outcome = failed(
-        call,
-        format!(
-            "tool `{}` did not finish within {limit} ms and was stopped",
-            call.name
-        ),
-    );
-    ToolOutcome {
-        status: ToolStatus::Timeout,
-        ..outcome
-    }
+    let (name, limit) = (&call.name, limit.unwrap_or_default().as_millis());
+    let error = format!("tool `{name}` did not finish within {limit} ms and was stopped");
+    outcome(ToolStatus::Timeout, ToolResult::failure(&call.id, error))
 }
 
 /// Returns the argument values of a call that only the tool may read.
@@ -424,8 +408,8 @@ pub(crate) fn secret_arguments(
 }
 
 /// The outcome of a previous process's call that was recorded without its secrets.
-pub(crate) fn without_its_secrets(call: &ToolCall) -> ToolOutcome {
-    let text = "the process stopped before this call was carried out, and a secret in its arguments was not recorded: \
+pub(crate) fn secrets_lost(call: &ToolCall) -> ToolOutcome {
+    let text = "the process stopped before this call ran, and a secret in its arguments was not recorded: \
                 call the tool again with the secret itself";
     refused(call, text.to_owned())
 }

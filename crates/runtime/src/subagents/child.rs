@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use windlass_core::bounds::{one_line, prefix};
 use windlass_core::derived_id::child_of_step;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{
@@ -11,6 +12,7 @@ use windlass_core::events::{
 use windlass_core::message::{Controls, InputMessage};
 use windlass_core::session::{Session, SessionStatus, SubagentStatus};
 use windlass_core::traits::ToolContext;
+use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::turn_request::{ParentTurn, TurnRequest};
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
 use windlass_policy::ApprovalAction;
@@ -19,8 +21,8 @@ use windlass_turn::OnBusy;
 use super::end::{ChildEnd, ChildRecord};
 use super::host::ChildDraft;
 use super::slots::TurnSlots;
-use super::stop::{input_of, stop};
-use super::tool::Task;
+use super::stop::{open_turn_input, stop};
+use super::tool::SpawnArguments;
 use super::{SPAWN_AGENT, SubagentSettings};
 use crate::inner::Inner;
 use crate::runtime::{InProcessRuntime, open_session};
@@ -30,24 +32,24 @@ use crate::turn_result::TurnOptions;
 const SHOWN_BYTES: usize = 500;
 
 /// Why a subagent did not start, or why its outcome is unknown. The model reads it.
-pub(super) struct Refusal(pub(super) String);
+pub(super) struct SpawnRefusal(pub(super) String);
 
-type Spawned<T> = std::result::Result<T, Refusal>;
+type Spawned<T> = std::result::Result<T, SpawnRefusal>;
 
-impl From<AgentLoopError> for Refusal {
+impl From<AgentLoopError> for SpawnRefusal {
     fn from(error: AgentLoopError) -> Self {
         Self(error.to_string())
     }
 }
 
 /// A call that starts a subagent.
-pub(super) struct Spawning<'a> {
+pub(super) struct SpawnCall<'a> {
     pub(super) inner: &'a Arc<Inner>,
     pub(super) settings: &'a SubagentSettings,
     pub(super) context: &'a ToolContext,
     pub(super) turn_id: TurnId,
     pub(super) exec_id: ExecId,
-    pub(super) task: Task,
+    pub(super) task: SpawnArguments,
 }
 
 /// The parent's recorded state.
@@ -61,7 +63,7 @@ struct Parent {
     is_done: bool,
 }
 
-impl Spawning<'_> {
+impl SpawnCall<'_> {
     fn child(&self) -> SessionId {
         child_of_step(self.exec_id)
     }
@@ -70,14 +72,14 @@ impl Spawning<'_> {
     pub(super) async fn run(mut self) -> Spawned<(ChildEnd, String)> {
         self.hide_secrets();
         let slots = &self.inner.child_slots;
-        let slots = slots.of(self.turn_id, self.settings.at_once);
+        let slots = slots.for_turn(self.turn_id, self.settings.at_once);
         let working = slots.working.acquire().await;
-        let _working = working.map_err(|_| Refusal("the runtime stops".to_owned()))?;
+        let _working = working.map_err(|_| SpawnRefusal("the runtime stops".to_owned()))?;
         let (parent, tools) = self.begin(&slots).await?;
         let journal = Arc::clone(&self.inner.backends.journal);
         let mut record = ChildRecord::read(&*journal, self.child()).await?;
         if parent.is_done && !record.has_turn() {
-            return Err(Refusal("the agent could not begin".to_owned()));
+            return Err(SpawnRefusal("the agent could not begin".to_owned()));
         }
         if let Err(refusal) = self.start(&parent, tools, &record).await {
             self.note_end(&parent, &ChildEnd::failed(&refusal.0), "")
@@ -117,12 +119,12 @@ impl Spawning<'_> {
             ..
         } = *self.settings;
         if parent.link.depth > max_depth {
-            return Err(Refusal(format!(
+            return Err(SpawnRefusal(format!(
                 "agents may be {max_depth} levels deep, and this is the last; do the work yourself"
             )));
         }
         if parent.begun >= per_turn {
-            return Err(Refusal(format!(
+            return Err(SpawnRefusal(format!(
                 "a turn may start {per_turn} agents, and this one has; do the rest yourself"
             )));
         }
@@ -137,11 +139,10 @@ impl Spawning<'_> {
 
     async fn parent(&self) -> Spawned<Parent> {
         let session_id = self.context.session_id;
-        let slot = self.inner.slot(session_id).await?;
-        let thread = self.inner.look_at(&slot).await?;
+        let thread = self.inner.thread(session_id).await?;
         let is_meant = thread.turn().is_some_and(|turn| turn.id == self.turn_id);
-        let input = input_of(&thread).filter(|_| is_meant);
-        let input = input.ok_or_else(|| Refusal("the turn has ended".to_owned()))?;
+        let input = open_turn_input(&thread).filter(|_| is_meant);
+        let input = input.ok_or_else(|| SpawnRefusal("the turn has ended".to_owned()))?;
         let controls = input.controls.clone().unwrap_or_default();
         let above = controls.turn.as_ref().and_then(|turn| turn.parent);
         let root = |of: &ParentTurn| (of.root_session_id, of.root_turn_id);
@@ -174,7 +175,9 @@ impl Spawning<'_> {
             &self.context.visible_tool_names,
             &self.context.tool_registry,
         ) else {
-            return Err(Refusal("the tools of the turn are not known".to_owned()));
+            return Err(SpawnRefusal(
+                "the tools of the turn are not known".to_owned(),
+            ));
         };
         let is_last = parent.link.depth >= self.settings.max_depth;
         let is_given = |name: &&String| {
@@ -183,17 +186,20 @@ impl Spawning<'_> {
         };
         let mut names: Vec<String> = visible.iter().filter(is_given).cloned().collect();
         names.sort_unstable();
-        let Some(wished) = &self.task.tools else {
+        let Some(requested) = &self.task.tools else {
             return Ok(names);
         };
-        if let Some(other) = wished.iter().find(|wished| !names.contains(wished)) {
-            let other = windlass_core::bounds::one_line(other);
-            return Err(Refusal(format!(
+        if let Some(other) = requested
+            .iter()
+            .find(|requested| !names.contains(requested))
+        {
+            let other = one_line(other);
+            return Err(SpawnRefusal(format!(
                 "an agent cannot have the tool `{other}`: it gets tools of yours that run here, which are {}",
                 names.join(", ")
             )));
         }
-        names.retain(|name| wished.contains(name));
+        names.retain(|name| requested.contains(name));
         Ok(names)
     }
 
@@ -203,17 +209,15 @@ impl Spawning<'_> {
             return Ok(());
         };
         if !self.settings.backends.contains(backend) {
-            let known = self.settings.backends.join(", ");
-            let backend = windlass_core::bounds::one_line(backend);
-            return Err(Refusal(format!(
-                "no agent may run on the backend `{backend}`; allowed are: {known}"
+            let allowed = self.settings.backends.join(", ");
+            let backend = one_line(backend);
+            return Err(SpawnRefusal(format!(
+                "no agent may run on the backend `{backend}`; allowed are: {allowed}"
             )));
         }
         let request = parent.controls.turn.as_deref();
         let is_narrow = |request: &TurnRequest| {
-            let is_free = |environment: &windlass_core::turn_environment::TurnEnvironment| {
-                environment.write && environment.shell
-            };
+            let is_free = |it: &TurnEnvironment| it.write && it.shell;
             request.allowed_tools.is_some()
                 || !request.disallowed_tools.is_empty()
                 || !request.environment.as_ref().is_none_or(is_free)
@@ -225,7 +229,7 @@ impl Spawning<'_> {
             || approvals.default == Some(ApprovalAction::Deny)
             || actions.any(|action| action == ApprovalAction::Deny);
         if is_narrow || self.task.tools.is_some() {
-            return Err(Refusal(
+            return Err(SpawnRefusal(
                 "an agent on a backend has tools of its own, so only a turn that may use everything can start one".to_owned(),
             ));
         }
@@ -240,12 +244,12 @@ impl Spawning<'_> {
         record: &ChildRecord,
     ) -> Spawned<()> {
         let (inner, child) = (self.inner, self.child());
-        let is_kept = inner.backends.session_store.has_session(child).await?;
-        if is_kept && record.has_turn() {
+        let exists = inner.backends.session_store.has_session(child).await?;
+        if exists && record.has_turn() {
             return Ok(());
         }
         let draft = self.draft(parent, tools).await?;
-        if !is_kept {
+        if !exists {
             open_session(inner, draft.session.clone()).await?;
         }
         let runtime = InProcessRuntime {
@@ -280,9 +284,9 @@ impl Spawning<'_> {
         let of_parent = of_parent.ok_or(AgentLoopError::SessionNotFound(session_id))?;
         let task = &self.task;
         let mut controls = parent.controls.clone();
-        let asked = controls.turn.take().map(|turn| *turn).unwrap_or_default();
+        let request = controls.turn.take().map(|turn| *turn).unwrap_or_default();
         let turn = TurnRequest {
-            model: task.model.clone().or(asked.model),
+            model: task.model.clone().or(request.model),
             // Client-side tools need a caller that runs them, and a subagent has none.
             tools: Vec::new(),
             allowed_tools: Some(tools).filter(|_| task.backend.is_none()),
@@ -291,7 +295,7 @@ impl Spawning<'_> {
             parent: Some(parent.link),
             // It answers its parent's model.
             output_schema: None,
-            ..asked
+            ..request
         };
         controls.turn = Some(Box::new(turn));
         let mut draft = ChildDraft {
@@ -332,10 +336,8 @@ impl Spawning<'_> {
     }
 
     fn name(&self) -> String {
-        match &self.task.name {
-            Some(name) => name.clone(),
-            None => SPAWN_AGENT.to_owned(),
-        }
+        let name = self.task.name.as_deref();
+        name.unwrap_or(SPAWN_AGENT).to_owned()
     }
 
     async fn note_end(&self, parent: &Parent, end: &ChildEnd, answer: &str) -> Result<()> {
@@ -384,9 +386,5 @@ impl ChildEnd {
 
 /// Returns the beginning of a text.
 fn shown(text: &str) -> String {
-    let mut end = text.len().min(SHOWN_BYTES);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    text[..end].to_owned()
+    prefix(text, SHOWN_BYTES).to_owned()
 }

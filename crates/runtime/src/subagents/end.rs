@@ -114,10 +114,10 @@ impl ChildRecord {
         let runtime = InProcessRuntime {
             inner: Arc::clone(inner),
         };
-        let bell = journal.watch(&self.stream).await;
-        let mut bell = bell.map_err(from_journal)?;
+        let head = journal.watch(&self.stream).await;
+        let mut head = head.map_err(from_journal)?;
         loop {
-            bell.borrow_and_update();
+            head.borrow_and_update();
             self.read_on(&*journal).await?;
             if self.end.is_some() {
                 return Ok(());
@@ -126,7 +126,7 @@ impl ChildRecord {
                 Ok(Some(mut turn)) => match turn.outcome().await {
                     Ok(result) if result.waiting_for.is_some() => {
                         let removed = || AgentLoopError::SessionNotFound(child);
-                        bell.changed().await.map_err(|_| removed())?;
+                        head.changed().await.map_err(|_| removed())?;
                     }
                     Ok(_) => {}
                     Err(_) => inner.clock.sleep(PAUSE).await,

@@ -21,8 +21,8 @@ use windlass_core::tools::Tool;
 use crate::inner::Inner;
 pub use host::{ChildDraft, SubagentHost};
 pub(crate) use slots::ChildSlots;
-pub(crate) use stop::{PARENT_ENDED, is_wanted, stop_children};
-pub(crate) use tree::{SharedBudget, Trees};
+pub(crate) use stop::{PARENT_ENDED, is_parent_open, open_turn_input, stop_children};
+pub(crate) use tree::{SharedBudget, UsageTrees};
 
 /// The id of the capability.
 pub(crate) const SUBAGENTS: &str = "subagents";
@@ -58,9 +58,9 @@ impl Default for SubagentSettings {
 
 /// The capability `subagents`. It starts nothing until it is attached to a runtime.
 #[derive(Clone)]
-pub(crate) struct Subagents(Arc<Shared>);
+pub(crate) struct Subagents(Arc<SubagentsState>);
 
-struct Shared {
+struct SubagentsState {
     settings: SubagentSettings,
     runtime: OnceLock<Weak<Inner>>,
 }
@@ -68,7 +68,7 @@ struct Shared {
 impl Subagents {
     pub(crate) fn new(settings: SubagentSettings) -> Self {
         let runtime = OnceLock::new();
-        Self(Arc::new(Shared { settings, runtime }))
+        Self(Arc::new(SubagentsState { settings, runtime }))
     }
 
     /// Sets the runtime in which the subagents run.

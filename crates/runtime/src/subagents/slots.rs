@@ -1,10 +1,12 @@
 //! Limits how many subagents of one turn run at once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use tokio::sync::Semaphore;
 use windlass_core::typed_id::TurnId;
+
+use crate::lock::lock;
 
 /// State shared by the calls of one turn that start subagents.
 pub(crate) struct TurnSlots {
@@ -20,8 +22,8 @@ pub(crate) struct ChildSlots(Mutex<HashMap<TurnId, Weak<TurnSlots>>>);
 
 impl ChildSlots {
     /// Returns the shared state of a turn's calls. It is dropped with the last call that uses it.
-    pub(super) fn of(&self, turn_id: TurnId, at_once: usize) -> Arc<TurnSlots> {
-        let mut turns = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(super) fn for_turn(&self, turn_id: TurnId, at_once: usize) -> Arc<TurnSlots> {
+        let mut turns = lock(&self.0);
         if let Some(slots) = turns.get(&turn_id).and_then(Weak::upgrade) {
             return slots;
         }

@@ -16,7 +16,7 @@ use crate::thread::ThreadCommand;
 pub(crate) const PARENT_ENDED: &str = "the turn that it worked for has ended";
 
 /// Stops the subagents of turns that have just ended. It runs in its own task, so that it does not block the thread. If the process ends first, such
-/// a subagent is stopped when it is resumed ([`is_wanted`]).
+/// a subagent is stopped when it is resumed ([`is_parent_open`]).
 pub(crate) fn stop_children(inner: &Arc<Inner>, thread: &Thread, events: &[Arc<Event>]) {
     let ended = events.iter().filter(|event| event.data.ends_turn());
     for turn_id in ended.filter_map(|event| event.context.turn_id) {
@@ -39,11 +39,11 @@ pub(crate) fn stop_children(inner: &Arc<Inner>, thread: &Thread, events: &[Arc<E
 /// Cancels the turn of a subagent, including one that is about to begin.
 pub(super) async fn stop(inner: &Arc<Inner>, child: SessionId) -> Result<()> {
     let slot = inner.slot(child).await?;
-    let thread = inner.look_at(&slot).await?;
+    let thread = inner.read_thread(&slot).await?;
     let turn_id = match thread.turn() {
         // A client may have started a turn there since.
         Some(turn) if parent_of(&thread).is_none() => {
-            tracing::debug!(session = %child, turn = %turn.id, "a turn that works for nobody goes on");
+            tracing::debug!(session = %child, turn = %turn.id, "a turn without a parent is not stopped");
             return Ok(());
         }
         turn => turn.map(|turn| turn.id),
@@ -63,23 +63,19 @@ pub(super) async fn stop(inner: &Arc<Inner>, child: SessionId) -> Result<()> {
 
 /// Returns the turn that the open turn of a thread works for.
 pub(super) fn parent_of(thread: &Thread) -> Option<ParentTurn> {
-    input_of(thread)?.turn_request()?.parent
+    open_turn_input(thread)?.turn_request()?.parent
 }
 
 /// Returns the input that began the open turn of a thread.
-pub(super) fn input_of(thread: &Thread) -> Option<&Arc<Message>> {
+pub(crate) fn open_turn_input(thread: &Thread) -> Option<&Arc<Message>> {
     let input = thread.turn()?.input_message_id;
     let mut newest_first = thread.history().iter().rev();
     newest_first.find(|message| message.id == input)
 }
 
 /// Returns whether the parent's turn is still open.
-pub(crate) async fn is_wanted(inner: &Arc<Inner>, parent: &ParentTurn) -> Result<bool> {
-    let looked = async {
-        let slot = inner.slot(parent.session_id).await?;
-        inner.look_at(&slot).await
-    };
-    match looked.await {
+pub(crate) async fn is_parent_open(inner: &Arc<Inner>, parent: &ParentTurn) -> Result<bool> {
+    match inner.thread(parent.session_id).await {
         Ok(thread) => Ok(thread.turn().is_some_and(|turn| turn.id == parent.turn_id)),
         Err(AgentLoopError::SessionNotFound(_)) => Ok(false),
         Err(error) => Err(error),

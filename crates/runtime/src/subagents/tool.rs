@@ -5,15 +5,15 @@ use std::sync::{Arc, Weak};
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::bounds::one_line;
+use windlass_core::bounds::{one_line, prefix, suffix};
 use windlass_core::derived_id::child_of_step;
 use windlass_core::tools::{SideEffectClass, Tool, ToolExecutionResult, ToolHints};
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::SessionId;
 
-use super::child::{Refusal, Spawning};
+use super::child::{SpawnCall, SpawnRefusal};
 use super::end::ChildEnd;
-use super::{SPAWN_AGENT, Shared};
+use super::{SPAWN_AGENT, SubagentsState};
 
 const MAX_PROMPT_BYTES: usize = 64 * 1024;
 const MAX_NAME_CHARS: usize = 80;
@@ -25,7 +25,7 @@ const TIMEOUT_MS: u64 = 30 * 24 * 3600 * 1000;
 /// What an agent is to do, and with what.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Task {
+pub(super) struct SpawnArguments {
     pub(super) prompt: String,
     #[serde(default)]
     pub(super) name: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct Task {
     pub(super) tools: Option<Vec<String>>,
 }
 
-impl Task {
+impl SpawnArguments {
     fn read(arguments: Value) -> Result<Self, String> {
         let mut task: Self =
             serde_json::from_value(arguments).map_err(|error| error.to_string())?;
@@ -71,11 +71,11 @@ impl Task {
 
 /// Starts an agent and waits for its answer.
 pub(super) struct SpawnAgent {
-    shared: Arc<Shared>,
+    shared: Arc<SubagentsState>,
 }
 
 impl SpawnAgent {
-    pub(super) fn new(shared: Arc<Shared>) -> Self {
+    pub(super) fn new(shared: Arc<SubagentsState>) -> Self {
         Self { shared }
     }
 }
@@ -86,7 +86,7 @@ impl Tool for SpawnAgent {
         SPAWN_AGENT
     }
     fn description(&self) -> &str {
-        "Start an agent that does a part of the work by itself, and wait for its answer. It knows nothing of this conversation: the \
+        "Start an agent that does a part of the work on its own, and wait for its answer. It knows nothing of this conversation: the \
          prompt must say everything. Several calls in one message run at once. It works in the same directory, with your tools or \
          fewer, and what it uses counts as yours."
     }
@@ -101,7 +101,7 @@ impl Tool for SpawnAgent {
         if !backends.is_empty() {
             properties["backend"] = json!({
                 "type": "string", "enum": backends,
-                "description": "A whole agent of others that does the work, with its own tools.",
+                "description": "An external agent that does the work, with its own tools.",
             });
         }
         json!({
@@ -131,12 +131,12 @@ impl Tool for SpawnAgent {
         let (Some(inner), Some((turn_id, exec_id))) = (inner, step) else {
             return self.execute(arguments).await;
         };
-        let task = match Task::read(arguments) {
+        let task = match SpawnArguments::read(arguments) {
             Ok(task) => task,
             Err(text) => return ToolExecutionResult::tool_error(text),
         };
         let settings = &self.shared.settings;
-        let spawning = Spawning {
+        let spawning = SpawnCall {
             inner: &inner,
             settings,
             context,
@@ -153,7 +153,7 @@ impl Tool for SpawnAgent {
             Ok((end, answer)) => {
                 result(child_of_step(exec_id), &end, &answer, settings.answer_bytes)
             }
-            Err(Refusal(text)) => ToolExecutionResult::tool_error(text),
+            Err(SpawnRefusal(text)) => ToolExecutionResult::tool_error(text),
         }
     }
 }
@@ -186,19 +186,10 @@ fn head_and_tail(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let (mut head, mut tail) = (max_bytes - max_bytes / 2, text.len() - max_bytes / 2);
-    while !text.is_char_boundary(head) {
-        head -= 1;
-    }
-    while !text.is_char_boundary(tail) {
-        tail += 1;
-    }
-    let left_out = tail - head;
-    format!(
-        "{}\n[… {left_out} bytes left out …]\n{}",
-        &text[..head],
-        &text[tail..]
-    )
+    let head = prefix(text, max_bytes - max_bytes / 2);
+    let tail = suffix(text, max_bytes / 2);
+    let left_out = text.len() - head.len() - tail.len();
+    format!("{head}\n[… {left_out} bytes left out …]\n{tail}")
 }
 
 #[cfg(test)]
@@ -206,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_answer_keeps_its_beginning_and_its_end() {
+    fn long_answer_is_shortened_in_the_middle() {
         assert_eq!(head_and_tail("short", 5), "short");
         assert_eq!(
             head_and_tail("abcdefghij", 4),
@@ -219,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_a_task_is_refused() {
+    fn invalid_arguments_are_refused() {
         for hostile in [
             json!({}),
             json!({"prompt": " "}),
@@ -233,10 +224,10 @@ mod tests {
             json!({"prompt": "x", "budget": 1}),
             json!({"prompt": "x", "session_id": "session_1"}),
         ] {
-            assert!(Task::read(hostile.clone()).is_err(), "{hostile}");
+            assert!(SpawnArguments::read(hostile.clone()).is_err(), "{hostile}");
         }
         let name = "\u{202e}a\nb".repeat(100);
-        let task = Task::read(json!({"prompt": "x", "name": name})).unwrap();
+        let task = SpawnArguments::read(json!({"prompt": "x", "name": name})).unwrap();
         let name = task.name.unwrap();
         assert!(name.chars().count() <= MAX_NAME_CHARS, "{name}");
         assert!(!name.contains('\n'), "{name}");

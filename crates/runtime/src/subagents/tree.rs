@@ -5,7 +5,7 @@
 //! exceed a limit together.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::OnceCell;
 use windlass_core::budget::{Budget, Budgets, Charge, Limit, Refused, Reserve, Spent, cost};
@@ -19,26 +19,27 @@ use windlass_turn::Thread;
 
 use crate::errors::from_journal;
 use crate::inner::Inner;
+use crate::lock::lock;
 use crate::thread::StepScope;
 use crate::turn_context::TurnContext;
 
 /// Number of records read at a time.
 const AT_ONCE: usize = 512;
 /// Maximum number of trees cached in memory; evicted trees are read from the journal again.
-const KEPT: usize = 256;
+const MAX_TREES: usize = 256;
 
 /// The trees of this process, by the session of their root.
 #[derive(Default)]
-pub(crate) struct Trees(Mutex<HashMap<SessionId, Arc<Tree>>>);
+pub(crate) struct UsageTrees(Mutex<HashMap<SessionId, Arc<UsageTree>>>);
 
-impl Trees {
-    fn has(&self, root: SessionId) -> bool {
+impl UsageTrees {
+    fn contains(&self, root: SessionId) -> bool {
         lock(&self.0).contains_key(&root)
     }
 
-    fn of(&self, root: SessionId) -> Arc<Tree> {
+    fn get_or_create(&self, root: SessionId) -> Arc<UsageTree> {
         let mut trees = lock(&self.0);
-        if trees.len() >= KEPT && !trees.contains_key(&root) {
+        if trees.len() >= MAX_TREES && !trees.contains_key(&root) {
             trees.retain(|_, tree| Arc::strong_count(tree) > 1);
         }
         Arc::clone(trees.entry(root).or_default())
@@ -46,22 +47,22 @@ impl Trees {
 }
 
 #[derive(Default)]
-struct Tree {
-    book: OnceCell<Mutex<Book>>,
+struct UsageTree {
+    usage: OnceCell<Mutex<TreeUsage>>,
     /// The running model calls of this process. They use nothing until they are admitted.
-    asking: Mutex<HashSet<ExecId>>,
+    running_calls: Mutex<HashSet<ExecId>>,
 }
 
 #[derive(Default)]
-struct Book {
-    thread: Used,
-    turns: HashMap<TurnId, Used>,
+struct TreeUsage {
+    thread: UsageTotal,
+    turns: HashMap<TurnId, UsageTotal>,
     /// Reservations of running calls, and of calls that a previous process did not finish.
-    held: HashMap<ExecId, HeldStep>,
+    held: HashMap<ExecId, ReservedStep>,
 }
 
 /// What is reserved for a step.
-struct HeldStep {
+struct ReservedStep {
     turn: TurnId,
     amount: Reserve,
     /// 1 for a model call. The calls of an external agent's run are unknown.
@@ -69,7 +70,7 @@ struct HeldStep {
 }
 
 #[derive(Default)]
-struct Used {
+struct UsageTotal {
     amount: Reserve,
     model_calls: u64,
     /// Tool calls: the number read from the journals, and those counted since.
@@ -77,8 +78,8 @@ struct Used {
     tools: HashSet<ExecId>,
 }
 
-impl Used {
-    fn of(spent: &Spent, least: &Reserve) -> Self {
+impl UsageTotal {
+    fn from_spent(spent: &Spent, least: &Reserve) -> Self {
         Self {
             amount: Reserve {
                 tokens: spent.tokens(least),
@@ -102,11 +103,7 @@ impl Used {
     }
 }
 
-fn lock<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
-    of.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-impl Book {
+impl TreeUsage {
     /// Returns the limit that refuses a further model call.
     fn refuses_call(
         &self,
@@ -114,7 +111,7 @@ impl Book {
         budgets: &Budgets,
         reserve: Reserve,
     ) -> Option<(String, Refused)> {
-        let none = Used::default();
+        let none = UsageTotal::default();
         let of_turn = self.turns.get(&turn_id).unwrap_or(&none);
         let scopes = [
             ("turn", &budgets.turn, of_turn, Some(turn_id)),
@@ -133,7 +130,7 @@ impl Book {
         })
     }
 
-    fn add(&mut self, turn_id: TurnId, used: &Used) {
+    fn add(&mut self, turn_id: TurnId, used: &UsageTotal) {
         self.thread.add(used);
         self.turns.entry(turn_id).or_default().add(used);
     }
@@ -165,7 +162,7 @@ fn refuses(budget: &Budget, used: Reserve, calls: u64, reserve: Reserve) -> Opti
 #[derive(Clone)]
 pub(crate) struct SharedBudget {
     inner: Arc<Inner>,
-    tree: Arc<Tree>,
+    tree: Arc<UsageTree>,
     root: SessionId,
     turn: TurnId,
     budgets: Budgets,
@@ -176,51 +173,55 @@ pub(crate) struct SharedBudget {
 impl SharedBudget {
     /// Returns the turn's share of its tree's budget; `None` if no budget is set or the turn has no subagents. Once this process counts a tree, it
     /// continues to count it, because a later turn may have a budget again.
-    pub(crate) fn of(inner: &Arc<Inner>, context: &TurnContext, thread: &Thread) -> Option<Self> {
+    pub(crate) fn for_turn(
+        inner: &Arc<Inner>,
+        context: &TurnContext,
+        thread: &Thread,
+    ) -> Option<Self> {
         let turn = thread.turn()?;
         let is_root = context.parent.is_none();
         let is_alone = is_root && thread.children().is_empty();
-        if is_alone && !context.starts_agents && !inner.trees.has(thread.session_id()) {
+        if is_alone && !context.starts_agents && !inner.trees.contains(thread.session_id()) {
             return None;
         }
-        let seat = Self::at(inner, context, (thread.session_id(), turn.id))?;
+        let budget = Self::join(inner, context, (thread.session_id(), turn.id))?;
         let alone = is_alone.then(|| (turn.spent, *thread.spent()));
-        Some(Self { alone, ..seat })
+        Some(Self { alone, ..budget })
     }
 
     /// Returns the share of a turn that now shares its budget with others.
-    pub(crate) fn shared(scope: &StepScope<'_>) -> Option<Self> {
-        let seat = Self::of(scope.inner, scope.context, scope.thread)?;
+    pub(crate) fn for_tool_call(scope: &StepScope<'_>) -> Option<Self> {
+        let budget = Self::for_turn(scope.inner, scope.context, scope.thread)?;
         Some(Self {
             alone: None,
-            ..seat
+            ..budget
         })
     }
 
     /// Returns the share of a turn that an external agent executes, if it is a subagent's or its thread has had subagents.
-    pub(crate) fn of_run(
+    pub(crate) fn for_run(
         inner: &Arc<Inner>,
         context: &TurnContext,
         has_agents: bool,
         own: (SessionId, TurnId),
     ) -> Option<Self> {
         let is_alone = context.parent.is_none() && !has_agents;
-        if is_alone && !inner.trees.has(own.0) {
+        if is_alone && !inner.trees.contains(own.0) {
             return None;
         }
-        Self::at(inner, context, own)
+        Self::join(inner, context, own)
     }
 
-    fn at(inner: &Arc<Inner>, context: &TurnContext, own: (SessionId, TurnId)) -> Option<Self> {
+    fn join(inner: &Arc<Inner>, context: &TurnContext, own: (SessionId, TurnId)) -> Option<Self> {
         let above = |parent: ParentTurn| (parent.root_session_id, parent.root_turn_id);
         let (root, turn) = context.parent.map_or(own, above);
         let budgets = context.plan.budgets;
-        if budgets == Budgets::default() && !inner.trees.has(root) {
+        if budgets == Budgets::default() && !inner.trees.contains(root) {
             return None;
         }
         Some(Self {
             inner: Arc::clone(inner),
-            tree: inner.trees.of(root),
+            tree: inner.trees.get_or_create(root),
             root,
             turn,
             budgets,
@@ -229,31 +230,31 @@ impl SharedBudget {
     }
 
     /// Registers a model call before it reserves.
-    pub(crate) fn will_ask(&self, exec_id: ExecId) {
-        lock(&self.tree.asking).insert(exec_id);
+    pub(crate) fn register_call(&self, exec_id: ExecId) {
+        lock(&self.tree.running_calls).insert(exec_id);
     }
 
-    async fn book(&self) -> Result<&Mutex<Book>> {
+    async fn usage(&self) -> Result<&Mutex<TreeUsage>> {
         let least = &self.inner.settings.reserve;
         let opening = async || {
-            let book = match &self.alone {
-                Some((turn, thread)) => Book {
-                    thread: Used::of(thread, least),
-                    turns: [(self.turn, Used::of(turn, least))].into(),
+            let usage = match &self.alone {
+                Some((turn, thread)) => TreeUsage {
+                    thread: UsageTotal::from_spent(thread, least),
+                    turns: [(self.turn, UsageTotal::from_spent(turn, least))].into(),
                     held: HashMap::new(),
                 },
                 None => {
                     let journal = &*self.inner.backends.journal;
-                    read(journal, self.root, &self.tree.asking, least).await?
+                    read(journal, self.root, &self.tree.running_calls, least).await?
                 }
             };
-            Ok(Mutex::new(book))
+            Ok(Mutex::new(usage))
         };
-        self.tree.book.get_or_try_init(opening).await
+        self.tree.usage.get_or_try_init(opening).await
     }
 
     /// Counts a tool call; returns the refusal text for the model if it exceeds the limit.
-    pub(crate) async fn take_tool_call(&self, exec_id: ExecId) -> Result<Option<String>> {
+    pub(crate) async fn count_tool_call(&self, exec_id: ExecId) -> Result<Option<String>> {
         let limits = [
             ("turn", self.budgets.turn.tool_calls),
             ("thread", self.budgets.thread.tool_calls),
@@ -261,12 +262,12 @@ impl SharedBudget {
         if limits.iter().all(|(_, limit)| limit.is_none()) {
             return Ok(None);
         }
-        let mut book = lock(self.book().await?);
-        let of_turn = book.turns.entry(self.turn).or_default();
+        let mut usage = lock(self.usage().await?);
+        let of_turn = usage.turns.entry(self.turn).or_default();
         of_turn.tools.insert(exec_id);
         let in_turn = of_turn.tool_calls();
-        book.thread.tools.insert(exec_id);
-        let used = [in_turn, book.thread.tool_calls()];
+        usage.thread.tools.insert(exec_id);
+        let used = [in_turn, usage.thread.tool_calls()];
         let mut all = limits.into_iter().zip(used);
         let refused = all.find(|((_, limit), used)| limit.is_some_and(|limit| *used > limit));
         Ok(refused.map(|((scope, limit), _)| {
@@ -277,34 +278,32 @@ impl SharedBudget {
             )
         }))
     }
-}
 
-impl SharedBudget {
     /// Reserves what a step may spend; a new reservation of a step replaces its previous one.
     pub(crate) async fn reserve(&self, next: &Reservation) -> Result<()> {
-        let mut book = lock(self.book().await?);
-        book.held.remove(&next.exec_id);
-        book.trim(self.turn);
-        self.refuse(&book, next)?;
-        let is_call = lock(&self.tree.asking).contains(&next.exec_id);
-        let held = HeldStep {
+        let mut usage = lock(self.usage().await?);
+        usage.held.remove(&next.exec_id);
+        usage.trim(self.turn);
+        self.refuse(&usage, next)?;
+        let is_call = lock(&self.tree.running_calls).contains(&next.exec_id);
+        let held = ReservedStep {
             turn: self.turn,
             amount: next.amount,
             model_calls: u64::from(is_call),
         };
-        book.held.insert(next.exec_id, held);
+        usage.held.insert(next.exec_id, held);
         Ok(())
     }
 
     /// Refuses a step if nothing is left for it; reserves nothing.
     pub(crate) async fn check(&self, next: &Reservation) -> Result<()> {
-        self.refuse(&lock(self.book().await?), next)
+        self.refuse(&lock(self.usage().await?), next)
     }
 
-    fn refuse(&self, book: &Book, next: &Reservation) -> Result<()> {
-        match book.refuses_call(self.turn, &self.budgets, next.amount) {
+    fn refuse(&self, usage: &TreeUsage, next: &Reservation) -> Result<()> {
+        match usage.refuses_call(self.turn, &self.budgets, next.amount) {
             Some((name, refused)) => Err(AgentLoopError::BudgetExceeded(format!(
-                "{name}: {refused}, together with the agents that work for the turn. Raise {name} and say \"go on\""
+                "{name}: {refused}, together with the agents that work for the turn. Raise {name} and send \"continue\""
             ))),
             None => Ok(()),
         }
@@ -312,7 +311,7 @@ impl SharedBudget {
 
     /// Settles a model call.
     pub(crate) fn settle_call(&self, exec_id: ExecId, reserve: Reserve, charge: Charge<'_>) {
-        lock(&self.tree.asking).remove(&exec_id);
+        lock(&self.tree.running_calls).remove(&exec_id);
         let model_calls = u64::from(!matches!(charge, Charge::Nothing));
         // A call that never reserved has cost nothing.
         self.settle(exec_id, (reserve, Reserve::default()), charge, model_calls);
@@ -330,11 +329,11 @@ impl SharedBudget {
         charge: Charge<'_>,
         model_calls: u64,
     ) {
-        let Some(book) = self.tree.book.get() else {
+        let Some(usage) = self.tree.usage.get() else {
             return;
         };
-        let mut book = lock(book);
-        let held = book.held.remove(&exec_id);
+        let mut usage = lock(usage);
+        let held = usage.held.remove(&exec_id);
         let amount = match charge {
             Charge::Usage(usage) => Reserve {
                 tokens: usage.total_tokens(),
@@ -343,18 +342,18 @@ impl SharedBudget {
             Charge::Reservation => held.map_or(unreserved, |held| held.amount),
             Charge::Nothing => Reserve::default(),
         };
-        let used = Used {
+        let used = UsageTotal {
             amount,
             model_calls,
-            ..Used::default()
+            ..UsageTotal::default()
         };
-        book.add(self.turn, &used);
+        usage.add(self.turn, &used);
     }
 }
 
 /// Usage recorded for one turn.
 #[derive(Default)]
-struct TurnSum {
+struct TurnTotals {
     id: Option<TurnId>,
     is_for_another: bool,
     spent: Spent,
@@ -368,10 +367,10 @@ struct TurnSum {
 async fn read(
     journal: &dyn Journal,
     root: SessionId,
-    asking: &Mutex<HashSet<ExecId>>,
+    running_calls: &Mutex<HashSet<ExecId>>,
     least: &Reserve,
-) -> Result<Book> {
-    let mut book = Book::default();
+) -> Result<TreeUsage> {
+    let mut usage = TreeUsage::default();
     let mut seen = HashSet::from([root]);
     let mut next = vec![(root, None)];
     while let Some((session_id, of_turn)) = next.pop() {
@@ -383,20 +382,20 @@ async fn read(
             let Some(root_turn) = of_turn.or(turn.id) else {
                 continue;
             };
-            let mut used = Used {
+            let mut used = UsageTotal {
                 tool_calls: 0,
-                ..Used::of(&turn.spent, least)
+                ..UsageTotal::from_spent(&turn.spent, least)
             };
             used.tools = turn.tools;
-            book.add(root_turn, &used);
-            let cut_off = turn.open.filter(|open| !lock(asking).contains(open));
+            usage.add(root_turn, &used);
+            let cut_off = turn.open.filter(|open| !lock(running_calls).contains(open));
             if let Some(exec_id) = cut_off {
-                let held = HeldStep {
+                let held = ReservedStep {
                     turn: root_turn,
                     amount: turn.spent.reserve(least),
                     model_calls: 1,
                 };
-                book.held.insert(exec_id, held);
+                usage.held.insert(exec_id, held);
             }
             let new = turn
                 .children
@@ -405,13 +404,13 @@ async fn read(
             next.extend(new.map(|child| (child, Some(root_turn))));
         }
     }
-    Ok(book)
+    Ok(usage)
 }
 
-async fn turns_of(journal: &dyn Journal, session_id: SessionId) -> Result<Vec<TurnSum>> {
+async fn turns_of(journal: &dyn Journal, session_id: SessionId) -> Result<Vec<TurnTotals>> {
     let (stream, mut after) = (StreamKey::from(session_id), 0);
     let mut turns = Vec::new();
-    let mut open = TurnSum::default();
+    let mut open = TurnTotals::default();
     loop {
         let page = journal.read(&stream, after, AT_ONCE).await;
         let events = page.map_err(from_journal)?.events;
@@ -428,7 +427,7 @@ async fn turns_of(journal: &dyn Journal, session_id: SessionId) -> Result<Vec<Tu
     Ok(turns)
 }
 
-impl TurnSum {
+impl TurnTotals {
     fn take(&mut self, event: &Event) {
         let exec_id = event.context.exec_id;
         match &event.data {
@@ -462,7 +461,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_tree_counts_what_a_thread_counts() {
+    fn tree_usage_equals_thread_usage() {
         let counted = |input_tokens| LlmGenerationMetadata {
             success: true,
             usage: Some(TokenUsage {
@@ -481,7 +480,7 @@ mod tests {
             tokens: 100,
             micro_usd: 0,
         };
-        let used = Used::of(&spent, &least).amount.tokens;
+        let used = UsageTotal::from_spent(&spent, &least).amount.tokens;
         assert_eq!(used, spent.tokens(&least));
         assert_eq!(used, 5_000 + 4 * 5_000 + 150_000);
     }

@@ -14,8 +14,8 @@ use windlass_turn::{
     Command, DecisionContext, Input, Thread, ToolOutcome, TurnPlan, UnflushedText,
 };
 
-use super::command::{CloseWhen, Reply, Submission, ThreadCommand};
-use super::fault::{Debt, Fault, FaultCause, fault};
+use super::command::{CloseWhen, ReplySender, Submission, ThreadCommand};
+use super::fault::{FaultCause, LeftoverWork, ThreadFault, fault};
 use super::fold::fold;
 use super::masking::{UnmaskedCalls, learn_secrets};
 use super::prepare::Preparing;
@@ -51,9 +51,9 @@ pub(super) type Joined = std::result::Result<(Id, ToolOutcome), JoinError>;
 pub(crate) struct Actor {
     pub(super) inner: Arc<Inner>,
     pub(super) slot: Arc<Slot>,
-    pub(super) life: u64,
+    pub(super) actor_id: u64,
     /// Work that is left over from a fault.
-    pub(super) debt: Debt,
+    pub(super) leftover: LeftoverWork,
     pub(super) thread: Thread,
     pub(super) claim: Claim,
     pub(super) context: Option<Arc<TurnContext>>,
@@ -67,14 +67,14 @@ pub(crate) struct Actor {
     pub(super) tools: JoinSet<ToolOutcome>,
     running: HashMap<ExecId, RunningTool>,
     tasks: HashMap<Id, ExecId>,
-    pub(super) real_calls: UnmaskedCalls,
+    pub(super) unmasked_calls: UnmaskedCalls,
     alarm: Option<(DateTime<Utc>, Sleep)>,
     /// Whether work on the session was requested. Until then, a turn that a previous process left open is not resumed.
-    pub(super) has_taken_up: bool,
+    pub(super) work_requested: bool,
     /// Whether it is recorded that this process executes the open turn.
-    pub(super) is_at_work: bool,
+    pub(super) executes_turn: bool,
     /// Callers of `resume` that have no answer yet.
-    pub(super) asked: Vec<ResumeCaller>,
+    pub(super) resume_callers: Vec<ResumeCaller>,
     /// Whether nothing new may start.
     pub(super) is_retiring: bool,
     pub(super) idle_plan: TurnPlan,
@@ -83,12 +83,13 @@ pub(crate) struct Actor {
 /// Marks the slot as faulted if the actor's task ends irregularly.
 struct FaultGuard<'a> {
     slot: &'a Slot,
-    life: u64,
+    actor_id: u64,
 }
 
 impl Drop for FaultGuard<'_> {
     fn drop(&mut self) {
-        self.slot.fault(self.life, Fault::settled("it panicked"));
+        self.slot
+            .fault(self.actor_id, ThreadFault::settled("it panicked"));
     }
 }
 
@@ -104,8 +105,11 @@ enum Wakeup {
 impl Actor {
     /// Works until no work is left.
     pub(super) async fn work(inner: Arc<Inner>, slot: Arc<Slot>, start: ActorStart) {
-        let (life, debt) = (start.life, start.debt);
-        let _guard = FaultGuard { slot: &slot, life };
+        let (actor_id, leftover) = (start.actor_id, start.leftover);
+        let _guard = FaultGuard {
+            slot: &slot,
+            actor_id,
+        };
         let runtime = Arc::clone(&inner);
         // Large short-lived values are boxed here and in `run`: a thread mostly waits, and many wait at once.
         let worked = match Box::pin(Self::open(inner, &slot, start)).await {
@@ -113,36 +117,45 @@ impl Actor {
             Err(error) => Err(error),
         };
         if let Err(error) = worked {
-            tracing::error!(session = %slot.session_id, %error, "the thread stopped; it goes on from the journal");
+            tracing::error!(session = %slot.session_id, %error, "the thread stopped; its next actor continues from the journal");
             // An actor that was open before the error has reported this itself.
-            let has_work = debt.has_work || slot.is_asked_for_work();
-            let debt = Debt { has_work, ..debt };
-            fault(&runtime, &slot, life, FaultCause::from(&error), debt);
+            let has_work = leftover.has_work || slot.has_work_command();
+            let leftover = LeftoverWork {
+                has_work,
+                ..leftover
+            };
+            fault(
+                &runtime,
+                &slot,
+                actor_id,
+                FaultCause::from(&error),
+                leftover,
+            );
         }
-        runtime.note_rest(&slot);
+        runtime.note_idle(&slot);
     }
 
     async fn open(
         inner: Arc<Inner>,
         slot: &Arc<Slot>,
         ActorStart {
-            life,
-            resting,
-            debt,
+            actor_id,
+            idle,
+            leftover,
         }: ActorStart,
     ) -> Result<Box<Self>> {
-        let (IdleThread { thread, claim }, is_fresh) = match resting {
-            Some(resting) => (*resting, false),
+        let (IdleThread { thread, claim }, is_fresh) = match idle {
+            Some(idle) => (*idle, false),
             None => (fold(&inner, slot).await?, true),
         };
         slot.publish(thread.history());
-        let is_at_work = thread.turn().is_none();
-        let has_taken_up = is_at_work && thread.queue().is_empty();
+        let executes_turn = thread.turn().is_none();
+        let work_requested = executes_turn && thread.queue().is_empty();
         let mut actor = Box::new(Self {
             inner,
             slot: Arc::clone(slot),
-            life,
-            debt,
+            actor_id,
+            leftover,
             thread,
             claim,
             context: None,
@@ -155,11 +168,11 @@ impl Actor {
             tools: JoinSet::new(),
             running: HashMap::new(),
             tasks: HashMap::new(),
-            real_calls: UnmaskedCalls::default(),
+            unmasked_calls: UnmaskedCalls::default(),
             alarm: None,
-            has_taken_up,
-            is_at_work,
-            asked: Vec::new(),
+            work_requested,
+            executes_turn,
+            resume_callers: Vec::new(),
             is_retiring: false,
             idle_plan: TurnPlan::default(),
         });
@@ -169,7 +182,7 @@ impl Actor {
             if actor.thread.started_at().is_some() {
                 actor.note_status(actor.thread.status()).await;
             }
-            actor.real_calls = UnmaskedCalls::after_a_life(&actor.thread);
+            actor.unmasked_calls = UnmaskedCalls::from_previous_process(&actor.thread);
             learn_secrets(&actor.inner, slot.session_id).await;
         }
         Ok(actor)
@@ -179,16 +192,11 @@ impl Actor {
     pub(super) fn restart_steps(&mut self) {
         for command in self.thread.pending_commands() {
             let exec_id = command.exec_id();
+            let (model, backend) = (self.model.as_ref(), self.backend.as_ref());
             let runs = |exec_id| {
                 self.running.contains_key(&exec_id)
-                    || self
-                        .model
-                        .as_ref()
-                        .is_some_and(|call| call.exec_id == exec_id)
-                    || self
-                        .backend
-                        .as_ref()
-                        .is_some_and(|run| run.exec_id == exec_id)
+                    || model.is_some_and(|call| call.exec_id == exec_id)
+                    || backend.is_some_and(|run| run.exec_id == exec_id)
             };
             if !exec_id.is_some_and(runs) {
                 self.perform(command);
@@ -197,7 +205,7 @@ impl Actor {
     }
 
     async fn run(mut self: Box<Self>) -> Result<()> {
-        if self.debt.has_work {
+        if self.leftover.has_work {
             Box::pin(self.resume_open_turn()).await?;
         }
         loop {
@@ -231,15 +239,15 @@ impl Actor {
             if !self.backlog.is_empty() {
                 Box::pin(self.take_backlog()).await?;
             }
-            if self.is_at_rest() {
-                let resting = Box::new(IdleThread {
+            if self.is_idle() {
+                let idle = Box::new(IdleThread {
                     thread: self.thread,
                     claim: self.claim,
                 });
-                let Err(resting) = self.slot.park(resting) else {
+                let Err(idle) = self.slot.park(idle) else {
                     return Ok(());
                 };
-                (self.thread, self.claim) = (resting.thread, resting.claim);
+                (self.thread, self.claim) = (idle.thread, idle.claim);
                 continue;
             }
             match self.wait().await {
@@ -290,9 +298,9 @@ impl Actor {
         self.preparing.as_ref().is_some_and(Preparing::is_recovery)
     }
 
-    fn is_at_rest(&self) -> bool {
+    fn is_idle(&self) -> bool {
         let has_work = self.thread.turn().is_some() || !self.thread.queue().is_empty();
-        !(has_work && self.has_taken_up) && self.preparing.is_none() && self.backlog.is_empty()
+        !(has_work && self.work_requested) && self.preparing.is_none() && self.backlog.is_empty()
     }
 
     /// Waits for the next wakeup. A model can stream without a pause, so it comes last.
@@ -314,13 +322,13 @@ impl Actor {
             context = async { match preparing { Some(preparing) => preparing.ready().await, None => std::future::pending().await } } => Wakeup::Prepared(context),
             joined = tools.join_next_with_id(), if !tools.is_empty() => Wakeup::Tool(joined),
             progress = async { match model { Some(model) => model.next().await, None => std::future::pending().await } } => Wakeup::Model(progress),
-            told = async { match backend { Some(run) => run.next().await, None => std::future::pending().await } } => Wakeup::Backend(told),
+            output = async { match backend { Some(run) => run.next().await, None => std::future::pending().await } } => Wakeup::Backend(output),
         }
     }
 
     fn set_alarm(&mut self) {
         // A turn cannot continue without its plan, not even past a deadline.
-        let deadline = if self.has_taken_up && !self.is_recovering() {
+        let deadline = if self.work_requested && !self.is_recovering() {
             self.thread.next_deadline()
         } else {
             None
@@ -335,7 +343,9 @@ impl Actor {
 
     pub(super) async fn read(&mut self, command: ThreadCommand) -> Result<()> {
         match command {
-            ThreadCommand::Look { reply } => drop(reply.send(Ok(Box::new(self.thread.clone())))),
+            ThreadCommand::Snapshot { reply } => {
+                drop(reply.send(Ok(Box::new(self.thread.clone()))))
+            }
             ThreadCommand::Submit(submission) => self.backlog.push_back(submission),
             ThreadCommand::Steer {
                 turn_id,
@@ -371,17 +381,15 @@ impl Actor {
                 reason,
                 reply,
             } => {
-                let outcome = self
-                    .try_decide(Input::RemoveQueued { turn_id, reason })
-                    .await?;
-                let _ = reply.send(outcome.map(drop));
+                let input = Input::RemoveQueued { turn_id, reason };
+                self.decide_and_reply(input, reply).await?;
             }
-            ThreadCommand::Abandon { ticket, leave } => self.abandon(ticket, leave).await?,
+            ThreadCommand::Abandon { ticket, reason } => self.abandon(ticket, reason).await?,
             ThreadCommand::ToolResults { mut results, reply } => {
                 let max_bytes = self.inner.settings.max_tool_result_bytes;
-                results
-                    .iter_mut()
-                    .for_each(|result| output::cap(result, max_bytes));
+                for result in &mut results {
+                    output::cap(result, max_bytes);
+                }
                 let name = results.first().map(|result| result.tool_call_id.clone());
                 let outcome = self.try_decide(Input::ToolResults { results }).await?;
                 self.answer_or_repeat(outcome, name.as_deref(), reply).await;
@@ -409,21 +417,17 @@ impl Actor {
                 request,
                 reply,
             } => {
-                let outcome = self
-                    .try_decide(Input::Emit {
-                        exec_id,
-                        data: request.data,
-                    })
-                    .await?;
+                let data = request.data;
+                let outcome = self.try_decide(Input::Emit { exec_id, data }).await?;
                 let _ = reply.send(outcome.and_then(first_event));
             }
             ThreadCommand::Import { message, reply } => {
-                let outcome = self.try_decide(Input::Import { message: *message }).await?;
-                let _ = reply.send(outcome.map(drop));
+                let input = Input::Import { message: *message };
+                self.decide_and_reply(input, reply).await?;
             }
             ThreadCommand::Rewind { turn_id, reply } => {
-                let outcome = self.try_decide(Input::Rewind { turn_id }).await?;
-                let _ = reply.send(outcome.map(drop));
+                let input = Input::Rewind { turn_id };
+                self.decide_and_reply(input, reply).await?;
             }
             ThreadCommand::Resume { .. }
             | ThreadCommand::Close { .. }
@@ -432,21 +436,20 @@ impl Actor {
         Ok(())
     }
 
+    async fn decide_and_reply(&mut self, input: Input, reply: ReplySender<()>) -> Result<()> {
+        let outcome = self.try_decide(input).await?;
+        let _ = reply.send(outcome.map(drop));
+        Ok(())
+    }
+
     /// Ends all running work, so that every waiting caller is notified, and accepts no more commands.
-    async fn close(mut self: Box<Self>, reply: Reply<()>) -> Result<()> {
-        let queued: Vec<_> = self
-            .thread
-            .queue()
-            .iter()
-            .map(|queued| Some(queued.turn_id))
-            .collect();
-        let reason = Some("the session was removed".to_owned());
+    async fn close(mut self: Box<Self>, reply: ReplySender<()>) -> Result<()> {
+        let queue = self.thread.queue().iter();
+        let queued: Vec<_> = queue.map(|queued| Some(queued.turn_id)).collect();
         for turn_id in std::iter::once(None).chain(queued) {
+            let reason = Some("the session was removed".to_owned());
             let _ = self
-                .try_decide(Input::Interrupt {
-                    turn_id,
-                    reason: reason.clone(),
-                })
+                .try_decide(Input::Interrupt { turn_id, reason })
                 .await?;
         }
         self.slot.close();
@@ -511,13 +514,8 @@ impl Actor {
         let decided = {
             let tail = ended.as_ref().or_else(|| self.running_tail());
             let ctx = DecisionContext {
-                now: self.inner.clock.now(),
-                uuid: self.inner.clock.uuid(),
-                plan: context
-                    .as_ref()
-                    .map_or(&self.idle_plan, |context| &context.plan),
-                tail,
                 mask: mask.as_ref().map(|mask| mask as _),
+                ..self.decision_context(context.as_deref(), tail)
             };
             self.thread.decide(input, &ctx)
         };
@@ -527,30 +525,34 @@ impl Actor {
         }
     }
 
+    pub(super) fn decision_context<'a>(
+        &'a self,
+        context: Option<&'a TurnContext>,
+        tail: Option<&'a UnflushedText>,
+    ) -> DecisionContext<'a> {
+        DecisionContext {
+            now: self.inner.clock.now(),
+            uuid: self.inner.clock.uuid(),
+            plan: context.map_or(&self.idle_plan, |context| &context.plan),
+            tail,
+            mask: None,
+        }
+    }
+
     /// Performs a command of a durable decision.
     pub(super) fn perform(&mut self, command: Command) {
         match command {
             Command::Stop { exec_id } => self.stop(exec_id),
-            _ if self.is_retiring || !self.has_taken_up => {}
+            _ if self.is_retiring || !self.work_requested => {}
             Command::Prepare { turn_id } => {
                 self.preparing = Some(Preparing::to_begin(self, turn_id));
             }
             Command::CallModel { exec_id, iteration } => {
-                let Some(context) = &self.context else { return };
-                let scope = StepScope {
-                    inner: &self.inner,
-                    context,
-                    thread: &self.thread,
-                };
+                let Some(scope) = self.scope() else { return };
                 self.model = Some(ModelCall::start(&scope, exec_id, iteration));
             }
             Command::Summarise { exec_id } => {
-                let Some(context) = &self.context else { return };
-                let scope = StepScope {
-                    inner: &self.inner,
-                    context,
-                    thread: &self.thread,
-                };
+                let Some(scope) = self.scope() else { return };
                 self.model = Some(ModelCall::summary(&scope, exec_id));
             }
             Command::RunBackend {
@@ -558,12 +560,7 @@ impl Actor {
                 session,
                 totals,
             } => {
-                let Some(context) = &self.context else { return };
-                let scope = StepScope {
-                    inner: &self.inner,
-                    context,
-                    thread: &self.thread,
-                };
+                let Some(scope) = self.scope() else { return };
                 let process = &self.slot.process;
                 self.backend = BackendRun::start(&scope, process, exec_id, session, totals);
             }
@@ -579,25 +576,23 @@ impl Actor {
                 text,
             } => self.steer_backend(exec_id, message_id, text),
             Command::RunTool { exec_id, call } => {
-                let (Some(context), Some(turn)) = (&self.context, self.thread.turn()) else {
+                if self.context.is_none() {
+                    return;
+                }
+                let unmasked = self.unmasked_calls.take(exec_id, &call);
+                let (Some(scope), Some(turn)) = (self.scope(), self.thread.turn()) else {
                     return;
                 };
-                let scope = StepScope {
-                    inner: &self.inner,
-                    context,
-                    thread: &self.thread,
-                };
-                let real = self.real_calls.take(exec_id, &call);
                 // The task of a subagent is recorded in masked form in any case, so the recorded call is complete and can run again.
-                let is_whole = context.starts_agents && call.name == SPAWN_AGENT;
-                let real = real.or_else(|| is_whole.then(|| Arc::clone(&call)));
-                let task = match real {
-                    Some(real) => {
-                        let run = ToolRun::new(&scope, turn.id, exec_id, real);
+                let is_complete = scope.context.starts_agents && call.name == SPAWN_AGENT;
+                let unmasked = unmasked.or_else(|| is_complete.then(|| Arc::clone(&call)));
+                let task = match unmasked {
+                    Some(unmasked) => {
+                        let run = ToolRun::new(&scope, turn.id, exec_id, unmasked);
                         self.tools.spawn(run.run())
                     }
                     None => {
-                        let outcome = tool::without_its_secrets(&call);
+                        let outcome = tool::secrets_lost(&call);
                         self.tools.spawn(async { outcome })
                     }
                 };
@@ -607,13 +602,24 @@ impl Actor {
         }
     }
 
+    /// Returns the inputs of a step; `None` without a turn context.
+    fn scope(&self) -> Option<StepScope<'_>> {
+        Some(StepScope {
+            inner: &self.inner,
+            context: self.context.as_ref()?,
+            thread: &self.thread,
+        })
+    }
+
     /// Stops the calls that wait for subagents. The subagents themselves are unaffected.
     pub(super) fn stop_spawning(&mut self) {
         if self.context.as_ref().is_some_and(|it| it.starts_agents) {
-            let calls = self.running.iter();
-            let waiting = calls.filter(|(_, tool)| tool.call.name == SPAWN_AGENT);
-            let waiting: Vec<ExecId> = waiting.map(|(exec_id, _)| *exec_id).collect();
-            waiting.into_iter().for_each(|exec_id| self.stop(exec_id));
+            for (_, tool) in self
+                .running
+                .extract_if(|_, tool| tool.call.name == SPAWN_AGENT)
+            {
+                tool.task.abort();
+            }
         }
     }
 

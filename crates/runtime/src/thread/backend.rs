@@ -9,7 +9,7 @@ use windlass_core::typed_id::{ExecId, MessageId};
 use windlass_turn::Input;
 
 use super::actor::Actor;
-use super::printed::Rest;
+use super::call_output::OutputEnd;
 use crate::steps::arguments::recordable;
 use crate::steps::backend::{BackendOutput, BackendRun};
 use crate::steps::output;
@@ -44,18 +44,21 @@ impl Actor {
                 self.decide(input).await
             }
             BackendOutput::ChunkDue => self.flush_chunk().await,
-            BackendOutput::PrintedDue => self.show_all_printed(exec_id, Rest::May).await,
+            BackendOutput::CallOutputDue => {
+                self.record_all_call_output(exec_id, OutputEnd::Open).await
+            }
             BackendOutput::Ended(outcome) => {
-                self.show_all_printed(exec_id, Rest::Cannot).await?;
+                self.record_all_call_output(exec_id, OutputEnd::Final)
+                    .await?;
                 let tail = self.backend.take().map(|run| run.buffer.tail);
                 let input = Input::BackendEnded { exec_id, outcome };
                 self.end_step(input, tail).await
             }
-            BackendOutput::Event(event) => self.backend_said(exec_id, event).await,
+            BackendOutput::Event(event) => self.backend_event(exec_id, event).await,
         }
     }
 
-    async fn backend_said(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
+    async fn backend_event(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
         let Some(event) = self.cut_event(event) else {
             return Ok(());
         };
@@ -68,14 +71,15 @@ impl Actor {
                 let is_next = self.backend.as_mut().is_some_and(|run| {
                     let is_other = run.message.is_some() && run.message != message;
                     run.message = message;
-                    std::mem::replace(&mut run.has_spoken, true) && is_other
+                    std::mem::replace(&mut run.last_was_text, true) && is_other
                 });
-                self.hear(exec_id, &text, StreamKind::Answer, is_next).await
+                self.append_text(exec_id, &text, StreamKind::Answer, is_next)
+                    .await
             }
             BackendEvent::Thinking { text, parent: None } => {
                 let run = self.backend.as_mut();
-                let is_next = run.is_some_and(|run| std::mem::take(&mut run.has_spoken));
-                self.hear(exec_id, &text, StreamKind::Thinking, is_next)
+                let is_next = run.is_some_and(|run| std::mem::take(&mut run.last_was_text));
+                self.append_text(exec_id, &text, StreamKind::Thinking, is_next)
                     .await
             }
             // Text of the agent's own subagent is output of the call that started it.
@@ -89,15 +93,15 @@ impl Actor {
                 parent: Some(call_id),
             }
             | BackendEvent::ToolOutput { call_id, text } => {
-                self.call_printed(exec_id, &call_id, &text).await
+                self.buffer_call_output(exec_id, &call_id, &text).await
             }
             BackendEvent::ToolCompleted(result) => {
-                self.show_printed(exec_id, &result.call_id, Rest::Cannot)
+                self.record_call_output(exec_id, &result.call_id, OutputEnd::Final)
                     .await?;
-                self.tell(exec_id, BackendEvent::ToolCompleted(result))
+                self.record_backend_event(exec_id, BackendEvent::ToolCompleted(result))
                     .await
             }
-            event => self.tell(exec_id, event).await,
+            event => self.record_backend_event(exec_id, event).await,
         }
     }
 
@@ -125,14 +129,18 @@ impl Actor {
         self.backend.as_mut()?.admits(&event).then_some(event)
     }
 
-    pub(super) async fn tell(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
+    pub(super) async fn record_backend_event(
+        &mut self,
+        exec_id: ExecId,
+        event: BackendEvent,
+    ) -> Result<()> {
         let event = Box::new(event);
         self.decide(Input::BackendSaid { exec_id, event }).await
     }
 
     /// Joins pieces into chunks, like those of a model. A message is stored whole, so it ends where another message begins or where it would exceed
     /// the maximum answer size.
-    async fn hear(
+    async fn append_text(
         &mut self,
         exec_id: ExecId,
         text: &str,

@@ -14,7 +14,7 @@ use windlass_turn::{Approval, OnBusy, QueueEdit, Queued, Thread};
 use crate::turn_result::{EventObserver, TurnHandle};
 
 /// Where a command's result is sent. The receiver may be gone.
-pub(crate) type Reply<T> = oneshot::Sender<Result<T>>;
+pub(crate) type ReplySender<T> = oneshot::Sender<Result<T>>;
 
 /// Why a caller abandons its submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub(crate) enum CloseWhen {
 
 /// An input with its options.
 pub(crate) struct Submission {
-    pub(crate) wanted: SubmissionKind,
+    pub(crate) kind: SubmissionKind,
     /// Identifies the submission before it has a turn.
     pub(crate) ticket: u64,
     pub(crate) message: InputMessage,
@@ -57,87 +57,87 @@ pub(crate) struct Submission {
     pub(crate) on_event: Option<EventObserver>,
     /// Dropped when the turn has ended, or when there will be none.
     pub(crate) until_end: Option<DropGuard>,
-    pub(crate) reply: Reply<TurnHandle>,
+    pub(crate) reply: ReplySender<TurnHandle>,
 }
 
 /// Commands that a thread accepts. Large ones are boxed, because commands are queued.
 pub(crate) enum ThreadCommand {
     /// Requests the recorded thread.
-    Look {
-        reply: Reply<Box<Thread>>,
+    Snapshot {
+        reply: ReplySender<Box<Thread>>,
     },
     /// Resumes the turn that a previous process left open; answered when the resumption is recorded.
     Resume {
-        reply: Reply<Option<TurnHandle>>,
+        reply: ReplySender<Option<TurnHandle>>,
     },
     Submit(Box<Submission>),
     Steer {
         turn_id: Option<TurnId>,
         message: Box<InputMessage>,
-        reply: Reply<TurnHandle>,
+        reply: ReplySender<TurnHandle>,
     },
     Interrupt {
         turn_id: Option<TurnId>,
         reason: Option<String>,
-        reply: Reply<()>,
+        reply: ReplySender<()>,
     },
     /// Changes a queued input; answered with the queue after the change.
     EditQueued {
         turn_id: TurnId,
         edit: QueueEdit,
-        reply: Reply<Vec<Queued>>,
+        reply: ReplySender<Vec<Queued>>,
     },
     RemoveQueued {
         turn_id: TurnId,
         reason: Option<String>,
-        reply: Reply<()>,
+        reply: ReplySender<()>,
     },
     /// The caller abandons its submission.
     Abandon {
         ticket: u64,
-        leave: AbandonReason,
+        reason: AbandonReason,
     },
     ToolResults {
         results: Vec<ToolResult>,
-        reply: Reply<TurnHandle>,
+        reply: ReplySender<TurnHandle>,
     },
     Approval {
         call: String,
         approval: Approval,
-        reply: Reply<TurnHandle>,
+        reply: ReplySender<TurnHandle>,
     },
     UserAnswer {
         request: String,
         answer: serde_json::Value,
-        reply: Reply<TurnHandle>,
+        reply: ReplySender<TurnHandle>,
     },
     /// Records the host's data of the session.
     Note {
         data: Box<windlass_core::events::EventData>,
-        reply: Reply<Event>,
+        reply: ReplySender<Event>,
     },
     Emit {
         exec_id: ExecId,
         request: Box<EventRequest>,
-        reply: Reply<Event>,
+        reply: ReplySender<Event>,
     },
     Import {
         message: Box<Message>,
-        reply: Reply<()>,
+        reply: ReplySender<()>,
     },
     Rewind {
         turn_id: TurnId,
-        reply: Reply<()>,
+        reply: ReplySender<()>,
     },
     /// The process is shutting down: start nothing new, and leave the turn open.
     Retire {
         patience: Duration,
-        reply: Reply<()>,
+        reply: ReplySender<()>,
     },
     /// The session is removed: end all work and accept no more, or refuse because work is running.
     Close {
         when: CloseWhen,
-        reply: Reply<()>,
+        reply: ReplySender<()>,
     },
 }
 
@@ -170,7 +170,7 @@ impl ThreadCommand {
                 drop(reply.send(Err(error)));
             }
             Self::Emit { reply, .. } | Self::Note { reply, .. } => drop(reply.send(Err(error))),
-            Self::Look { reply } => drop(reply.send(Err(error))),
+            Self::Snapshot { reply } => drop(reply.send(Err(error))),
             Self::Resume { reply } => drop(reply.send(Err(error))),
             Self::EditQueued { reply, .. } => drop(reply.send(Err(error))),
             Self::Interrupt { reply, .. }

@@ -14,7 +14,7 @@ use super::fault::FaultCause;
 use super::masking::UnmaskedCalls;
 use crate::backends::SessionProgress;
 use crate::errors::from_journal;
-use crate::panics::{caught, tried};
+use crate::panics::{call_store, catch_panic};
 use crate::subagents::stop_children;
 
 /// The result of an accepted input.
@@ -40,12 +40,12 @@ impl Actor {
                 self.fault(FaultCause::from(&error));
                 return Err(from_journal(error));
             }
-            self.debt.failures = 0;
+            self.leftover.failures = 0;
         }
         let (status_before, messages_before) = (self.thread.status(), self.thread.history().len());
         let (events, commands) = self.thread.commit(decision);
         if !events.is_empty() {
-            self.inner.figures.observe(&events);
+            self.inner.turn_counters.observe(&events);
             self.settle_runs(&events);
             stop_children(&self.inner, &self.thread, &events);
             self.clear_recorded_text(&events);
@@ -59,9 +59,9 @@ impl Actor {
                 .await;
             self.waiters.observe(&events);
             if self.thread.turn().is_none() {
-                self.is_at_work = true;
+                self.executes_turn = true;
                 self.context = None;
-                self.real_calls = UnmaskedCalls::default();
+                self.unmasked_calls = UnmaskedCalls::default();
             }
             commands
                 .into_iter()
@@ -100,7 +100,7 @@ impl Actor {
         };
         let session_id = self.thread.session_id();
         let sessions = &self.inner.backends.session_store;
-        if let Err(error) = tried(sessions.note_progress(session_id, progress)).await {
+        if let Err(error) = call_store(sessions.note_progress(session_id, progress)).await {
             tracing::warn!(session = %session_id, %error, "the session's record could not be brought up to date");
         }
     }
@@ -108,7 +108,7 @@ impl Actor {
 
 /// Calls an observer of the application; a panic is only logged.
 pub(super) fn observe(observer: &(dyn Fn(&Event) + Send + Sync), event: &Event) {
-    if caught(|| observer(event)).is_none() {
+    if catch_panic(|| observer(event)).is_none() {
         tracing::error!(event = event.event_type, "an observer of events panicked");
     }
 }

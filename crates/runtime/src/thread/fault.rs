@@ -51,7 +51,7 @@ impl From<&JournalError> for FaultCause {
 
 /// Work that a fault leaves over. The next actor starts with it.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Debt {
+pub(super) struct LeftoverWork {
     /// Whether a turn that this process had resumed was open, or an input queued.
     pub(super) has_work: bool,
     /// Whether the turn was released because of the store, without a record yet: the fault does not count as a crash of the turn.
@@ -62,25 +62,25 @@ pub(super) struct Debt {
 
 /// The end of an actor that did not park its thread.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct ThreadFault {
     pub(super) cause: FaultCause,
-    pub(super) debt: Debt,
+    pub(super) leftover: LeftoverWork,
     /// When the work is resumed automatically.
     pub(super) retry_at: Option<DateTime<Utc>>,
 }
 
-impl Fault {
+impl ThreadFault {
     /// A fault that leaves no work over.
     pub(super) fn settled(cause: impl ToString) -> Self {
         Self {
             cause: FaultCause::Other(cause.to_string()),
-            debt: Debt::default(),
+            leftover: LeftoverWork::default(),
             retry_at: None,
         }
     }
 }
 
-impl std::fmt::Display for Fault {
+impl std::fmt::Display for ThreadFault {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}", self.cause)?;
         match self.retry_at {
@@ -94,23 +94,26 @@ impl std::fmt::Display for Fault {
 pub(super) fn fault(
     inner: &Arc<Inner>,
     slot: &Arc<Slot>,
-    life: u64,
+    actor_id: u64,
     cause: FaultCause,
-    debt: Debt,
+    leftover: LeftoverWork,
 ) {
-    let failures = debt.failures.saturating_add(1);
-    let pause = (matches!(cause, FaultCause::Store(_)) && debt.has_work)
-        .then(|| (FIRST_PAUSE * (1 << debt.failures.min(8))).min(MAX_PAUSE));
+    let failures = leftover.failures.saturating_add(1);
+    let pause = (matches!(cause, FaultCause::Store(_)) && leftover.has_work)
+        .then(|| (FIRST_PAUSE * (1 << leftover.failures.min(8))).min(MAX_PAUSE));
     let retry_at = pause.and_then(|pause| {
         let pause = TimeDelta::from_std(pause).ok()?;
         inner.clock.now().checked_add_signed(pause)
     });
-    let fault = Fault {
+    let fault = ThreadFault {
         cause,
-        debt: Debt { failures, ..debt },
+        leftover: LeftoverWork {
+            failures,
+            ..leftover
+        },
         retry_at,
     };
-    if let Some(faulted) = slot.fault(life, fault)
+    if let Some(faulted) = slot.fault(actor_id, fault)
         && let Some(pause) = pause
     {
         tokio::spawn(resume_after(pause, inner, slot, faulted));
@@ -145,11 +148,11 @@ impl Actor {
     pub(super) fn fault(&self, cause: FaultCause) {
         let is_store = matches!(cause, FaultCause::Store(_));
         let has_work = self.thread.turn().is_some() || !self.thread.queue().is_empty();
-        let debt = Debt {
-            has_work: is_store && has_work && self.has_taken_up,
-            released: self.debt.released || (is_store && self.is_at_work),
-            failures: self.debt.failures,
+        let leftover = LeftoverWork {
+            has_work: is_store && has_work && self.work_requested,
+            released: self.leftover.released || (is_store && self.executes_turn),
+            failures: self.leftover.failures,
         };
-        fault(&self.inner, &self.slot, self.life, cause, debt);
+        fault(&self.inner, &self.slot, self.actor_id, cause, leftover);
     }
 }

@@ -16,7 +16,7 @@ const PAGE: usize = 1024;
 pub(super) async fn fold(inner: &Inner, slot: &Slot) -> Result<IdleThread> {
     let journal = &*inner.backends.journal;
     let key = StreamKey::from(slot.session_id);
-    let mut thread = slot.take_looked().await;
+    let mut thread = slot.take_read_thread().await;
     let (claim, ()) = tokio::try_join!(journal.claim(&key), follow(journal, &key, &mut thread))
         .map_err(from_journal)?;
     // The stream was removed meanwhile and has begun again.

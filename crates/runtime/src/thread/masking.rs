@@ -15,7 +15,7 @@ use zeroize::Zeroizing;
 
 use super::actor::Actor;
 use crate::inner::Inner;
-use crate::panics::tried;
+use crate::panics::call_store;
 use crate::secrets::{EventMask, Mask, mask_of, mask_parts};
 use crate::steps::tool::secret_arguments;
 use crate::turn_context::TurnContext;
@@ -30,12 +30,12 @@ pub(super) struct UnmaskedCalls {
 
 impl UnmaskedCalls {
     /// Finds the masked calls that a previous process left open.
-    pub(super) fn after_a_life(thread: &Thread) -> Self {
+    pub(super) fn from_previous_process(thread: &Thread) -> Self {
         let act = thread.turn().and_then(|turn| turn.act());
         let calls = act.map_or(&[][..], |act| &act.calls);
         let masked = calls
             .iter()
-            .filter(|call| shows_a_mask(&call.call.arguments));
+            .filter(|call| contains_mask(&call.call.arguments));
         Self {
             calls: HashMap::new(),
             lost: masked.map(|call| call.exec_id).collect(),
@@ -59,13 +59,13 @@ impl UnmaskedCalls {
     }
 }
 
-fn shows_a_mask(value: &Value) -> bool {
+fn contains_mask(value: &Value) -> bool {
     match value {
         Value::String(text) => text.contains(SECRET_MASK),
-        Value::Array(values) => values.iter().any(shows_a_mask),
+        Value::Array(values) => values.iter().any(contains_mask),
         Value::Object(entries) => {
-            let named = entries.keys().any(|name| name.contains(SECRET_MASK));
-            named || entries.values().any(shows_a_mask)
+            let mut entries = entries.iter();
+            entries.any(|(name, value)| name.contains(SECRET_MASK) || contains_mask(value))
         }
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }
@@ -82,7 +82,7 @@ pub(super) async fn learn_secrets(inner: &Inner, session_id: SessionId) {
         }
         Ok(())
     };
-    if let Err(error) = tried(learning).await {
+    if let Err(error) = call_store(learning).await {
         tracing::warn!(session = %session_id, %error, "the session's secrets cannot be read, so they are not masked");
     }
 }
@@ -94,20 +94,20 @@ impl Actor {
         input: &mut Input,
         context: Option<&TurnContext>,
     ) -> Option<EventMask> {
-        let mut known = self.inner.secrets.mask(self.slot.session_id);
+        let mut all = self.inner.secrets.mask(self.slot.session_id);
         match input {
             Input::ModelFinished { exec_id, answer } => {
-                known = self.mask_calls(*exec_id, answer, known, context);
+                all = self.mask_calls(*exec_id, answer, all, context);
             }
             input => {
-                if let Some(mask) = &known {
+                if let Some(mask) = &all {
                     mask_input(mask, input);
                 }
             }
         }
-        let named = self.inner.secrets.named_mask();
-        let is_needed = known.is_some() || named.is_some();
-        is_needed.then_some(EventMask { known, named })
+        let operator = self.inner.secrets.operator_mask();
+        let is_needed = all.is_some() || operator.is_some();
+        is_needed.then_some(EventMask { all, operator })
     }
 
     /// Masks the calls of an answer, and retains the original of each call that this changes. Arguments that tools declare secret are masked in the
@@ -141,7 +141,7 @@ impl Actor {
             }
             if call.arguments != real.arguments {
                 let step = step_of_call(message_id, n);
-                self.real_calls.calls.insert(step, real);
+                self.unmasked_calls.calls.insert(step, real);
             }
         }
         mask
@@ -169,19 +169,17 @@ fn mask_input(mask: &Mask, input: &mut Input) {
         | Input::Steer { message, .. }
         | Input::Compact { message, .. } => mask_parts(mask, &mut message.content),
         Input::EditQueued { edit, .. } => mask_parts(mask, edit.content.iter_mut().flatten()),
-        Input::BackendSaid { event, .. } => mask_told(mask, event),
+        Input::BackendSaid { event, .. } => mask_backend_event(mask, event),
         _ => {}
     }
 }
 
 /// The output of an external agent's call belongs to the agent, like that of built-in tools.
-fn mask_told(mask: &Mask, event: &mut BackendEvent) {
+fn mask_backend_event(mask: &Mask, event: &mut BackendEvent) {
     match event {
         BackendEvent::Text { text, .. }
         | BackendEvent::Thinking { text, .. }
-        | BackendEvent::ToolOutput { text, .. } => {
-            mask.text(text);
-        }
+        | BackendEvent::ToolOutput { text, .. } => mask.text(text),
         // The name of a call may be the command itself.
         BackendEvent::ToolStarted(call) => {
             mask.text(&mut call.name);
@@ -196,9 +194,7 @@ fn mask_told(mask: &Mask, event: &mut BackendEvent) {
             BackendNotice::Retry { message: text, .. }
             | BackendNotice::Warning(text)
             | BackendNotice::Raw { line: text, .. },
-        ) => {
-            mask.text(text);
-        }
+        ) => mask.text(text),
         BackendEvent::Started { .. }
         | BackendEvent::ToolCompleted(_)
         | BackendEvent::PermissionWithdrawn { .. }

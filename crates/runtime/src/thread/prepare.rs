@@ -13,21 +13,21 @@ use windlass_core::typed_id::TurnId;
 use windlass_turn::{Input, OnBusy};
 
 use super::actor::Actor;
-use super::command::{AbandonReason, Reply, Submission, SubmissionKind};
+use super::command::{AbandonReason, ReplySender, Submission, SubmissionKind};
 use super::commit::Accepted;
 use super::fault::FaultCause;
-use super::resume_open_turn::is_to_end;
+use super::resume_open_turn::is_open_or_queued;
 use super::waiters::Ticket;
 use crate::errors::to_failure;
 use crate::spending::check_run;
-use crate::subagents::{PARENT_ENDED, is_wanted};
+use crate::subagents::{PARENT_ENDED, is_parent_open, open_turn_input};
 use crate::turn_context::{ContextRequest, Discovery, TurnContext, assemble};
 use crate::turn_result::TurnHandle;
 
-type Making = Pin<Box<dyn Future<Output = Result<Arc<TurnContext>>> + Send>>;
+type AssemblyFuture = Pin<Box<dyn Future<Output = Result<Arc<TurnContext>>> + Send>>;
 
 /// The purpose of a context.
-enum Purpose {
+enum ContextPurpose {
     /// An input that starts a turn at once.
     Start(Box<Submission>),
     /// The first queued input.
@@ -38,54 +38,52 @@ enum Purpose {
 
 /// A context that is being assembled.
 pub(super) struct Preparing {
-    purpose: Purpose,
-    making: Making,
+    purpose: ContextPurpose,
+    assembling: AssemblyFuture,
 }
 
 impl Preparing {
     fn new(
         actor: &Actor,
-        purpose: Purpose,
+        purpose: ContextPurpose,
         controls: Option<Controls>,
         tool_timeout: Option<Duration>,
     ) -> Self {
         let discovery = match &purpose {
-            Purpose::Start(submission) => match submission.wanted {
+            ContextPurpose::Start(submission) => match submission.kind {
                 SubmissionKind::Compaction => Discovery::Skip,
                 SubmissionKind::Answer => Discovery::Ask,
             },
-            Purpose::Begin(_) => Discovery::Ask,
-            Purpose::Recover => Discovery::of_open_turn(&actor.thread),
+            ContextPurpose::Begin(_) => Discovery::Ask,
+            ContextPurpose::Recover => Discovery::of_open_turn(&actor.thread),
         };
         let (inner, session_id) = (Arc::clone(&actor.inner), actor.slot.session_id);
-        let asked = ContextRequest {
+        let request = ContextRequest {
             controls,
             tool_timeout,
             discovery,
         };
-        let is_new = !matches!(purpose, Purpose::Recover);
-        let parent = asked
-            .controls
-            .as_ref()
-            .and_then(|it| it.turn.as_ref()?.parent);
+        let is_new = !matches!(purpose, ContextPurpose::Recover);
+        let controls = request.controls.as_ref();
+        let parent = controls.and_then(|it| it.turn.as_ref()?.parent);
         let has_agents = !actor.thread.children().is_empty();
         let content = match &purpose {
-            Purpose::Start(submission) => &submission.message.content[..],
-            Purpose::Begin(_) => {
+            ContextPurpose::Start(submission) => &submission.message.content[..],
+            ContextPurpose::Begin(_) => {
                 let next = actor.thread.queue().front();
                 next.map_or(&[][..], |next| &next.message.content)
             }
-            Purpose::Recover => &[],
+            ContextPurpose::Recover => &[],
         };
         let has_images = content.iter().any(ContentPart::is_image);
-        let making = Box::pin(async move {
+        let assembling = Box::pin(async move {
             // A subagent must not start or continue after the parent's turn has ended.
             if let Some(parent) = &parent
-                && !is_wanted(&inner, parent).await?
+                && !is_parent_open(&inner, parent).await?
             {
                 return Err(AgentLoopError::Cancelled);
             }
-            let assembled = assemble(&inner, session_id, asked).await?;
+            let assembled = assemble(&inner, session_id, request).await?;
             if has_images {
                 assembled.context.check_images()?;
             }
@@ -94,7 +92,10 @@ impl Preparing {
             }
             Ok(Arc::new(assembled.context))
         });
-        Self { purpose, making }
+        Self {
+            purpose,
+            assembling,
+        }
     }
 
     /// Assembles the context of the first queued input.
@@ -105,33 +106,27 @@ impl Preparing {
             .front()
             .and_then(|next| next.message.controls.clone());
         let tool_timeout = actor.waiters.tool_timeout(turn_id);
-        Self::new(actor, Purpose::Begin(turn_id), controls, tool_timeout)
+        Self::new(
+            actor,
+            ContextPurpose::Begin(turn_id),
+            controls,
+            tool_timeout,
+        )
     }
 
     /// Assembles the context of a turn that a previous process began.
     pub(super) fn to_recover(actor: &Actor) -> Self {
-        let input = actor.thread.turn().map(|turn| turn.input_message_id);
-        let message = actor
-            .thread
-            .history()
-            .iter()
-            .rev()
-            .find(|message| Some(message.id) == input);
-        Self::new(
-            actor,
-            Purpose::Recover,
-            message.and_then(|message| message.controls.clone()),
-            None,
-        )
+        let controls = open_turn_input(&actor.thread).and_then(|input| input.controls.clone());
+        Self::new(actor, ContextPurpose::Recover, controls, None)
     }
 
     /// Returns whether this is for a turn of a previous process.
     pub(super) fn is_recovery(&self) -> bool {
-        matches!(self.purpose, Purpose::Recover)
+        matches!(self.purpose, ContextPurpose::Recover)
     }
 
     pub(super) async fn ready(&mut self) -> Result<Arc<TurnContext>> {
-        poll_fn(|cx| self.making.as_mut().poll(cx)).await
+        poll_fn(|cx| self.assembling.as_mut().poll(cx)).await
     }
 }
 
@@ -156,7 +151,7 @@ impl Actor {
                     (submission.message.controls.clone(), submission.tool_timeout);
                 self.preparing = Some(Preparing::new(
                     self,
-                    Purpose::Start(submission),
+                    ContextPurpose::Start(submission),
                     controls,
                     tool_timeout,
                 ));
@@ -183,14 +178,16 @@ impl Actor {
             return Ok(());
         };
         match (purpose, context) {
-            (Purpose::Start(submission), Err(error)) => drop(submission.reply.send(Err(error))),
-            (Purpose::Start(submission), Ok(context)) => {
+            (ContextPurpose::Start(submission), Err(error)) => {
+                drop(submission.reply.send(Err(error)))
+            }
+            (ContextPurpose::Start(submission), Ok(context)) => {
                 let input = input_of(&submission);
                 self.context = Some(Arc::clone(&context));
                 let outcome = self.try_decide_with(input, Some(context)).await?;
                 self.accept(*submission, outcome);
             }
-            (Purpose::Begin(turn_id), Ok(context)) => {
+            (ContextPurpose::Begin(turn_id), Ok(context)) => {
                 self.context = Some(context);
                 self.decide(Input::Begin {
                     turn_id,
@@ -200,27 +197,27 @@ impl Actor {
             }
             // The input is acknowledged and the turn is open, so both wait until the store is readable again.
             (
-                Purpose::Begin(_) | Purpose::Recover,
+                ContextPurpose::Begin(_) | ContextPurpose::Recover,
                 Err(error @ AgentLoopError::StoreUnavailable(_)),
             ) => {
                 self.fault(FaultCause::from(&error));
                 return Err(error);
             }
-            (Purpose::Begin(turn_id), Err(error)) => {
+            (ContextPurpose::Begin(turn_id), Err(error)) => {
                 let failure = Some(to_failure(&error));
                 self.decide(Input::Begin { turn_id, failure }).await?;
             }
-            (Purpose::Recover, Ok(context)) => {
+            (ContextPurpose::Recover, Ok(context)) => {
                 self.context = Some(context);
                 self.recover().await?;
             }
-            (Purpose::Recover, Err(AgentLoopError::Cancelled)) => {
+            (ContextPurpose::Recover, Err(AgentLoopError::Cancelled)) => {
                 let reason = Some(PARENT_ENDED.to_owned());
                 let turn_id = None;
                 self.decide(Input::Interrupt { turn_id, reason }).await?;
-                self.answer_asked();
+                self.answer_resume_callers();
             }
-            (Purpose::Recover, Err(error)) => {
+            (ContextPurpose::Recover, Err(error)) => {
                 let suspended = self.suspend(&error).await;
                 self.fault(FaultCause::from(&suspended));
                 return Err(suspended);
@@ -239,7 +236,7 @@ impl Actor {
             }
             AgentLoopError::StoreUnavailable(why) => AgentLoopError::StoreUnavailable(why.clone()),
             error => AgentLoopError::config(format!(
-                "session {session_id} is suspended, its turn cannot go on: {error}"
+                "session {session_id} is suspended because its turn cannot continue: {error}"
             )),
         };
         self.note_status(SessionStatus::Paused).await;
@@ -249,21 +246,21 @@ impl Actor {
         for command in self.deferred.drain(..) {
             command.refuse(suspended());
         }
-        for asked in self.asked.drain(..) {
-            let _ = asked.reply.send(Err(suspended()));
+        for caller in self.resume_callers.drain(..) {
+            let _ = caller.reply.send(Err(suspended()));
         }
         suspended()
     }
 
     /// The caller abandoned its submission.
-    pub(super) async fn abandon(&mut self, ticket: u64, leave: AbandonReason) -> Result<()> {
+    pub(super) async fn abandon(&mut self, ticket: u64, reason: AbandonReason) -> Result<()> {
         let is_meant = |submission: &Submission| submission.ticket == ticket;
         let waiting = self.backlog.iter().position(|waits| is_meant(waits));
-        let on_its_way = match waiting {
+        let submission = match waiting {
             Some(place) => self.backlog.remove(place),
             None => self.take_starting(is_meant),
         };
-        if let Some(submission) = on_its_way {
+        if let Some(submission) = submission {
             let _ = submission.reply.send(Err(AgentLoopError::Cancelled));
         }
         let Some(Ticket {
@@ -272,13 +269,13 @@ impl Actor {
         else {
             return Ok(());
         };
-        let reason = match leave {
+        let reason = match reason {
             AbandonReason::Gone if !owns_turn => return Ok(()),
             AbandonReason::Gone => "the caller went away",
             AbandonReason::Cancelled => "the caller cancelled it",
         };
         let turn_id = Some(*turn_id);
-        self.keep_printed().await?;
+        self.record_buffered_call_output().await?;
         self.decide(Input::Interrupt {
             turn_id,
             reason: Some(reason.to_owned()),
@@ -288,12 +285,12 @@ impl Actor {
 
     /// Withdraws the submission whose turn is about to start, if it matches.
     fn take_starting(&mut self, is_meant: impl Fn(&Submission) -> bool) -> Option<Box<Submission>> {
-        let starting = self
-            .preparing
-            .take_if(|preparing| matches!(&preparing.purpose, Purpose::Start(it) if is_meant(it)));
+        let starting = self.preparing.take_if(
+            |preparing| matches!(&preparing.purpose, ContextPurpose::Start(it) if is_meant(it)),
+        );
         match starting?.purpose {
-            Purpose::Start(submission) => Some(submission),
-            Purpose::Begin(_) | Purpose::Recover => None,
+            ContextPurpose::Start(submission) => Some(submission),
+            ContextPurpose::Begin(_) | ContextPurpose::Recover => None,
         }
     }
 
@@ -311,7 +308,7 @@ impl Actor {
             }
             target = self.thread.queue().front().map(|next| next.turn_id);
         }
-        self.keep_printed().await?;
+        self.record_buffered_call_output().await?;
         let outcome = self
             .try_decide(Input::Interrupt {
                 turn_id: target,
@@ -321,7 +318,7 @@ impl Actor {
         // The context of an ended turn is not needed, and may be impossible to assemble.
         if self.thread.turn().is_none() && self.is_recovering() {
             self.preparing = None;
-            self.answer_asked();
+            self.answer_resume_callers();
         }
         Ok(outcome.map(drop))
     }
@@ -360,7 +357,7 @@ impl Actor {
     pub(super) fn answer_with_handle(
         &mut self,
         outcome: Result<Accepted>,
-        reply: Reply<TurnHandle>,
+        reply: ReplySender<TurnHandle>,
     ) {
         let session_id = self.slot.session_id;
         let handle = outcome.and_then(|accepted| {
@@ -381,7 +378,7 @@ impl Actor {
                 turn_id,
                 message_id: accepted.message_id,
                 first_event: accepted.events.into_iter().find(began),
-                goes_on: is_to_end(&self.thread, turn_id),
+                is_open: is_open_or_queued(&self.thread, turn_id),
                 result,
             })
         });
@@ -391,7 +388,7 @@ impl Actor {
 
 fn input_of(submission: &Submission) -> Input {
     let message = submission.message.clone();
-    match submission.wanted {
+    match submission.kind {
         SubmissionKind::Compaction => Input::Compact {
             message,
             turn_id: submission.turn_id,

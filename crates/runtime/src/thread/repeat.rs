@@ -10,7 +10,7 @@ use windlass_store::StreamKey;
 use windlass_turn::Thread;
 
 use super::actor::Actor;
-use super::command::Reply;
+use super::command::ReplySender;
 use super::commit::Accepted;
 use super::waiters::ended;
 use crate::errors::from_journal;
@@ -26,7 +26,7 @@ impl Actor {
         &mut self,
         outcome: Result<Accepted>,
         name: Option<&str>,
-        reply: Reply<TurnHandle>,
+        reply: ReplySender<TurnHandle>,
     ) {
         let is_repeat = outcome.as_ref().is_ok_and(|taken| taken.events.is_empty());
         let found = match name.filter(|_| is_repeat) {
@@ -51,7 +51,7 @@ fn handle_on(thread: &Thread, ended: TurnResult) -> TurnHandle {
         turn_id,
         message_id: None,
         first_event: None,
-        goes_on: false,
+        is_open: false,
         result,
     }
 }

@@ -10,33 +10,34 @@ use windlass_turn::{Input, Thread};
 
 use super::PROCESS_STOPPED;
 use super::actor::Actor;
-use super::command::Reply;
+use super::command::ReplySender;
 use super::prepare::Preparing;
 use crate::settings::RecoveryPolicy;
+use crate::subagents::open_turn_input;
 use crate::turn_result::TurnHandle;
 
 /// A caller of `resume`, answered when the resumption of the turn is recorded.
 pub(super) struct ResumeCaller {
     turn: Option<TurnHandle>,
-    pub(super) reply: Reply<Option<TurnHandle>>,
+    pub(super) reply: ReplySender<Option<TurnHandle>>,
 }
 
 impl Actor {
     /// Resumes the open turn, if any, and sends its handle.
-    pub(super) async fn resume(&mut self, reply: Reply<Option<TurnHandle>>) -> Result<()> {
+    pub(super) async fn resume(&mut self, reply: ReplySender<Option<TurnHandle>>) -> Result<()> {
         // The handle is created first, because the resumption may end the turn.
         let turn = self.handle_on_open_turn();
         self.resume_open_turn().await?;
-        self.asked.push(ResumeCaller { turn, reply });
+        self.resume_callers.push(ResumeCaller { turn, reply });
         if !self.is_recovering() {
-            self.answer_asked();
+            self.answer_resume_callers();
         }
         Ok(())
     }
 
     /// Resumes once the turn that a previous process left open.
     pub(super) async fn resume_open_turn(&mut self) -> Result<()> {
-        if std::mem::replace(&mut self.has_taken_up, true) {
+        if std::mem::replace(&mut self.work_requested, true) {
             return Ok(());
         }
         if self.thread.turn().is_some() {
@@ -59,25 +60,25 @@ impl Actor {
     /// Continues the turn once its context is assembled.
     pub(super) async fn recover(&mut self) -> Result<()> {
         // The same process was executing it when the store failed. That was not a crash.
-        if self.debt.released {
+        if self.leftover.released {
             self.decide(Input::Release).await?;
-            self.debt.released = false;
+            self.leftover.released = false;
         }
         // From here on the turn counts as executed here, even if the store fails with an unknown outcome.
-        self.is_at_work = true;
+        self.executes_turn = true;
         self.decide(Input::Recover).await?;
         self.restart_steps();
-        self.answer_asked();
+        self.answer_resume_callers();
         Ok(())
     }
 
     /// Answers the callers of `resume` after everything that can continue does.
-    pub(super) fn answer_asked(&mut self) {
+    pub(super) fn answer_resume_callers(&mut self) {
         // A parked turn needs no new record to stay parked.
         self.waiters.settle(&self.thread, &[]);
-        for ResumeCaller { mut turn, reply } in self.asked.drain(..) {
+        for ResumeCaller { mut turn, reply } in self.resume_callers.drain(..) {
             if let Some(turn) = &mut turn {
-                turn.goes_on = is_to_end(&self.thread, turn.turn_id);
+                turn.is_open = is_open_or_queued(&self.thread, turn.turn_id);
             }
             let _ = reply.send(Ok(turn));
         }
@@ -95,17 +96,14 @@ impl Actor {
             turn_id,
             message_id: Some(message_id),
             first_event: None,
-            goes_on: true,
+            is_open: true,
             result: self.waiters.wait_for(turn_id),
         })
     }
 
     /// Returns the recovery policy of the open turn: its own, or else the runtime's.
     fn recovery(&self) -> RecoveryPolicy {
-        let input = self.thread.turn().map(|turn| turn.input_message_id);
-        let mut newest_first = self.thread.history().iter().rev();
-        let input = newest_first.find(|message| Some(message.id) == input);
-        let request = input.and_then(|input| input.turn_request());
+        let request = open_turn_input(&self.thread).and_then(|input| input.turn_request());
         if request.is_some_and(|request| request.interrupt_on_restart) {
             RecoveryPolicy::Interrupt
         } else {
@@ -115,7 +113,7 @@ impl Actor {
 }
 
 /// Returns whether a turn is open or queued.
-pub(super) fn is_to_end(thread: &Thread, turn_id: TurnId) -> bool {
+pub(super) fn is_open_or_queued(thread: &Thread, turn_id: TurnId) -> bool {
     let open = thread.turn().map(|turn| turn.id);
     let queued = thread.queue().iter().map(|next| next.turn_id);
     open.into_iter().chain(queued).any(|id| id == turn_id)

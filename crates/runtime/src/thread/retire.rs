@@ -7,8 +7,8 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_turn::Input;
 
 use super::actor::Actor;
-use super::command::{Reply, ThreadCommand};
-use super::fault::Fault;
+use super::command::{ReplySender, ThreadCommand};
+use super::fault::ThreadFault;
 
 impl Actor {
     /// Starts nothing new, waits until the results of running tools are recorded, releases the turn and ends. The turn stays open: the next process
@@ -16,7 +16,7 @@ impl Actor {
     pub(super) async fn retire(
         mut self: Box<Self>,
         patience: Duration,
-        reply: Reply<()>,
+        reply: ReplySender<()>,
     ) -> Result<()> {
         self.is_retiring = true;
         self.flush_chunk().await?;
@@ -34,10 +34,11 @@ impl Actor {
             }
         }
         // A turn that this process has not resumed is left unchanged.
-        if self.is_at_work {
+        if self.executes_turn {
             self.decide(Input::Release).await?;
         }
-        self.slot.fault(self.life, Fault::settled(SHUT_DOWN));
+        self.slot
+            .fault(self.actor_id, ThreadFault::settled(SHUT_DOWN));
         let _ = reply.send(Ok(()));
         Ok(())
     }

@@ -7,7 +7,7 @@ use windlass_core::events::{Event, EventData};
 use windlass_store::Settlement;
 
 use super::actor::Actor;
-use crate::subagents::SharedBudget;
+use crate::subagents::{SharedBudget, open_turn_input};
 
 impl Actor {
     /// Returns the charges for the ledger that belong to these events.
@@ -28,10 +28,7 @@ impl Actor {
         if let Some(context) = &self.context {
             return context.owner.clone();
         }
-        let input = self.thread.turn()?.input_message_id;
-        let mut messages = self.thread.history().iter().rev();
-        let message = messages.find(|message| message.id == input)?;
-        message.turn_request()?.owner.clone()
+        open_turn_input(&self.thread)?.turn_request()?.owner.clone()
     }
 
     /// Settles the runs of external agents in their trees.
@@ -44,10 +41,10 @@ impl Actor {
                 // The turn may end in this very commit.
                 let has_agents = !self.thread.children().is_empty();
                 let own = (self.slot.session_id, turn);
-                let seat = SharedBudget::of_run(&self.inner, context, has_agents, own);
-                if let Some(seat) = seat {
+                let shared_budget = SharedBudget::for_run(&self.inner, context, has_agents, own);
+                if let Some(shared_budget) = shared_budget {
                     let reserve = self.inner.settings.reserve;
-                    seat.settle_run(exec_id, reserve, Charge::of_run(data));
+                    shared_budget.settle_run(exec_id, reserve, Charge::of_run(data));
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! The slot of a session's thread, active or idle.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
@@ -12,22 +12,23 @@ use windlass_store::{Journal, JournalError};
 use windlass_turn::Thread;
 
 use super::actor::{Actor, IdleThread};
-use super::command::{Reply, ThreadCommand};
-use super::fault::{Debt, Fault};
+use super::command::{ReplySender, ThreadCommand};
+use super::fault::{LeftoverWork, ThreadFault};
 use super::fold::catch_up;
 use crate::inner::Inner;
+use crate::lock::lock;
 use crate::steps::backend::ProcessSlot;
 
 /// The slot of a session's thread.
 pub(crate) struct Slot {
     pub(crate) session_id: SessionId,
     mailbox: Mutex<Mailbox>,
-    bell: Notify,
+    commands_changed: Notify,
     published: Mutex<Option<History>>,
     /// The slot for the process of the thread's external agent.
     pub(crate) process: Arc<ProcessSlot>,
     /// The state that a reader loaded before there was any actor.
-    looked: tokio::sync::Mutex<Option<Box<Thread>>>,
+    read_thread: tokio::sync::Mutex<Option<Box<Thread>>>,
 }
 
 #[derive(Default)]
@@ -35,7 +36,7 @@ struct Mailbox {
     commands: VecDeque<ThreadCommand>,
     state: SlotState,
     /// Number of the current actor. An earlier one cannot change the state of a later one.
-    life: u64,
+    actor_id: u64,
 }
 
 enum SlotState {
@@ -43,7 +44,7 @@ enum SlotState {
     Idle(Option<Box<IdleThread>>),
     Working,
     /// The last actor ended without parking its thread.
-    Faulted(Fault),
+    Faulted(ThreadFault),
     /// The session is removed.
     Closed,
 }
@@ -55,17 +56,17 @@ impl Default for SlotState {
 }
 
 impl Mailbox {
-    fn end_life(&mut self, state: SlotState) {
+    fn end_actor(&mut self, state: SlotState) {
         self.state = state;
-        self.life += 1;
+        self.actor_id += 1;
     }
 }
 
 /// The inputs that an actor starts with.
 pub(super) struct ActorStart {
-    pub(super) life: u64,
-    pub(super) resting: Option<Box<IdleThread>>,
-    pub(super) debt: Debt,
+    pub(super) actor_id: u64,
+    pub(super) idle: Option<Box<IdleThread>>,
+    pub(super) leftover: LeftoverWork,
 }
 
 impl Slot {
@@ -73,20 +74,16 @@ impl Slot {
         Self {
             session_id,
             mailbox: Mutex::default(),
-            bell: Notify::new(),
+            commands_changed: Notify::new(),
             published: Mutex::default(),
             process: Arc::default(),
-            looked: tokio::sync::Mutex::default(),
+            read_thread: tokio::sync::Mutex::default(),
         }
-    }
-
-    fn mailbox(&self) -> MutexGuard<'_, Mailbox> {
-        self.mailbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Puts a command in the mailbox and starts an actor if none is running.
     pub(crate) fn send(self: &Arc<Self>, inner: &Arc<Inner>, command: ThreadCommand) -> Result<()> {
-        let mut mailbox = self.mailbox();
+        let mut mailbox = lock(&self.mailbox);
         if matches!(mailbox.state, SlotState::Closed) {
             return Err(AgentLoopError::SessionNotFound(self.session_id));
         }
@@ -94,21 +91,21 @@ impl Slot {
             return Err(AgentLoopError::ShuttingDown);
         }
         mailbox.commands.push_back(command);
-        let (resting, debt) = match std::mem::replace(&mut mailbox.state, SlotState::Working) {
-            SlotState::Idle(resting) => (resting, Debt::default()),
-            SlotState::Faulted(fault) => (None, fault.debt),
+        let (idle, leftover) = match std::mem::replace(&mut mailbox.state, SlotState::Working) {
+            SlotState::Idle(idle) => (idle, LeftoverWork::default()),
+            SlotState::Faulted(fault) => (None, fault.leftover),
             SlotState::Working | SlotState::Closed => {
                 drop(mailbox);
-                self.bell.notify_one();
+                self.commands_changed.notify_one();
                 return Ok(());
             }
         };
-        let life = mailbox.life;
+        let actor_id = mailbox.actor_id;
         drop(mailbox);
         let start = ActorStart {
-            life,
-            resting,
-            debt,
+            actor_id,
+            idle,
+            leftover,
         };
         tokio::spawn(Actor::work(Arc::clone(inner), Arc::clone(self), start));
         Ok(())
@@ -116,22 +113,22 @@ impl Slot {
 
     /// Puts a command in the mailbox of a running actor. An idle thread does not need it. It is also called where no actor could be started: when a
     /// caller is dropped outside of the executor.
-    pub(crate) fn tell(&self, command: ThreadCommand) {
-        let mut mailbox = self.mailbox();
+    pub(crate) fn send_if_working(&self, command: ThreadCommand) {
+        let mut mailbox = lock(&self.mailbox);
         if matches!(mailbox.state, SlotState::Working) {
             mailbox.commands.push_back(command);
             drop(mailbox);
-            self.bell.notify_one();
+            self.commands_changed.notify_one();
         }
     }
 
     /// Makes a running actor end; returns how to wait for it. An actor that starts later finds that the runtime is stopping.
     pub(crate) fn retire(&self, patience: Duration) -> Option<oneshot::Receiver<Result<()>>> {
-        let mut mailbox = self.mailbox();
+        let mut mailbox = lock(&self.mailbox);
         match &mut mailbox.state {
             SlotState::Working => {}
-            SlotState::Idle(resting) => {
-                *resting = None;
+            SlotState::Idle(idle) => {
+                *idle = None;
                 return None;
             }
             SlotState::Faulted(_) | SlotState::Closed => return None,
@@ -141,7 +138,7 @@ impl Slot {
             .commands
             .push_back(ThreadCommand::Retire { patience, reply });
         drop(mailbox);
-        self.bell.notify_one();
+        self.commands_changed.notify_one();
         Some(retired)
     }
 
@@ -149,7 +146,7 @@ impl Slot {
     pub(crate) async fn ask<T>(
         self: &Arc<Self>,
         inner: &Arc<Inner>,
-        command: impl FnOnce(Reply<T>) -> ThreadCommand,
+        command: impl FnOnce(ReplySender<T>) -> ThreadCommand,
     ) -> Result<T> {
         let (reply, answer) = oneshot::channel();
         self.send(inner, command(reply))?;
@@ -158,7 +155,7 @@ impl Slot {
 
     /// Returns why a command got no answer.
     fn faulted(&self) -> AgentLoopError {
-        let (session_id, mailbox) = (self.session_id, self.mailbox());
+        let (session_id, mailbox) = (self.session_id, lock(&self.mailbox));
         let cause = match &mailbox.state {
             SlotState::Closed => return AgentLoopError::SessionNotFound(session_id),
             SlotState::Faulted(fault) => fault.to_string(),
@@ -171,88 +168,87 @@ impl Slot {
 
     /// Removes the next command from the mailbox.
     pub(super) fn next_command(&self) -> Option<ThreadCommand> {
-        self.mailbox().commands.pop_front()
+        lock(&self.mailbox).commands.pop_front()
     }
 
     /// Waits until a command may have arrived.
     pub(super) async fn command_arrived(&self) {
-        self.bell.notified().await;
+        self.commands_changed.notified().await;
     }
 
     /// Parks the thread, unless a command arrived in the meantime.
-    pub(super) fn park(
-        &self,
-        resting: Box<IdleThread>,
-    ) -> std::result::Result<(), Box<IdleThread>> {
-        let mut mailbox = self.mailbox();
+    pub(super) fn park(&self, idle: Box<IdleThread>) -> std::result::Result<(), Box<IdleThread>> {
+        let mut mailbox = lock(&self.mailbox);
         if !mailbox.commands.is_empty() {
-            return Err(resting);
+            return Err(idle);
         }
-        mailbox.end_life(SlotState::Idle(Some(resting)));
+        mailbox.end_actor(SlotState::Idle(Some(idle)));
         Ok(())
     }
 
     /// An actor ends without parking its thread: the journal has everything, and the next actor folds it again. Commands that it had not read are
     /// dropped, which their senders get as an error. Returns the actor's number; `None` if it has ended before.
-    pub(super) fn fault(&self, life: u64, fault: Fault) -> Option<u64> {
+    pub(super) fn fault(&self, actor_id: u64, fault: ThreadFault) -> Option<u64> {
         let command = {
-            let mut mailbox = self.mailbox();
-            if mailbox.life != life {
+            let mut mailbox = lock(&self.mailbox);
+            if mailbox.actor_id != actor_id {
                 return None;
             }
-            mailbox.end_life(SlotState::Faulted(fault));
+            mailbox.end_actor(SlotState::Faulted(fault));
             std::mem::take(&mut mailbox.commands)
         };
         drop(command);
-        Some(life + 1)
+        Some(actor_id + 1)
     }
 
     /// Returns whether the slot is still in the fault that began with this number.
-    pub(super) fn is_faulted(&self, life: u64) -> bool {
-        let mailbox = self.mailbox();
-        mailbox.life == life && matches!(mailbox.state, SlotState::Faulted(_))
+    pub(super) fn is_faulted(&self, actor_id: u64) -> bool {
+        let mailbox = lock(&self.mailbox);
+        mailbox.actor_id == actor_id && matches!(mailbox.state, SlotState::Faulted(_))
     }
 
     /// Returns whether a waiting command requests work.
-    pub(super) fn is_asked_for_work(&self) -> bool {
-        self.mailbox()
+    pub(super) fn has_work_command(&self) -> bool {
+        lock(&self.mailbox)
             .commands
             .iter()
             .any(ThreadCommand::resumes_turn)
     }
 
     /// Reads the recorded thread, from where the previous read ended.
-    pub(crate) async fn look(
+    pub(crate) async fn read(
         &self,
         journal: &dyn Journal,
     ) -> std::result::Result<Thread, JournalError> {
-        let mut looked = self.looked.lock().await;
-        let thread = looked.get_or_insert_with(|| Box::new(Thread::new(self.session_id)));
+        let mut read_thread = self.read_thread.lock().await;
+        let thread = read_thread.get_or_insert_with(|| Box::new(Thread::new(self.session_id)));
         catch_up(journal, thread).await?;
         Ok(Thread::clone(thread))
     }
 
     /// Returns the state that a reader loaded, so that an actor continues from it.
-    pub(super) async fn take_looked(&self) -> Thread {
-        let looked = self.looked.lock().await.take();
-        looked.map_or_else(|| Thread::new(self.session_id), |thread| *thread)
+    pub(super) async fn take_read_thread(&self) -> Thread {
+        let read_thread = self.read_thread.lock().await.take();
+        read_thread.map_or_else(|| Thread::new(self.session_id), |thread| *thread)
     }
 
     /// Returns the approximate size of the conversation that the slot holds while no actor is running.
     pub(crate) fn idle_bytes(&self) -> usize {
-        let looked = self.looked.try_lock().ok();
-        let looked = looked.as_ref().and_then(|looked| looked.as_deref());
-        let looked = looked.map_or(0, Thread::conversation_bytes);
-        match &self.mailbox().state {
-            SlotState::Idle(Some(resting)) => looked + resting.thread.conversation_bytes(),
-            _ => looked,
+        let read_thread = self.read_thread.try_lock().ok();
+        let read_thread = read_thread
+            .as_ref()
+            .and_then(|read_thread| read_thread.as_deref());
+        let read_thread = read_thread.map_or(0, Thread::conversation_bytes);
+        match &lock(&self.mailbox).state {
+            SlotState::Idle(Some(idle)) => read_thread + idle.thread.conversation_bytes(),
+            _ => read_thread,
         }
     }
 
     pub(super) fn close(&self) {
         let command = {
-            let mut mailbox = self.mailbox();
-            mailbox.end_life(SlotState::Closed);
+            let mut mailbox = lock(&self.mailbox);
+            mailbox.end_actor(SlotState::Closed);
             std::mem::take(&mut mailbox.commands)
         };
         drop(command);
@@ -260,17 +256,11 @@ impl Slot {
 
     /// Publishes the recorded conversation to readers.
     pub(super) fn publish(&self, history: &History) {
-        *self
-            .published
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) = Some(history.clone());
+        *lock(&self.published) = Some(history.clone());
     }
 
     /// Returns the recorded conversation; `None` before the thread was first opened.
     pub(crate) fn published(&self) -> Option<History> {
-        self.published
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.published).clone()
     }
 }

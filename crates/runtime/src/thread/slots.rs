@@ -5,12 +5,13 @@
 //! and a caller in flight each reference theirs.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use chrono::{DateTime, Utc};
 use windlass_core::typed_id::SessionId;
 
 use super::Slot;
+use crate::lock::lock;
 use crate::secrets::KnownSecrets;
 
 /// Maximum number of referenced slots that one eviction pass skips. The next pass continues after them, so the cost of a pass does not grow with the
@@ -18,10 +19,10 @@ use crate::secrets::KnownSecrets;
 const MAX_PASSED_OVER: usize = 16;
 
 #[derive(Default)]
-pub(crate) struct Slots(Mutex<Table>);
+pub(crate) struct Slots(Mutex<SlotTable>);
 
 #[derive(Default)]
-struct Table {
+struct SlotTable {
     by_session: HashMap<SessionId, LoadedSlot>,
     /// The sessions in the order of their last use.
     by_use: BTreeMap<u64, SessionId>,
@@ -53,14 +54,10 @@ pub(crate) struct IdleLimits {
 }
 
 impl Slots {
-    fn table(&self) -> MutexGuard<'_, Table> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     pub(crate) fn get(&self, session_id: SessionId) -> Option<Arc<Slot>> {
-        let table = self.table();
-        let place = table.by_session.get(&session_id)?;
-        Some(Arc::clone(&place.slot))
+        let table = lock(&self.0);
+        let loaded = table.by_session.get(&session_id)?;
+        Some(Arc::clone(&loaded.slot))
     }
 
     /// Returns the slot of a session. If it is not in memory, it is created, and its secrets are registered.
@@ -70,43 +67,43 @@ impl Slots {
         now: DateTime<Utc>,
         secrets: &KnownSecrets,
     ) -> Arc<Slot> {
-        let mut table = self.table();
-        if let Some(place) = table.by_session.get(&session_id) {
-            return Arc::clone(&place.slot);
+        let mut table = lock(&self.0);
+        if let Some(loaded) = table.by_session.get(&session_id) {
+            return Arc::clone(&loaded.slot);
         }
         secrets.open_session(session_id);
         let slot = Arc::new(Slot::new(session_id));
-        let place = LoadedSlot {
+        let loaded = LoadedSlot {
             slot: Arc::clone(&slot),
             used: 0,
             since: now,
             bytes: 0,
         };
-        table.by_session.insert(session_id, place);
+        table.by_session.insert(session_id, loaded);
         table.note_use(session_id, now);
         slot
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<Slot>> {
-        let table = self.table();
+        let table = lock(&self.0);
         let places = table.by_session.values();
-        places.map(|place| Arc::clone(&place.slot)).collect()
+        places.map(|loaded| Arc::clone(&loaded.slot)).collect()
     }
 
     pub(crate) fn take(&self, session_id: SessionId, secrets: &KnownSecrets) -> Option<Arc<Slot>> {
-        let mut table = self.table();
+        let mut table = lock(&self.0);
         secrets.forget_session(session_id);
         table.remove(session_id)
     }
 
     /// Records that a thread was just active, and the size of its conversation.
-    pub(crate) fn note_rest(&self, session_id: SessionId, now: DateTime<Utc>, bytes: usize) {
-        let mut table = self.table();
+    pub(crate) fn note_idle(&self, session_id: SessionId, now: DateTime<Utc>, bytes: usize) {
+        let mut table = lock(&self.0);
         table.note_use(session_id, now);
-        let Some(place) = table.by_session.get_mut(&session_id) else {
+        let Some(loaded) = table.by_session.get_mut(&session_id) else {
             return;
         };
-        let before = std::mem::replace(&mut place.bytes, bytes);
+        let before = std::mem::replace(&mut loaded.bytes, bytes);
         table.bytes = table.bytes - before + bytes;
     }
 
@@ -115,23 +112,23 @@ impl Slots {
         let mut gone = Vec::new();
         let mut passed_over = 0;
         {
-            let mut table = self.table();
+            let mut table = lock(&self.0);
             let newest = table.uses;
             while passed_over < MAX_PASSED_OVER
                 && let Some((&used, &session_id)) = table.by_use.first_key_value()
             {
-                let Some(place) = table.by_session.get(&session_id) else {
+                let Some(loaded) = table.by_session.get(&session_id) else {
                     table.by_use.remove(&used);
                     continue;
                 };
-                let is_old = keep.after.is_some_and(|after| place.since <= after);
-                let is_too_much = table.bytes > keep.bytes && place.since <= keep.unload_after;
+                let is_old = keep.after.is_some_and(|after| loaded.since <= after);
+                let is_too_much = table.bytes > keep.bytes && loaded.since <= keep.unload_after;
                 let is_too_many = table.by_session.len() > keep.count;
                 if used > newest || !(is_old || is_too_many || is_too_much) {
                     break;
                 }
                 // References are handed out only under this lock, so no caller can acquire a slot that only the table references.
-                if Arc::strong_count(&place.slot) == 1 {
+                if Arc::strong_count(&loaded.slot) == 1 {
                     gone.extend(table.remove(session_id));
                     // Done under the lock, because a session that is loaded again registers its secrets.
                     secrets.forget_session(session_id);
@@ -147,49 +144,49 @@ impl Slots {
 
     /// Returns whether the caller must start the periodic eviction, and records that it does.
     pub(crate) fn begin_sweep(&self) -> bool {
-        !std::mem::replace(&mut self.table().is_swept, true)
+        !std::mem::replace(&mut lock(&self.0).is_swept, true)
     }
 
     /// Ends the periodic eviction if no slot is left.
     pub(crate) fn end_sweep(&self) -> bool {
-        let mut table = self.table();
+        let mut table = lock(&self.0);
         table.is_swept = !table.by_session.is_empty();
         !table.is_swept
     }
 
     /// Returns whether the caller must start to unload sessions, and records that it does.
     pub(crate) fn begin_unloading(&self, idle_bytes: usize) -> bool {
-        let mut table = self.table();
+        let mut table = lock(&self.0);
         table.bytes > idle_bytes && !std::mem::replace(&mut table.is_unloading, true)
     }
 
     /// Ends the unloading once conversations are within the limit.
     pub(crate) fn end_unloading(&self, idle_bytes: usize) -> bool {
-        let mut table = self.table();
+        let mut table = lock(&self.0);
         table.is_unloading = table.bytes > idle_bytes;
         !table.is_unloading
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.table().by_session.len()
+        lock(&self.0).by_session.len()
     }
 }
 
-impl Table {
+impl SlotTable {
     fn note_use(&mut self, session_id: SessionId, now: DateTime<Utc>) {
-        if let Some(place) = self.by_session.get_mut(&session_id) {
-            self.by_use.remove(&place.used);
+        if let Some(loaded) = self.by_session.get_mut(&session_id) {
+            self.by_use.remove(&loaded.used);
             self.uses += 1;
-            (place.used, place.since) = (self.uses, now);
+            (loaded.used, loaded.since) = (self.uses, now);
             self.by_use.insert(self.uses, session_id);
         }
     }
 
     fn remove(&mut self, session_id: SessionId) -> Option<Arc<Slot>> {
-        let place = self.by_session.remove(&session_id)?;
-        self.by_use.remove(&place.used);
-        self.bytes -= place.bytes;
-        Some(place.slot)
+        let loaded = self.by_session.remove(&session_id)?;
+        self.by_use.remove(&loaded.used);
+        self.bytes -= loaded.bytes;
+        Some(loaded.slot)
     }
 }
 
@@ -198,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_look_passes_over_few_that_are_held_and_the_next_goes_on() {
+    fn eviction_pass_skips_few_referenced_slots_and_the_next_continues() {
         let (slots, secrets) = (Slots::default(), KnownSecrets::default());
         let now = DateTime::UNIX_EPOCH;
         let held: Vec<_> = (0..3 * MAX_PASSED_OVER)

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use windlass_core::error::Result;
 use windlass_core::events::{Event, EventData};
+use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::ExecId;
-use windlass_turn::{Answer, DecisionContext, Input, UnflushedText};
+use windlass_turn::{Answer, Input, UnflushedText};
 
 use super::actor::Actor;
 use crate::errors::to_failure;
 use crate::steps::backend::BackendRun;
-use crate::steps::model::{ModelCall, ModelReply, Progress};
+use crate::steps::model::{ModelCall, Progress};
 use crate::steps::stream_buffer::{StreamBuffer, StreamKind, pieces};
 use crate::steps::tool;
 
@@ -74,12 +75,14 @@ impl Actor {
             Progress::Text(text) => self.stream(StreamKind::Answer, &text).await,
             Progress::Thinking(text) => self.stream(StreamKind::Thinking, &text).await,
             Progress::ChunkDue => self.flush_chunk().await,
-            Progress::Finished(reply) => self.model_finished(*reply).await,
+            Progress::Finished(answer, calls) => self.model_finished(*answer, calls).await,
             Progress::Failed(error, metadata) => {
                 let Some(model) = self.model.take() else {
                     return Ok(());
                 };
-                self.inner.trouble.note(&error, self.inner.clock.now());
+                self.inner
+                    .provider_failures
+                    .note(&error, self.inner.clock.now());
                 let input = Input::ModelFailed {
                     exec_id: model.exec_id,
                     failure: to_failure(&error),
@@ -91,26 +94,19 @@ impl Actor {
         }
     }
 
-    async fn model_finished(&mut self, reply: ModelReply) -> Result<()> {
+    async fn model_finished(&mut self, mut answer: Answer, calls: Vec<ToolCall>) -> Result<()> {
         let Some((model, context)) = self.model.take().zip(self.context.as_ref()) else {
             return Ok(());
         };
-        let check = |call| tool::preflight(&self.inner, context, call);
         // An answer with calls is not the final one, and a summary is not an answer.
-        let is_answer = reply.calls.is_empty() && model.buffer.is_some();
-        let output = context.output.as_ref().filter(|_| is_answer);
-        let mismatch = output.map(|output| output.mismatch(&self.inner, &reply.text));
-        let answer = Answer {
-            text: reply.text,
-            thinking: reply.thinking,
-            thinking_signature: reply.thinking_signature,
-            reasoning_items: reply.reasoning_items,
-            calls: reply.calls.into_iter().map(check).collect(),
-            mismatch: mismatch.unwrap_or_default(),
-            phase: reply.phase,
-            metadata: reply.metadata,
-            prompt: reply.prompt,
-        };
+        if let Some(output) = &context.output
+            && calls.is_empty()
+            && model.buffer.is_some()
+        {
+            answer.mismatch = output.mismatch(&self.inner, &answer.text);
+        }
+        let check = |call| tool::preflight(&self.inner, context, call);
+        answer.calls = calls.into_iter().map(check).collect();
         let input = Input::ModelFinished {
             exec_id: model.exec_id,
             answer: Box::new(answer),
@@ -131,16 +127,7 @@ impl Actor {
             None => (tail, UnflushedText::default()),
         };
         let decided = {
-            let ctx = DecisionContext {
-                now: self.inner.clock.now(),
-                uuid: self.inner.clock.uuid(),
-                plan: self
-                    .context
-                    .as_ref()
-                    .map_or(&self.idle_plan, |context| &context.plan),
-                tail: Some(&shown),
-                mask: None,
-            };
+            let ctx = self.decision_context(self.context.as_deref(), Some(&shown));
             self.thread.chunk(exec_id, &ctx)
         };
         if let Ok(decision) = decided {

@@ -6,7 +6,7 @@ use windlass_core::questions::{InvalidOption, check_answers};
 use windlass_turn::{CallState, Input, Turn};
 
 use super::actor::Actor;
-use super::command::Reply;
+use super::command::ReplySender;
 use crate::turn_result::TurnHandle;
 
 impl Actor {
@@ -16,7 +16,7 @@ impl Actor {
         &mut self,
         request: String,
         answer: Value,
-        reply: Reply<TurnHandle>,
+        reply: ReplySender<TurnHandle>,
     ) -> Result<()> {
         if let Err(misfit) = self.check_answer(&request, &answer) {
             let _ = reply.send(Err(AgentLoopError::InvalidAnswer(misfit)));
@@ -35,12 +35,12 @@ impl Actor {
         answer: &Value,
     ) -> std::result::Result<(), InvalidOption> {
         let calls = self.thread.turn().map_or(&[][..], Turn::calls);
-        let asked = calls.iter().find_map(|call| match &call.state {
+        let question = calls.iter().find_map(|call| match &call.state {
             CallState::AwaitingAnswer {
                 request_id, prompt, ..
             } if request_id == request => Some(prompt),
             _ => None,
         });
-        asked.map_or(Ok(()), |asked| check_answers(asked, answer))
+        question.map_or(Ok(()), |question| check_answers(question, answer))
     }
 }

@@ -98,18 +98,18 @@ impl Waiters {
             let Some(result) = ended(thread, event) else {
                 continue;
             };
-            self.tell(&result);
+            self.notify(&result);
             self.observers
                 .retain(|(turn_id, _)| *turn_id != result.turn_id);
             self.tickets
                 .retain(|ticket| ticket.turn_id != result.turn_id);
         }
         if let Some(result) = thread.turn().and_then(|turn| parked(thread, turn, events)) {
-            self.tell(&result);
+            self.notify(&result);
         }
     }
 
-    fn tell(&mut self, result: &TurnResult) {
+    fn notify(&mut self, result: &TurnResult) {
         for waiter in self
             .waiting
             .extract_if(.., |waiter| waiter.turn_id == result.turn_id)

@@ -18,7 +18,7 @@ use windlass_policy::ApprovalRules;
 
 use super::{Offer, SplitTools};
 use crate::inner::Inner;
-use crate::panics::caught;
+use crate::panics::catch_panic;
 use crate::settings::RuntimeSettings;
 
 /// A contribution that applies to messages, with its capability's configuration.
@@ -27,7 +27,15 @@ pub(crate) struct Configured<T: ?Sized> {
     pub(crate) config: serde_json::Value,
 }
 
+impl<T: ?Sized> Configured<T> {
+    fn new(part: Arc<T>, config: &serde_json::Value) -> Self {
+        let config = config.clone();
+        Self { part, config }
+    }
+}
+
 /// The contributions of the enabled capabilities to a turn.
+#[derive(Default)]
 pub(crate) struct Contributions {
     pub(crate) capabilities: Vec<ResolvedCapability>,
     pub(crate) tools: Arc<ToolRegistry>,
@@ -58,39 +66,24 @@ impl Contributions {
         model: &str,
     ) -> Result<Self> {
         let registry = inner.platform.capability_registry();
-        let resolved = caught(|| resolve_capabilities(registry, &overlay.capabilities))
+        let resolved = catch_panic(|| resolve_capabilities(registry, &overlay.capabilities))
             .ok_or_else(|| {
-                AgentLoopError::config("a capability panicked while it was looked up")
+                AgentLoopError::config("a capability panicked while it was read_thread up")
             })??;
-        let mut parts = Self {
-            capabilities: Vec::with_capacity(resolved.len()),
-            tools: Arc::default(),
-            pre_tool_use: Vec::new(),
-            post_tool_exec: Vec::new(),
-            tool_call: Vec::new(),
-            filters: Vec::new(),
-            views: Vec::new(),
-            guardrails: Vec::new(),
-            mcp_servers: ScopedMcpServers::new(),
-            definition_hooks: Vec::new(),
-            offered: Vec::new(),
-        };
+        let mut parts = Self::default();
         for ResolvedCapability { capability, config } in resolved {
             let for_model = guarded(capability.as_ref(), || capability.resolve_for_model(model))?;
             let capability = for_model.unwrap_or(capability);
-            guarded(capability.as_ref(), || {
-                parts.ask(capability.as_ref(), &config)
-            })?;
-            parts
-                .capabilities
-                .push(ResolvedCapability { capability, config });
+            guarded(&*capability, || parts.add(&*capability, &config))?;
+            let resolved = ResolvedCapability { capability, config };
+            parts.capabilities.push(resolved);
         }
         parts.filters.sort_by_key(|filter| filter.part.priority());
         Ok(parts)
     }
 
     /// Collects the tools from each capability once.
-    pub(crate) fn ask_for_tools(&mut self) -> Result<()> {
+    pub(crate) fn collect_tools(&mut self) -> Result<()> {
         let mut registry = ToolRegistry::new();
         for ResolvedCapability { capability, config } in &self.capabilities {
             let capability = capability.as_ref();
@@ -113,7 +106,7 @@ impl Contributions {
         !self.definition_hooks.is_empty()
     }
 
-    fn ask(&mut self, capability: &dyn Capability, config: &serde_json::Value) {
+    fn add(&mut self, capability: &dyn Capability, config: &serde_json::Value) {
         self.pre_tool_use
             .extend(capability.pre_tool_use_hooks_with_config(config));
         self.post_tool_exec
@@ -124,18 +117,12 @@ impl Contributions {
         self.guardrails.extend(capability.output_guardrails());
         self.mcp_servers
             .extend(capability.mcp_servers_with_config(config));
-        let configured = |part| Configured {
-            part,
-            config: config.clone(),
-        };
+        let filter = capability.message_filter_provider();
         self.filters
-            .extend(capability.message_filter_provider().map(configured));
-        let configured = |part| Configured {
-            part,
-            config: config.clone(),
-        };
+            .extend(filter.map(|part| Configured::new(part, config)));
+        let view = capability.model_view_provider();
         self.views
-            .extend(capability.model_view_provider().map(configured));
+            .extend(view.map(|part| Configured::new(part, config)));
     }
 
     /// Offers a recorded tool of an MCP server. An existing tool with the same name stays.
@@ -162,20 +149,16 @@ impl Contributions {
         approvals: &ApprovalRules,
     ) -> Result<Vec<ToolDefinition>> {
         let mut offered: Vec<ToolDefinition> = Vec::new();
-        for tool in std::mem::take(&mut self.offered)
-            .into_iter()
-            .chain(overlay.tools.iter().cloned())
-        {
-            match offered
-                .iter_mut()
-                .find(|earlier| earlier.name() == tool.name())
-            {
+        let of_capabilities = std::mem::take(&mut self.offered).into_iter();
+        for tool in of_capabilities.chain(overlay.tools.iter().cloned()) {
+            let mut earlier = offered.iter_mut();
+            match earlier.find(|earlier| earlier.name() == tool.name()) {
                 Some(earlier) => *earlier = tool,
                 None => offered.push(tool),
             }
         }
         for hook in &self.definition_hooks {
-            offered = caught(|| hook.transform(offered))
+            offered = catch_panic(|| hook.transform(offered))
                 .ok_or_else(|| AgentLoopError::config("a tool definition hook panicked"))?;
         }
         offered.retain(|tool| !approvals.refuses_all_of(tool.name()));
@@ -191,11 +174,11 @@ impl Contributions {
     ) -> Result<SplitTools> {
         let refused = settings.approvals.refuses_all_of(TOOL_SEARCH);
         if refused || request.disallows(TOOL_SEARCH) {
-            return Ok(SplitTools::whole(definitions));
+            return Ok(SplitTools::without_deferral(definitions));
         }
-        let is_taken = definitions.iter().any(|tool| tool.name() == TOOL_SEARCH);
-        let split = SplitTools::of(definitions, settings.defer_above);
-        if split.deferred.is_empty() || !(is_taken || self.tools.has(TOOL_SEARCH)) {
+        let has_name_clash = definitions.iter().any(|tool| tool.name() == TOOL_SEARCH);
+        let split = SplitTools::new(definitions, settings.defer_above);
+        if split.deferred.is_empty() || !(has_name_clash || self.tools.has(TOOL_SEARCH)) {
             Ok(split)
         } else {
             Err(AgentLoopError::config(format!(
@@ -221,6 +204,6 @@ fn labelled(mut tool: ToolDefinition, capability: &dyn Capability) -> ToolDefini
 
 /// A panic in a capability is a configuration error and does not end the thread.
 pub(crate) fn guarded<T>(capability: &dyn Capability, ask: impl FnOnce() -> T) -> Result<T> {
-    caught(ask)
+    catch_panic(ask)
         .ok_or_else(|| AgentLoopError::config(format!("capability `{}` panicked", capability.id())))
 }

@@ -42,8 +42,8 @@ pub(super) fn plan(
     system_prompt: &str,
     config: &LlmCallConfig,
 ) -> CompactionPlan {
-    let known = || driver.context_window(&config.model);
-    let window = settings.window_tokens.or_else(known);
+    let of_model = || driver.context_window(&config.model);
+    let window = settings.window_tokens.or_else(of_model);
     let window_tokens = window.unwrap_or(UNKNOWN_WINDOW);
     let answer = config.max_tokens.map(u64::from);
     let answer = answer.unwrap_or_else(|| MAX_ANSWER.min(window_tokens / 5));
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_follows_from_the_window_and_the_answer() {
+    fn unset_values_are_derived_from_window_and_answer() {
         let unset = made(CompactionSettings::default(), None);
         assert_eq!(unset.window_tokens, UNKNOWN_WINDOW);
         assert_eq!(unset.reserve_tokens, 12_800 + 3_200);

@@ -22,7 +22,7 @@ pub(crate) struct SplitTools {
 
 impl SplitTools {
     /// Offers everything at once.
-    pub(crate) fn whole(offered: Vec<ToolDefinition>) -> Self {
+    pub(crate) fn without_deferral(offered: Vec<ToolDefinition>) -> Self {
         Self {
             offered,
             deferred: Vec::new(),
@@ -30,7 +30,7 @@ impl SplitTools {
     }
 
     /// Defers tools that are always deferred, and those of a capability with more than `defer_above` tools. All MCP servers count as one capability.
-    pub(super) fn of(definitions: Vec<ToolDefinition>, defer_above: Option<usize>) -> Self {
+    pub(super) fn new(definitions: Vec<ToolDefinition>, defer_above: Option<usize>) -> Self {
         let mut counts: HashMap<Option<&str>, usize> = HashMap::new();
         for tool in definitions.iter().filter(|tool| is_automatic(tool)) {
             *counts.entry(capability_of(tool)).or_default() += 1;
@@ -89,7 +89,7 @@ pub(super) fn schema() -> serde_json::Value {
         "type": "object",
         "properties": {
             "query": {"type": "string", "description": "A few words of what the tool does, or of its name."},
-            "limit": {"type": "integer", "minimum": 1, "description": "How many tools to return at most; 8 if nothing is said, 20 at most."},
+            "limit": {"type": "integer", "minimum": 1, "description": "Maximum number of tools to return; 8 by default, 20 at most."},
         },
         "required": ["query"],
     })
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_deferred_by_what_they_say_and_by_how_many_there_are() {
+    fn tools_are_deferred_by_policy_and_count() {
         for (count, deferrable, above, deferred) in [
             (30, DeferrablePolicy::Never, Some(24), 0),
             (24, DeferrablePolicy::Automatic, Some(24), 0),
@@ -151,7 +151,7 @@ mod tests {
             (90, DeferrablePolicy::Automatic, None, 0),
             (1, DeferrablePolicy::Always, None, 1),
         ] {
-            let split = SplitTools::of(many(count, deferrable), above);
+            let split = SplitTools::new(many(count, deferrable), above);
             let searches = usize::from(deferred > 0);
             let counts = (split.deferred.len(), split.offered.len());
             assert_eq!(
@@ -163,16 +163,16 @@ mod tests {
     }
 
     #[test]
-    fn a_capability_with_few_tools_keeps_them_beside_one_with_many() {
+    fn small_capability_is_not_deferred_next_to_a_large_one() {
         let mut tools = many(40, DeferrablePolicy::Automatic);
         tools.push(tool(99, DeferrablePolicy::Automatic, Some("files")));
-        let split = SplitTools::of(tools, Some(24));
+        let split = SplitTools::new(tools, Some(24));
         let names: Vec<_> = split.offered.iter().map(ToolDefinition::name).collect();
         assert_eq!(names, ["tool_99", TOOL_SEARCH]);
     }
 
     #[test]
-    fn the_search_says_how_many_there_are_and_whose() {
+    fn search_tool_lists_groups_and_counts() {
         let tools = many(5, DeferrablePolicy::Always);
         let text = description(&tools);
         assert!(

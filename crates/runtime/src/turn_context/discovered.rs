@@ -8,11 +8,11 @@ use windlass_core::tools::{ToolDefinition, ToolPolicy};
 use windlass_turn::Thread;
 
 use super::Contributions;
-use super::kept_discoveries::Asked;
+use super::discovery_cache::DiscoveryKey;
 use super::masked_tool::MaskedTool;
-use super::turn_tools::FoundTools;
+use super::turn_tools::McpToolsKey;
 use crate::inner::Inner;
-use crate::panics::{caught, caught_in};
+use crate::panics::{catch_panic, catch_panic_async};
 use crate::secrets::{MIN_KEY_BYTES, Mask};
 
 /// The source of a turn's MCP tools.
@@ -30,11 +30,11 @@ pub(crate) enum Discovery {
 impl Discovery {
     /// Returns the discovery that the open turn of a thread began with. The servers are queried again only if that record has been pruned.
     pub(crate) fn of_open_turn(thread: &Thread) -> Self {
-        let named = thread.turn().and_then(|turn| turn.discovered.as_deref());
-        let kept = thread.discovered();
-        match named {
+        let recorded_digest = thread.turn().and_then(|turn| turn.discovered.as_deref());
+        let recorded = thread.discovered();
+        match recorded_digest {
             None => Self::Recorded(Arc::default()),
-            Some(digest) if digest == kept.digest => Self::Recorded(Arc::clone(kept)),
+            Some(digest) if digest == recorded.digest => Self::Recorded(Arc::clone(recorded)),
             Some(_) => Self::Ask,
         }
     }
@@ -60,7 +60,7 @@ impl Discovered {
         let mut keys = Vec::new();
         let connector = inner.mcp.as_ref();
         for (name, value) in connector
-            .and_then(|connector| caught(|| connector.secrets(servers)))
+            .and_then(|connector| catch_panic(|| connector.secrets(servers)))
             .unwrap_or_default()
         {
             if value.len() >= MIN_KEY_BYTES {
@@ -68,45 +68,49 @@ impl Discovered {
                 keys.push(secrets.note_shared(scope.session_id, &name, &value));
             }
         }
-        let keys = Mask::of(keys).map(Arc::new);
+        let keys = Mask::new(keys).map(Arc::new);
         let found = match discovery {
             Discovery::Skip => None,
             Discovery::Recorded(recorded) => Some(recorded),
             Discovery::Ask => {
-                let words = instructions(inner, contributions, scope).await;
+                let instructions = instructions(inner, contributions, scope).await;
                 let found = match connector {
                     None => Arc::default(),
                     Some(connector) => {
-                        let asked = caught_in(connector.discover(servers, scope)).await;
-                        asked.unwrap_or_else(|| Arc::new(panicked()))
+                        let found = catch_panic_async(connector.discover(servers, scope)).await;
+                        found.unwrap_or_else(|| Arc::new(panicked()))
                     }
                 };
                 let mask = inner.secrets.mask(scope.session_id);
-                let asked = Asked::new(found, mask.as_ref(), words);
-                Some(inner.kept_discoveries.of(asked, |asked| {
+                let key = DiscoveryKey::new(found, mask.as_ref(), instructions);
+                Some(inner.discovery_cache.get_or_derive(key, |key| {
                     let found = match &mask {
-                        Some(mask) => masked(mask, &asked.found),
-                        None => (*asked.found).clone(),
+                        Some(mask) => masked(mask, &key.found),
+                        None => (*key.found).clone(),
                     };
-                    found.with_instructions(asked.words.clone())
+                    found.with_instructions(key.instructions.clone())
                 }))
             }
         };
         for failure in found.iter().flat_map(|found| &found.failures) {
             let (server, reason) = (&failure.server, &failure.reason);
-            tracing::warn!(session = %scope.session_id, server, reason, "something of an MCP server is missing");
+            tracing::warn!(session = %scope.session_id, server, reason, "an MCP server is not completely available");
         }
         Self { found, keys }
     }
 
     /// Returns whether later turns may reuse the tools: not if they contain keys, which must be dropped with their session.
-    pub(super) fn may_be_kept(&self) -> bool {
+    pub(super) fn is_cacheable(&self) -> bool {
         self.with_tools().is_none() || self.keys.is_none()
     }
 
     /// Returns a key for the tools of the servers, if they offer any.
-    pub(super) fn named(&self, servers: &ScopedMcpServers, scope: &McpScope) -> Option<FoundTools> {
-        self.with_tools().map(|found| FoundTools {
+    pub(super) fn tools_key(
+        &self,
+        servers: &ScopedMcpServers,
+        scope: &McpScope,
+    ) -> Option<McpToolsKey> {
+        self.with_tools().map(|found| McpToolsKey {
             found: Arc::clone(found),
             servers: servers.clone(),
             scope: scope.clone(),
@@ -126,14 +130,14 @@ impl Discovered {
         contributions: &mut Contributions,
     ) {
         for recorded in self.found.iter().flat_map(|found| &found.tools) {
-            let made = inner.mcp.as_ref().and_then(|connector| {
-                caught(|| {
+            let created = inner.mcp.as_ref().and_then(|connector| {
+                catch_panic(|| {
                     let tool = connector.tool(recorded, servers, scope);
                     (tool.policy(), tool)
                 })
             });
             let mut definition = recorded.definition.clone();
-            let Some((policy, tool)) = made else {
+            let Some((policy, tool)) = created else {
                 contributions.offer_recorded(definition);
                 continue;
             };
@@ -174,11 +178,11 @@ fn masked(keys: &Mask, found: &DiscoveredTools) -> DiscoveredTools {
 
 /// Returns the definition without keys; `None` if the name contains one, because the tool cannot be called under another name.
 fn masked_definition(keys: &Mask, tool: &DiscoveredTool) -> Option<ToolDefinition> {
-    if keys.text(&mut tool.tool.clone()) {
+    if keys.replace(&mut tool.tool.clone()) {
         return None;
     }
     let mut definition = serde_json::to_value(&tool.definition).ok()?;
-    if !keys.value(&mut definition) {
+    if !keys.replace_in_value(&mut definition) {
         return Some(tool.definition.clone());
     }
     let definition: ToolDefinition = serde_json::from_value(definition).ok()?;
@@ -192,16 +196,16 @@ async fn instructions(
     contributions: &Contributions,
     scope: &McpScope,
 ) -> Option<String> {
-    let mut said = Vec::new();
+    let mut texts = Vec::new();
     for ResolvedCapability { capability, config } in &contributions.capabilities {
         let asking = capability.environment_instructions(scope.environment.as_ref(), config);
-        said.extend(caught_in(asking).await.flatten());
+        texts.extend(catch_panic_async(asking).await.flatten());
     }
-    let mut said = (!said.is_empty()).then(|| said.join("\n\n"));
+    let mut text = (!texts.is_empty()).then(|| texts.join("\n\n"));
     if let Some(mask) = inner.secrets.mask(scope.session_id) {
-        mask.optional(&mut said);
+        mask.optional(&mut text);
     }
-    said
+    text
 }
 
 fn panicked() -> DiscoveredTools {

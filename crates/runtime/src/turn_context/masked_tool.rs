@@ -27,16 +27,12 @@ impl MaskedTool {
         match &mut result {
             ToolExecutionResult::Success(value)
             | ToolExecutionResult::SuccessWithImages { result: value, .. }
-            | ToolExecutionResult::UserInputRequired { request: value } => {
-                self.keys.value(value);
-            }
+            | ToolExecutionResult::UserInputRequired { request: value } => self.keys.value(value),
             ToolExecutionResult::SuccessWithRawOutput { result, raw_output } => {
                 self.keys.value(result);
                 self.keys.text(raw_output);
             }
-            ToolExecutionResult::ToolError(text) => {
-                self.keys.text(text);
-            }
+            ToolExecutionResult::ToolError(text) => self.keys.text(text),
             // The log masks this text itself.
             ToolExecutionResult::InternalError(_)
             | ToolExecutionResult::ConnectionRequired { .. } => {}

@@ -4,16 +4,17 @@ mod capabilities;
 mod compaction;
 mod deferred;
 mod discovered;
-mod kept_discoveries;
+mod discovery_cache;
 mod masked_tool;
 mod offer;
 mod output;
 mod prompt;
+mod recent_values;
 mod records;
 mod tool_search;
 mod turn_tools;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use windlass_core::capabilities::ResolvedCapability;
@@ -35,21 +36,23 @@ use windlass_policy::ApprovalRules;
 use windlass_turn::{BackendPlan, CompactionPlan, Thread, TurnPlan};
 
 use crate::agent_backends::RegisteredBackend;
+use crate::builder::no_default_model;
 use crate::inner::Inner;
-use crate::panics::caught_in;
+use crate::lock::lock;
+use crate::panics::catch_panic_async;
 use crate::subagents::{SPAWN_AGENT, SUBAGENTS};
 use capabilities::TurnTools;
 pub(crate) use capabilities::{Contributions, guarded};
 pub(crate) use deferred::SplitTools;
 use discovered::Discovered;
 pub(crate) use discovered::Discovery;
-pub(crate) use kept_discoveries::KeptDiscoveries;
+pub(crate) use discovery_cache::DiscoveryCache;
 pub(crate) use offer::{Offer, Offers};
 pub(crate) use output::TurnOutput;
 pub use output::check_output_schema;
-pub(crate) use records::Records;
-pub(crate) use turn_tools::KeptTools;
-use turn_tools::{ToolsAsked, ToolsKey};
+pub(crate) use records::SessionRecords;
+pub(crate) use turn_tools::ToolSetCache;
+use turn_tools::{ToolsKey, ToolsRequest};
 
 /// The context of a turn. Assembled once per turn and shared by its steps.
 pub(crate) struct TurnContext {
@@ -70,7 +73,7 @@ pub(crate) struct TurnContext {
     /// The external agent that executes the turn.
     pub(crate) backend: Option<RegisteredBackend>,
     /// The model that the turn itself requests, by name.
-    pub(crate) asked_model: Option<String>,
+    pub(crate) requested_model: Option<String>,
     /// Owner of the turn; `None` is the operator.
     pub(crate) owner: Option<String>,
     /// The parent's turn, if this is a subagent's.
@@ -117,7 +120,7 @@ impl TurnContext {
         if found.is_empty() && self.output.is_none() {
             return Arc::clone(&self.offer.config);
         }
-        let mut widened = self.widened.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut widened = lock(&self.widened);
         match &*widened {
             Some((names, config)) if *names == found => Arc::clone(config),
             _ => {
@@ -142,7 +145,7 @@ pub(crate) struct ContextRequest {
 
 /// A context, with the parts that only previews show.
 pub(crate) struct Assembled {
-    pub(crate) records: Records,
+    pub(crate) records: SessionRecords,
     pub(crate) context: TurnContext,
     pub(crate) model_id: Option<ModelId>,
 }
@@ -192,20 +195,20 @@ fn config_of(resolved: &ResolvedCapability) -> AgentCapabilityConfig {
 pub(crate) async fn assemble(
     inner: &Inner,
     session_id: SessionId,
-    asked: ContextRequest,
+    options: ContextRequest,
 ) -> Result<Assembled> {
     guard(inner, session_id, async {
-        let records = Records::load(inner, session_id).await?;
-        resolve(inner, records, asked).await
+        let records = SessionRecords::load(inner, session_id).await?;
+        resolve(inner, records, options).await
     })
     .await
 }
 
 /// Resolves the context of a turn without storing anything.
-pub(crate) async fn assemble_unkept(inner: &Inner, session: Session) -> Result<Assembled> {
+pub(crate) async fn assemble_preview(inner: &Inner, session: Session) -> Result<Assembled> {
     let session_id = session.id;
     let resolved = async {
-        let records = Records::of_session(inner, session).await?;
+        let records = SessionRecords::of_session(inner, session).await?;
         resolve(inner, records, ContextRequest::default()).await
     };
     guard(inner, session_id, Box::pin(resolved)).await
@@ -216,7 +219,7 @@ async fn guard(
     session_id: SessionId,
     resolving: impl Future<Output = Result<Assembled>>,
 ) -> Result<Assembled> {
-    let resolved = caught_in(resolving).await.unwrap_or_else(|| {
+    let resolved = catch_panic_async(resolving).await.unwrap_or_else(|| {
         Err(AgentLoopError::config(format!(
             "a capability or a store panicked while a turn of session {session_id} was prepared"
         )))
@@ -224,10 +227,14 @@ async fn guard(
     resolved.map_err(|error| inner.secrets.mask_error(session_id, error))
 }
 
-async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> Result<Assembled> {
+async fn resolve(
+    inner: &Inner,
+    mut records: SessionRecords,
+    options: ContextRequest,
+) -> Result<Assembled> {
     let session_id = records.session.id;
     records.check_usable()?;
-    let controls = asked.controls.unwrap_or_default();
+    let controls = options.controls.unwrap_or_default();
     let usable = controls.check_turn_request();
     usable.map_err(|error| AgentLoopError::config(error.to_string()))?;
     let mut request = controls.turn.map(|turn| *turn).unwrap_or_default();
@@ -237,11 +244,11 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         .as_deref()
         .map(|name| inner.agents.get(name));
     let backend = backend.transpose()?;
-    if let Some(wished) = &request.system_prompt {
+    if let Some(requested) = &request.system_prompt {
         let own = records.overlay.system_prompt.get_or_insert_default();
         let gap = if own.is_empty() { "" } else { "\n\n" };
         own.push_str(gap);
-        own.push_str(wished);
+        own.push_str(requested);
     }
     let model_id = controls.model_id.or(records.overlay.default_model_id);
     let mut model = find_model(inner, model_id).await?;
@@ -269,7 +276,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     // An external agent brings its own tools.
     let discovery = match request.backend {
         Some(_) => Discovery::Skip,
-        None => asked.discovery,
+        None => options.discovery,
     };
     let discovered = Discovered::ask(inner, &servers, &scope, discovery, &contributions).await;
     let instructions = discovered.found.as_ref();
@@ -279,7 +286,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         session_id,
         &records.overlay,
         &contributions,
-        prompt::Told {
+        prompt::PromptInputs {
             locale: locale.as_deref(),
             model: &model.model,
             instructions,
@@ -289,34 +296,33 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
     let output = TurnOutput::take(&mut request, &mut system_prompt)?;
     let settings = &inner.settings;
     let effort = controls.reasoning.and_then(|reasoning| reasoning.effort);
-    let asked_for = ToolsAsked {
+    let tools_request = ToolsRequest {
         overlay: &records.overlay,
         request: &request,
         model: &model.model,
         effort: effort.as_deref(),
     };
-    let key = if contributions.has_definition_hooks() || !discovered.may_be_kept() {
+    let key = if contributions.has_definition_hooks() || !discovered.is_cacheable() {
         None
     } else {
-        asked_for.key(&contributions, discovered.named(&servers, &scope))?
+        tools_request.key(&contributions, discovered.tools_key(&servers, &scope))?
     };
     // A separate cache, so that many sessions with their own servers do not evict the tools that all others share.
-    let kept_tools = if key.as_ref().is_some_and(ToolsKey::is_of_session) {
-        &inner.kept_session_tools
+    let cache = if key.as_ref().is_some_and(ToolsKey::is_of_session) {
+        &inner.session_tools_cache
     } else {
-        &inner.kept_tools
+        &inner.shared_tools_cache
     };
-    let kept = key.as_ref().and_then(|key| kept_tools.get(key));
-    let tools = match kept {
-        Some(kept) => kept,
+    let tools = match key.as_ref().and_then(|key| cache.get(key)) {
+        Some(cached) => cached,
         None => {
-            contributions.ask_for_tools()?;
+            contributions.collect_tools()?;
             discovered.add_tools(inner, &servers, &scope, &mut contributions);
-            let made = Arc::new(asked_for.make(inner, &mut contributions)?);
+            let tools = Arc::new(tools_request.build(inner, &mut contributions)?);
             if let Some(key) = key {
-                kept_tools.keep(key, &made);
+                cache.insert(key, &tools);
             }
-            made
+            tools
         }
     };
     contributions.tools = Arc::clone(&tools.registry);
@@ -333,7 +339,7 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         }
         _ => Arc::new([]) as Arc<[String]>,
     };
-    let carrier = request.backend.as_ref().map(|name| BackendPlan {
+    let backend_plan = request.backend.as_ref().map(|name| BackendPlan {
         name: name.clone(),
         allows_all: request.approve_all,
     });
@@ -347,8 +353,8 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
             compaction.as_ref(),
         ),
         // An external agent reports its model once it runs.
-        model: match &carrier {
-            Some(carrier) => request.model.as_ref().unwrap_or(&carrier.name).clone(),
+        model: match &backend_plan {
+            Some(backend_plan) => request.model.as_ref().unwrap_or(&backend_plan.name).clone(),
             None => model.model.clone(),
         },
         max_iterations: records
@@ -366,11 +372,11 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         wait_timeout: settings.wait_timeout,
         limits: settings.limits,
         budgets: match &request.budgets {
-            Some(asked) => settings.budgets.narrowed_by(asked),
+            Some(requested) => settings.budgets.narrowed_by(requested),
             None => settings.budgets,
         },
         reserve: settings.reserve,
-        backend: carrier,
+        backend: backend_plan,
         approvals: Arc::clone(&settings.approvals),
         remembered,
         discovered: discovered.found,
@@ -389,10 +395,10 @@ async fn resolve(inner: &Inner, mut records: Records, asked: ContextRequest) -> 
         contributions,
         locale,
         network_access: records.overlay.network_access.clone(),
-        tool_timeout: asked.tool_timeout.or(settings.tool_timeout),
+        tool_timeout: options.tool_timeout.or(settings.tool_timeout),
         environment,
         backend,
-        asked_model: request.model,
+        requested_model: request.model,
         owner: request.owner,
         parent: request.parent,
         starts_agents,
@@ -414,25 +420,25 @@ fn digest(
     (approvals, remembered): (&ApprovalRules, &[String]),
     compaction: Option<&CompactionPlan>,
 ) -> String {
-    let mut named = format!(
+    let mut text = format!(
         "{tools}\0{}\0{}\0{system_prompt}",
         model.provider_type, model.model
     );
     if let Some(backend) = backend {
-        named = format!("{named}\0{backend}");
+        text = format!("{text}\0{backend}");
     }
     if !approvals.is_empty() {
-        named = format!("{named}\0{}", Digest128::of_json(approvals));
+        text = format!("{text}\0{}", Digest128::of_json(approvals));
     }
     for call in remembered {
-        named = format!("{named}\0remembered {call}");
+        text = format!("{text}\0remembered {call}");
     }
     if let Some(plan) = compaction {
         let (window, reserve) = (plan.window_tokens, plan.reserve_tokens);
-        let kept = plan.keep_recent_tokens;
-        named = format!("{named}\0compaction {window} {reserve} {kept}");
+        let keep_recent = plan.keep_recent_tokens;
+        text = format!("{text}\0compaction {window} {reserve} {keep_recent}");
     }
-    Digest128::hash(named.as_bytes()).to_string()
+    Digest128::hash(text.as_bytes()).to_string()
 }
 
 async fn find_model(inner: &Inner, id: Option<ModelId>) -> Result<ModelWithProvider> {
@@ -442,10 +448,9 @@ async fn find_model(inner: &Inner, id: Option<ModelId>) -> Result<ModelWithProvi
             let found = store.get_model_with_provider(id).await?;
             found.ok_or_else(|| AgentLoopError::model_not_available(id.to_string()))
         }
-        None => store.get_default_model().await?.ok_or_else(|| {
-            AgentLoopError::config(
-                "no default model is set; set one with `default_model` or use `llm_sim`",
-            )
-        }),
+        None => store
+            .get_default_model()
+            .await?
+            .ok_or_else(no_default_model),
     }
 }

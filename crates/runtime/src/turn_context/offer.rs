@@ -4,13 +4,15 @@
 //! one value, which is dropped when the last turn that uses it has ended.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use windlass_core::digest::Digest128;
 use windlass_core::llm_driver_registry::LlmCallConfig;
 use windlass_core::tools::{ToolDefinition, ToolPolicy};
 use windlass_turn::{CompactionPlan, ToolSpec};
+
+use crate::lock::lock;
 
 #[cfg(test)]
 use super::SplitTools;
@@ -29,7 +31,7 @@ pub(crate) struct Offer {
     pub(crate) deferred_tokens: Arc<HashMap<String, u64>>,
     /// Properties of all tools that the turn machine needs.
     pub(crate) specs: Arc<HashMap<String, ToolSpec>>,
-    places: HashMap<String, usize>,
+    indexes: HashMap<String, usize>,
 }
 
 impl Offer {
@@ -48,7 +50,7 @@ impl Offer {
             names_in_order: names().take(config.tools.len()).collect(),
             deferred_tokens: Arc::new(deferred.iter().map(tokens).collect()),
             specs: Arc::new(names().zip(tools().map(spec)).collect()),
-            places: names().zip(0..).collect(),
+            indexes: names().zip(0..).collect(),
             config: Arc::new(config),
             deferred,
         }
@@ -70,10 +72,18 @@ impl Offer {
 
     /// Returns the tool with this name, whether it has been found yet or not.
     pub(crate) fn tool(&self, name: &str) -> Option<&ToolDefinition> {
-        let place = *self.places.get(name)?;
-        match place.checked_sub(self.config.tools.len()) {
-            None => self.config.tools.get(place),
-            Some(place) => self.deferred.get(place),
+        let index = *self.indexes.get(name)?;
+        match index.checked_sub(self.config.tools.len()) {
+            None => self.config.tools.get(index),
+            Some(index) => self.deferred.get(index),
+        }
+    }
+
+    /// Returns the settings of a model call without tools.
+    pub(crate) fn config_without_tools(&self) -> LlmCallConfig {
+        LlmCallConfig {
+            tools: Vec::new(),
+            ..(*self.config).clone()
         }
     }
 
@@ -121,17 +131,17 @@ impl Offers {
         config: LlmCallConfig,
         deferred: Vec<ToolDefinition>,
     ) -> Arc<Offer> {
-        let named = format!("{}\0{:?}", config.model, config.reasoning_effort);
-        let key = tools.chain(named.as_bytes());
-        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(offer) = known.offers.get(&key).and_then(Weak::upgrade)
+        let model = format!("{}\0{:?}", config.model, config.reasoning_effort);
+        let key = tools.chain(model.as_bytes());
+        let mut table = lock(&self.0);
+        if let Some(offer) = table.offers.get(&key).and_then(Weak::upgrade)
             && *offer.config == config
             && offer.deferred == deferred
         {
             return offer;
         }
         let offer = Arc::new(Offer::new(config, deferred));
-        known.insert(key, &offer);
+        table.insert(key, &offer);
         offer
     }
 }
@@ -164,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_offers_are_one_value_and_others_are_not() {
+    fn equal_offers_share_one_value() {
         let offers = Offers::default();
         let first = offer(&offers, "lift", None);
         assert!(Arc::ptr_eq(&first, &offer(&offers, "lift", None)));
@@ -175,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn deferred_tools_are_known_and_come_last_when_they_are_found() {
+    fn found_deferred_tools_are_offered_last() {
         let tool = |name: &str| ToolDefinition::client_side(name, "", json!({}));
         let offer = Offer::of(SplitTools {
             offered: vec![tool("shell")],
@@ -190,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn offers_that_nobody_uses_do_not_pile_up() {
+    fn unused_offers_are_removed() {
         let offers = Offers::default();
         for n in 0..1_000 {
             offer(&offers, &format!("tool_{n}"), None);

@@ -9,10 +9,10 @@ use windlass_core::typed_id::SessionId;
 
 use super::Contributions;
 use crate::inner::Inner;
-use crate::panics::caught_in;
+use crate::panics::catch_panic_async;
 
 /// Inputs of a prompt apart from records and capabilities.
-pub(super) struct Told<'a> {
+pub(super) struct PromptInputs<'a> {
     pub(super) locale: Option<&'a str>,
     pub(super) model: &'a str,
     /// Instructions of the environment.
@@ -25,13 +25,13 @@ pub(super) async fn assemble(
     session_id: SessionId,
     overlay: &AgentConfigOverlay,
     contributions: &Contributions,
-    told: Told<'_>,
+    inputs: PromptInputs<'_>,
 ) -> Result<String> {
-    let Told {
+    let PromptInputs {
         locale,
         model,
         instructions,
-    } = told;
+    } = inputs;
     let context = SystemPromptContext {
         session_id,
         locale: locale.map(str::to_owned),
@@ -77,7 +77,7 @@ async fn contribution(
 ) -> Result<Option<String>> {
     let ResolvedCapability { capability, config } = resolved;
     let asking = capability.system_prompt_contribution_with_config(context, config);
-    let text = caught_in(asking).await.ok_or_else(|| {
+    let text = catch_panic_async(asking).await.ok_or_else(|| {
         AgentLoopError::config(format!(
             "capability `{}` panicked while writing its part of the prompt",
             capability.id()

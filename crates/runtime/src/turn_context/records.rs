@@ -10,14 +10,14 @@ use windlass_core::typed_id::SessionId;
 use crate::inner::Inner;
 
 /// Session, agent and harness chain, and their merged settings.
-pub(crate) struct Records {
+pub(crate) struct SessionRecords {
     pub(crate) harness_chain: Vec<Harness>,
     pub(crate) agent: Option<Agent>,
     pub(crate) session: Session,
     pub(crate) overlay: AgentConfigOverlay,
 }
 
-impl Records {
+impl SessionRecords {
     /// Loads the records of a session.
     pub(crate) async fn load(inner: &Inner, session_id: SessionId) -> Result<Self> {
         let backends = &inner.backends;

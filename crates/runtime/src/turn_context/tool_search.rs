@@ -130,7 +130,7 @@ mod tests {
 
     fn tools() -> Vec<ToolDefinition> {
         [
-            ("mail__send", "Sends an e-mail to somebody."),
+            ("mail__send", "Sends an e-mail to a person."),
             ("mail__list", "Lists the messages of a folder."),
             ("calendar__list", "Lists the events of a day."),
             ("getWeather", "Tells the weather, for one day."),
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_stays_within_what_a_result_may_have() {
+    fn search_result_stays_within_the_size_limit() {
         let text = "ship ".repeat(100_000);
         let tools: Vec<_> = (0..500)
             .map(|n| ToolDefinition::client_side(format!("ship_{n}"), &*text, json!({})))
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_limit_is_above_the_highest() {
+    async fn requested_limit_is_capped() {
         let tools = (0..100)
             .map(|n| ToolDefinition::client_side(format!("ship_{n}"), "", json!({})))
             .collect();

@@ -4,8 +4,7 @@
 //! an earlier one if its capabilities declare their tools stable and its MCP servers offer the same tools. Two kinds are always built anew: tools
 //! that hooks may change, and tools of servers that were given keys, because the cache must not outlive the keys.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::capabilities::{Capability, ResolvedCapability};
@@ -17,32 +16,30 @@ use windlass_core::mcp::{DiscoveredTools, McpScope, ScopedMcpServers};
 use windlass_core::tools::{ClientSideTool, TOOL_SEARCH, ToolDefinition};
 use windlass_core::turn_request::TurnRequest;
 
+use super::recent_values::RecentValues;
 use super::tool_search::ToolSearch;
 use super::{Contributions, SplitTools, TurnTools, guarded};
 use crate::inner::Inner;
 
-/// Maximum number of cached tool sets: about one for each kind of agent at work, and one for each session at work with MCP servers.
-const MAX_KEPT: usize = 32;
-
 /// The inputs that determine the tools of MCP servers.
-pub(super) struct FoundTools {
+pub(super) struct McpToolsKey {
     pub(super) found: Arc<DiscoveredTools>,
     pub(super) servers: ScopedMcpServers,
     pub(super) scope: McpScope,
 }
 
 /// The inputs that determine a turn's tools, in addition to its capabilities and the runtime's settings.
-pub(super) struct ToolsAsked<'a> {
+pub(super) struct ToolsRequest<'a> {
     pub(super) overlay: &'a AgentConfigOverlay,
     pub(super) request: &'a TurnRequest,
     pub(super) model: &'a str,
     pub(super) effort: Option<&'a str>,
 }
 
-/// The owned form of [`ToolsAsked`], used as the key of a cached tool set.
+/// The owned form of [`ToolsRequest`], used as the key of a cached tool set.
 pub(crate) struct ToolsKey {
     capabilities: Vec<(Arc<dyn Capability>, u64, Value)>,
-    found: Option<FoundTools>,
+    found: Option<McpToolsKey>,
     recorded: Vec<ToolDefinition>,
     added: Vec<ClientSideTool>,
     allowed: Option<Vec<String>>,
@@ -53,12 +50,12 @@ pub(crate) struct ToolsKey {
     effort: Option<String>,
 }
 
-impl ToolsAsked<'_> {
+impl ToolsRequest<'_> {
     /// Returns the cache key of the tools; `None` if a capability does not allow caching.
     pub(super) fn key(
         &self,
         contributions: &Contributions,
-        found: Option<FoundTools>,
+        found: Option<McpToolsKey>,
     ) -> Result<Option<ToolsKey>> {
         let mut capabilities = Vec::with_capacity(contributions.capabilities.len());
         for ResolvedCapability { capability, config } in &contributions.capabilities {
@@ -83,7 +80,7 @@ impl ToolsAsked<'_> {
     }
 
     /// Builds the tools from the contributions.
-    pub(super) fn make(
+    pub(super) fn build(
         &self,
         inner: &Inner,
         contributions: &mut Contributions,
@@ -92,7 +89,7 @@ impl ToolsAsked<'_> {
         let approvals = &settings.approvals;
         let definitions = contributions.take_definitions(self.overlay, self.request, approvals)?;
         let SplitTools { offered, deferred } = match self.request.backend {
-            Some(_) => SplitTools::whole(definitions),
+            Some(_) => SplitTools::without_deferral(definitions),
             None => contributions.split(definitions, self.request, settings)?,
         };
         let config = LlmCallConfig {
@@ -129,7 +126,7 @@ impl ToolsKey {
     }
 }
 
-impl PartialEq for FoundTools {
+impl PartialEq for McpToolsKey {
     fn eq(&self, other: &Self) -> bool {
         // Pointer equality means that nothing has changed.
         Arc::ptr_eq(&self.found, &other.found)
@@ -159,26 +156,5 @@ impl PartialEq for ToolsKey {
     }
 }
 
-/// The cache, most recently used first.
-#[derive(Default)]
-pub(crate) struct KeptTools(Mutex<VecDeque<(ToolsKey, Arc<TurnTools>)>>);
-
-impl KeptTools {
-    pub(super) fn get(&self, key: &ToolsKey) -> Option<Arc<TurnTools>> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let place = kept.iter().position(|(known, _)| known == key)?;
-        if place > 0
-            && let Some(found) = kept.remove(place)
-        {
-            kept.push_front(found);
-        }
-        kept.front().map(|(_, tools)| Arc::clone(tools))
-    }
-
-    /// Caches tools and evicts the least recently used.
-    pub(super) fn keep(&self, key: ToolsKey, tools: &Arc<TurnTools>) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.truncate(MAX_KEPT - 1);
-        kept.push_front((key, Arc::clone(tools)));
-    }
-}
+/// The tools of recent turns.
+pub(crate) type ToolSetCache = RecentValues<ToolsKey, TurnTools>;

@@ -24,7 +24,7 @@ use windlass_runtime::{
 use crate::support::{Call, Gate, Piece, Setup, call, roles, soon, tool};
 
 #[test]
-fn a_bad_id_says_what_is_wrong_with_it() {
+fn invalid_id_error_names_the_problem() {
     let hex = "0".repeat(32);
     assert!(matches!(
         SessionId::parse(&format!("agent_{hex}")),
@@ -48,7 +48,7 @@ fn a_bad_id_says_what_is_wrong_with_it() {
 }
 
 #[tokio::test]
-async fn a_driver_that_errs_in_any_way_fails_one_turn() {
+async fn driver_error_fails_only_its_turn() {
     let error = || AgentLoopError::llm("scripted");
     let ways: Vec<(&str, Call, &str)> = vec![
         ("an error on connecting", Call::refused(error()), "scripted"),
@@ -120,7 +120,7 @@ async fn a_driver_that_errs_in_any_way_fails_one_turn() {
 }
 
 #[tokio::test]
-async fn a_driver_that_falls_silent_is_named_as_such() {
+async fn silent_driver_is_a_timeout_error() {
     let (gate, limit) = (Gate::shut(), Duration::from_secs(33));
     for script in [
         Call::new().wait(&gate),
@@ -145,7 +145,7 @@ async fn a_driver_that_falls_silent_is_named_as_such() {
 }
 
 #[tokio::test]
-async fn a_driver_that_never_stops_talking_can_be_cancelled_and_times_out() {
+async fn endless_stream_can_be_cancelled_and_times_out() {
     struct Endless;
     impl futures_core::Stream for Endless {
         type Item = Result<LlmStreamEvent>;
@@ -202,7 +202,7 @@ async fn a_driver_that_never_stops_talking_can_be_cancelled_and_times_out() {
 }
 
 #[tokio::test]
-async fn odd_answers_of_a_model_are_taken_as_far_as_they_go() {
+async fn odd_model_answers_are_used_as_far_as_possible() {
     let hello = tool("hello", |arguments, _| async move {
         ToolExecutionResult::success(arguments)
     });
@@ -243,7 +243,7 @@ async fn odd_answers_of_a_model_are_taken_as_far_as_they_go() {
 }
 
 #[tokio::test]
-async fn without_a_turn_there_is_nothing_to_steer_stop_or_answer() {
+async fn steer_cancel_and_answer_without_a_turn_are_errors() {
     let fixture = Setup::new([]).build().await;
     let (runtime, session) = (&fixture.runtime, fixture.session);
     for refused in [
@@ -283,7 +283,7 @@ async fn without_a_turn_there_is_nothing_to_steer_stop_or_answer() {
 }
 
 #[tokio::test]
-async fn an_observer_that_panics_disturbs_nobody() {
+async fn panicking_observer_has_no_effect() {
     let fixture = Setup::new([]).build().await;
     let options = TurnOptions {
         on_event: Some(Arc::new(|_| panic!("scripted"))),
@@ -301,7 +301,7 @@ async fn an_observer_that_panics_disturbs_nobody() {
 }
 
 #[tokio::test]
-async fn records_that_are_not_there_are_named() {
+async fn missing_records_are_named() {
     let fixture = Setup::new([]).build().await;
     let harness = fixture
         .runtime
@@ -309,7 +309,7 @@ async fn records_that_are_not_there_are_named() {
         .await
         .unwrap()
         .harness_id;
-    let (ghost, nobody) = (HarnessId::from_seed(404), AgentId::from_seed(404));
+    let (ghost, no_agent) = (HarnessId::from_seed(404), AgentId::from_seed(404));
     let refused = fixture
         .runtime
         .add_session(SessionBuilder::new(ghost).build())
@@ -317,9 +317,9 @@ async fn records_that_are_not_there_are_named() {
     assert!(matches!(refused, Err(AgentLoopError::HarnessNotFound(id)) if id == ghost));
     let refused = fixture
         .runtime
-        .add_session(SessionBuilder::new(harness).agent(nobody).build())
+        .add_session(SessionBuilder::new(harness).agent(no_agent).build())
         .await;
-    assert!(matches!(refused, Err(AgentLoopError::AgentNotFound(id)) if id == nobody));
+    assert!(matches!(refused, Err(AgentLoopError::AgentNotFound(id)) if id == no_agent));
     let unset = InProcessRuntimeBuilder::new().build().await.unwrap_err();
     assert!(
         matches!(&unset, AgentLoopError::Configuration(text) if text.contains("default model")),
@@ -329,7 +329,7 @@ async fn records_that_are_not_there_are_named() {
 }
 
 #[tokio::test]
-async fn a_factory_of_files_that_fails_or_panics_is_an_error_of_the_build() {
+async fn failing_file_system_factory_is_a_build_error() {
     struct Factory(bool);
     #[async_trait]
     impl SessionFileSystemFactory for Factory {
@@ -363,7 +363,7 @@ async fn a_factory_of_files_that_fails_or_panics_is_an_error_of_the_build() {
 }
 
 #[tokio::test]
-async fn commands_that_are_not_there_or_lack_arguments_are_errors() {
+async fn unknown_commands_and_missing_arguments_are_errors() {
     let fixture = Setup::new([Call::answer("a side remark")])
         .session(|session| session.with_capability("btw"))
         .build()
@@ -436,7 +436,7 @@ async fn a_command_whose_model_falls_silent_ends() {
 }
 
 #[tokio::test]
-async fn times_that_make_no_sense_do_no_harm() {
+async fn extreme_durations_are_harmless() {
     let fixture = Setup::new([]).build().await;
     let with = |turn_timeout, tool_timeout| TurnOptions {
         turn_timeout: Some(turn_timeout),
@@ -468,7 +468,7 @@ async fn times_that_make_no_sense_do_no_harm() {
 }
 
 #[tokio::test]
-async fn messages_that_do_not_fit_are_not_imported() {
+async fn invalid_messages_are_not_imported() {
     let fixture = Setup::new([]).build().await;
     let store = fixture.runtime.message_store();
     let orphan = Message::tool_result("ghost", Some(json!(1)), None);
@@ -494,7 +494,7 @@ async fn messages_that_do_not_fit_are_not_imported() {
 }
 
 #[tokio::test]
-async fn an_input_without_words_is_still_an_input() {
+async fn empty_input_is_accepted() {
     let fixture = Setup::new([]).build().await;
     assert!(fixture.run("").await.success);
     let silent = InputMessage {
@@ -511,7 +511,7 @@ async fn an_input_without_words_is_still_an_input() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_too_large_ends_the_turn_and_not_the_memory() {
+async fn oversized_answer_fails_the_turn() {
     let piece = "x".repeat(600);
     let many = (0..4)
         .map(|n| call(&format!("c{n}"), "hello", json!({})))

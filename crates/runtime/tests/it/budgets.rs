@@ -85,7 +85,7 @@ async fn process(journal: &Arc<MemoryJournal>, calls: Vec<Call>, thread_micro_us
 }
 
 #[tokio::test]
-async fn a_thread_stops_before_the_call_that_may_pass_its_budget_and_a_raise_lets_it_go_on() {
+async fn thread_stops_before_exceeding_its_budget_and_continues_after_a_raise() {
     let journal = Arc::new(MemoryJournal::new());
     let calls = || (0..9).map(|n| working(n, 0.02)).collect();
     let fixture = process(&journal, calls(), 50_000).await;
@@ -100,7 +100,7 @@ async fn a_thread_stops_before_the_call_that_may_pass_its_budget_and_a_raise_let
     drop(fixture);
 
     let raised = process(&journal, calls(), 90_000).await;
-    assert!(is_over_budget(&raised.run("go on").await));
+    assert!(is_over_budget(&raised.run("continue").await));
     assert_eq!(raised.model.calls(), 2);
     assert_eq!(recorded(&raised).await, 80_000);
     // It continues with the existing history: the model reads the earlier results.
@@ -109,7 +109,7 @@ async fn a_thread_stops_before_the_call_that_may_pass_its_budget_and_a_raise_let
         sent.iter().filter(|said| said.starts_with("Tool")).count(),
         2
     );
-    assert_eq!(sent.last().unwrap(), "User: go on");
+    assert_eq!(sent.last().unwrap(), "User: continue");
     drop(raised);
 
     // Turns are replayed with the budget that they had, whatever the current one is.
@@ -122,7 +122,7 @@ async fn a_thread_stops_before_the_call_that_may_pass_its_budget_and_a_raise_let
 }
 
 #[test]
-fn sums_agree_with_the_journal_after_a_process_died_in_the_middle_of_a_call() {
+fn sums_match_the_journal_after_a_crash_during_a_call() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let life = Life::new();
     life.run(async {
@@ -144,13 +144,13 @@ fn sums_agree_with_the_journal_after_a_process_died_in_the_middle_of_a_call() {
     Life::new().run(async {
         let answer = costing(Call::new().text("done"), 0.005);
         let fixture = process(&journal, vec![working(1, 0.01), answer], 60_000).await;
-        assert!(fixture.run("go on").await.success);
+        assert!(fixture.run("continue").await.success);
         assert_eq!(recorded(&fixture).await, 35_000);
     });
 }
 
 #[tokio::test]
-async fn what_a_turn_asks_for_can_only_be_less_than_the_host_allows() {
+async fn turn_budget_can_only_lower_the_hosts_budget() {
     for (asked, calls) in [(30_000, 1), (500_000, 2)] {
         let fixture = Setup::new((0..9).map(|n| working(n, 0.02)))
             .tool(&work())
@@ -191,7 +191,7 @@ async fn spent_today(journal: &MemoryJournal, clock: &TestClock) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn twenty_sessions_at_once_share_the_allowance_of_a_day() {
+async fn twenty_concurrent_sessions_share_the_daily_limit() {
     const RESERVE: u64 = 30_000;
     let journal = Arc::new(MemoryJournal::new());
     let clock = TestClock::default();
@@ -244,7 +244,7 @@ async fn twenty_sessions_at_once_share_the_allowance_of_a_day() {
 }
 
 #[tokio::test]
-async fn what_an_earlier_process_used_of_the_day_counts_and_so_does_a_call_that_died_with_it() {
+async fn usage_and_unfinished_calls_of_a_previous_process_count_for_the_day() {
     let journal = Arc::new(MemoryJournal::new());
     let clock = TestClock::default();
     let gate = Gate::shut();
@@ -272,7 +272,7 @@ async fn what_an_earlier_process_used_of_the_day_counts_and_so_does_a_call_that_
 }
 
 #[tokio::test]
-async fn a_call_that_ends_after_midnight_counts_on_the_new_day() {
+async fn call_ending_after_midnight_counts_for_the_new_day() {
     let journal = Arc::new(MemoryJournal::new());
     let (clock, gate) = (TestClock::default(), Gate::shut());
     let second = std::time::Duration::from_secs(1);
@@ -319,7 +319,7 @@ async fn a_used_up_day_names_the_time_at_which_it_renews() {
 }
 
 #[tokio::test]
-async fn a_removed_session_gives_nothing_of_the_day_back() {
+async fn removed_session_refunds_nothing() {
     let journal = Arc::new(MemoryJournal::new());
     let clock = TestClock::default();
     let mut setup = Setup::new([costing(Call::new().text("all"), 0.1)]);

@@ -65,7 +65,7 @@ async fn r08_a_cancel_ends_a_turn_inside_a_sleeping_tool() {
 }
 
 #[tokio::test]
-async fn r08_a_cancel_ends_a_turn_inside_a_stalled_stream_and_keeps_what_was_said() {
+async fn r08_cancel_ends_a_turn_inside_a_stalled_stream_and_retains_the_text() {
     let gate = Gate::shut();
     let fixture = Setup::new([Call::new().text("so far").wait(&gate).text("never").done()])
         .build()
@@ -207,7 +207,7 @@ async fn r08_a_token_given_with_a_steer_ends_the_turn_that_was_steered() {
 }
 
 #[tokio::test]
-async fn r08_a_token_that_nobody_uses_does_not_keep_the_runtime_alive() {
+async fn r08_unused_token_does_not_hold_the_runtime() {
     let fixture = Setup::new([]).build().await;
     let cancel = CancellationToken::new();
     let witness = Arc::new(());
@@ -236,7 +236,7 @@ async fn r08_a_token_that_nobody_uses_does_not_keep_the_runtime_alive() {
         }
     })
     .await;
-    assert!(seen.upgrade().is_none(), "the observer is kept");
+    assert!(seen.upgrade().is_none(), "the observer is retained");
     fixture.assert_usable().await;
 }
 
@@ -368,7 +368,7 @@ async fn r09_a_queued_turn_that_is_dropped_never_starts() {
 }
 
 #[tokio::test]
-async fn r09_a_turn_of_its_own_is_cancelled_with_its_caller_whatever_the_policy() {
+async fn r09_own_turn_is_cancelled_with_its_caller_under_every_policy() {
     for on_busy in [
         OnBusy::Queue,
         OnBusy::Steer,
@@ -398,7 +398,7 @@ async fn r09_a_turn_of_its_own_is_cancelled_with_its_caller_whatever_the_policy(
 }
 
 #[tokio::test]
-async fn r09_who_only_steers_can_go_away_without_stopping_the_turn() {
+async fn r09_dropping_a_steer_does_not_stop_the_turn() {
     let (fixture, gate) = inside_a_tool().await;
     let mut events = fixture.runtime.subscribe(fixture.session).await.unwrap();
     let turn = fixture.start("go");
@@ -468,7 +468,7 @@ async fn r10_a_dangling_call_is_repaired_once() {
         .await
         .unwrap();
     for _ in 0..2 {
-        assert!(fixture.run("go on").await.success);
+        assert!(fixture.run("continue").await.success);
     }
     let events = fixture.events().await;
     let repaired = types(&events)
@@ -498,7 +498,7 @@ async fn r10_a_dangling_call_is_repaired_once() {
 }
 
 #[tokio::test]
-async fn r11_a_tool_that_takes_too_long_is_an_error_and_the_turn_goes_on() {
+async fn r11_tool_timeout_is_an_error_and_the_turn_continues() {
     let gate = Gate::shut();
     let fixture = Setup::new([Call::tools(vec![call("c", "sleeper", json!({}))])])
         .tool(&sleeper(&gate))
@@ -510,10 +510,10 @@ async fn r11_a_tool_that_takes_too_long_is_an_error_and_the_turn_goes_on() {
     fixture.clock.asleep_for(Duration::from_secs(77)).await;
     fixture.clock.advance(Duration::from_secs(77));
     assert!(soon(turn).await.unwrap().unwrap().success);
-    let told = fixture.model.sent(1).pop().unwrap();
+    let sent = fixture.model.sent(1).pop().unwrap();
     assert!(
-        told.contains("sleeper") && told.contains("77000 ms"),
-        "{told}"
+        sent.contains("sleeper") && sent.contains("77000 ms"),
+        "{sent}"
     );
     fixture.assert_usable().await;
 }
@@ -630,7 +630,7 @@ async fn r14_a_long_result_is_cut_before_it_is_stored_and_sent() {
 }
 
 #[tokio::test]
-async fn r15_a_full_session_takes_no_more_and_changes_nothing() {
+async fn r15_full_session_refuses_input_and_is_unchanged() {
     for (limits, what) in [
         (
             Limits {
@@ -663,7 +663,7 @@ async fn r15_a_full_session_takes_no_more_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn r15_a_tool_that_fills_the_files_hears_it_and_the_turn_goes_on() {
+async fn r15_file_quota_is_a_tool_error_and_the_turn_continues() {
     let quota = FileQuota {
         max_files: Some(1),
         max_file_bytes: Some(10),

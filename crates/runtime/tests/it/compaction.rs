@@ -198,7 +198,7 @@ async fn life(journal: &Arc<MemoryJournal>, model: &Narrow) -> (InProcessRuntime
 }
 
 #[tokio::test]
-async fn five_hundred_turns_fit_a_small_window_and_forget_nothing() {
+async fn five_hundred_turns_fit_a_small_window() {
     let (journal, model) = (Arc::new(MemoryJournal::new()), Narrow::default());
     let (mut runtime, session) = life(&journal, &model).await;
     let mut crashes = 0;
@@ -248,8 +248,8 @@ async fn five_hundred_turns_fit_a_small_window_and_forget_nothing() {
     assert_eq!(auto.clone().count(), summaries - crashes);
     assert!(auto.clone().all(|auto| auto));
     let report = Replay::of(&runtime, session).run().await.unwrap();
-    let told = report.divergence.as_ref().map(ToString::to_string);
-    assert_eq!(told, None);
+    let divergence = report.divergence.as_ref().map(ToString::to_string);
+    assert_eq!(divergence, None);
     assert_eq!(report.events, events.len());
     let whole = runtime.messages(session).await.unwrap();
     let longest = whole.iter().map(|message| format!("{message:?}").len());
@@ -287,7 +287,7 @@ fn small() -> CompactionSettings {
 }
 
 #[tokio::test]
-async fn off_is_off_and_a_session_can_have_it_otherwise() {
+async fn session_can_override_disabled_compaction() {
     let off = three_long_turns(Setup::new([])).await;
     assert_eq!(count(&off.events().await, "context.compacting"), 0);
     let on = Setup::new([]).settings(|settings| settings.compaction = Some(small()));
@@ -312,7 +312,7 @@ async fn off_is_off_and_a_session_can_have_it_otherwise() {
 }
 
 #[tokio::test]
-async fn a_turn_that_cannot_be_made_to_fit_says_so() {
+async fn turn_that_cannot_be_compacted_enough_fails() {
     let refused = || {
         let error = ProviderError::new(ErrorKind::Auth, "no key");
         Call::refused(AgentLoopError::provider(error))
@@ -342,7 +342,7 @@ async fn a_turn_that_cannot_be_made_to_fit_says_so() {
 }
 
 #[tokio::test]
-async fn a_summary_that_is_cut_off_is_on_record_and_replayed() {
+async fn interrupted_summary_is_recorded_and_replayed() {
     let minute = std::time::Duration::from_secs(60);
     for is_stopped in [true, false] {
         let gate = Gate::shut();

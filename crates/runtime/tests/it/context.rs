@@ -163,7 +163,7 @@ async fn r30_an_archived_harness_has_no_turns() {
 }
 
 #[tokio::test]
-async fn r31_mounts_and_skills_are_there_from_the_first_turn_and_read_only_ones_stay_so() {
+async fn r31_mounts_and_skills_exist_from_the_first_turn() {
     let skill = SkillContribution {
         name: "brew".into(),
         description: "Makes tea.".into(),
@@ -216,7 +216,7 @@ async fn r31_mounts_and_skills_are_there_from_the_first_turn_and_read_only_ones_
 
 #[cfg(feature = "real-disk")]
 #[tokio::test]
-async fn r31_mounts_are_on_the_disk_where_that_holds_the_files() {
+async fn r31_mounts_are_written_to_a_disk_store() {
     let root = tempfile::tempdir().unwrap();
     let files = Arc::new(windlass_runtime::RealDiskFileStore::new(root.path()).unwrap());
     let write = tool("write", |_, context| async move {
@@ -255,7 +255,7 @@ async fn r31_mounts_are_on_the_disk_where_that_holds_the_files() {
 }
 
 #[tokio::test]
-async fn r32_what_cannot_be_resolved_is_a_configuration_error_at_build_that_names_it() {
+async fn r32_unresolvable_capability_is_a_configuration_error_at_build() {
     let cycle = || {
         let a = Bundle {
             dependencies: vec!["b"],
@@ -377,7 +377,7 @@ async fn r33_the_last_layer_that_names_a_model_wins() {
 #[tokio::test]
 async fn r34_every_filter_is_honoured_by_the_messages_of_a_session() {
     let fixture = Setup::new([
-        Call::tools(vec![call("c", "nobody", json!({}))]),
+        Call::tools(vec![call("c", "unknown", json!({}))]),
         Call::answer("the end"),
     ])
     .build()
@@ -417,7 +417,7 @@ async fn r34_every_filter_is_honoured_by_the_messages_of_a_session() {
         count(MessageFilter::EventTypes(vec!["tool.completed".into()])).await,
         1
     );
-    assert_eq!(count(MessageFilter::ToolName("nobody".into())).await, 1);
+    assert_eq!(count(MessageFilter::ToolName("unknown".into())).await, 1);
     assert_eq!(count(MessageFilter::Search("THE".into())).await, 2);
     assert_eq!(
         count(MessageFilter::ExcludeIds(vec![id(0), id(1)])).await,
@@ -486,7 +486,7 @@ async fn r35_the_status_of_a_session_is_written_as_it_is_printed() {
 }
 
 #[tokio::test]
-async fn a_locale_of_the_input_goes_before_that_of_the_session() {
+async fn locale_of_the_input_overrides_the_sessions() {
     let fixture = Setup::new([])
         .session(|session| session.locale("de-DE"))
         .build()

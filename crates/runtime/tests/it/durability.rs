@@ -58,7 +58,7 @@ async fn a_plain_turn_is_two_commits_and_a_one_tool_turn_four() {
 }
 
 #[tokio::test]
-async fn a_subscriber_outlasts_a_journal_that_cannot_be_read_for_a_while() {
+async fn subscription_survives_temporary_read_failures() {
     let (fixture, journal) = on_spy([]).await;
     fixture.run("go").await;
     let written = fixture.events().await;
@@ -85,7 +85,7 @@ async fn a_subscriber_outlasts_a_journal_that_cannot_be_read_for_a_while() {
 }
 
 #[tokio::test]
-async fn a_journal_that_fails_at_the_start_is_heard_and_nothing_is_acknowledged() {
+async fn journal_failure_at_the_start_is_an_error_without_acknowledgement() {
     let (fixture, journal) = on_spy([]).await;
     journal.fail_after(0);
     match fixture.try_run("lost").await {
@@ -104,7 +104,7 @@ async fn a_journal_that_fails_at_the_start_is_heard_and_nothing_is_acknowledged(
 }
 
 #[tokio::test]
-async fn a_journal_that_fails_at_any_commit_loses_nothing_and_the_turn_goes_on() {
+async fn journal_failure_at_any_commit_loses_nothing_and_the_turn_continues() {
     for failing in 0..4 {
         let (fixture, journal) = on_spy([hello_call()]).await;
         journal.fail_after(failing);
@@ -132,7 +132,7 @@ async fn a_journal_that_fails_at_any_commit_loses_nothing_and_the_turn_goes_on()
 }
 
 #[tokio::test]
-async fn a_session_that_somebody_else_has_claimed_is_refused_once_and_then_taken_back() {
+async fn session_claimed_by_another_owner_is_refused_once_and_reclaimed() {
     let journal = Arc::new(MemoryJournal::new());
     let fixture = Setup::new([])
         .backends(RuntimeBackends::on_journal(Arc::clone(&journal) as _))
@@ -206,7 +206,7 @@ impl Disk {
 }
 
 #[test]
-fn a_conversation_goes_on_in_another_process() {
+fn conversation_continues_in_another_process() {
     let disk = Disk::new();
     Life::new().run(async {
         assert!(
@@ -243,7 +243,7 @@ fn stuck(gate: &Gate, side_effects: SideEffectClass) -> FnTool {
 }
 
 #[test]
-fn after_a_crash_inside_a_tool_only_what_may_run_again_does() {
+fn after_a_crash_only_repeatable_tools_run_again() {
     for (side_effects, again) in [
         (SideEffectClass::Pure, true),
         (SideEffectClass::Idempotent, true),
@@ -294,7 +294,7 @@ fn after_a_crash_inside_a_tool_only_what_may_run_again_does() {
 }
 
 #[test]
-fn a_turn_that_brings_the_process_down_again_and_again_fails() {
+fn turn_fails_after_repeated_crashes() {
     let (disk, gate) = (Disk::new(), Gate::shut());
     let tools = [stuck(&gate, SideEffectClass::Pure)];
     for life in 0..3 {
@@ -319,7 +319,7 @@ fn a_turn_that_brings_the_process_down_again_and_again_fails() {
 }
 
 #[test]
-fn what_waits_still_waits_in_another_process_and_can_be_answered_at_once() {
+fn parked_turn_can_be_answered_in_another_process() {
     let disk = Disk::new();
     // The second call is of the same class: it waits for the first one's approval, and needs its own.
     let risky = tool("risky", |_, _| async {
@@ -361,7 +361,7 @@ fn what_waits_still_waits_in_another_process_and_can_be_answered_at_once() {
 }
 
 #[test]
-fn the_last_answer_goes_on_with_the_turn_although_the_process_is_new() {
+fn last_answer_resumes_the_turn_in_a_new_process() {
     let disk = Disk::new();
     Life::new().run(async {
         let setup = Setup::new([Call::tools(vec![call("a", "ask", json!({}))])]);
@@ -497,7 +497,7 @@ async fn mirrored() -> (Fixture, Arc<Copies>) {
 }
 
 #[tokio::test]
-async fn stores_of_the_embedder_get_copies_in_order() {
+async fn embedder_stores_get_copies_in_order() {
     let (fixture, copies) = mirrored().await;
     fixture.run("go").await;
     fixture.run("on").await;
@@ -514,7 +514,7 @@ async fn stores_of_the_embedder_get_copies_in_order() {
 }
 
 #[tokio::test]
-async fn a_store_of_the_embedder_that_fails_or_panics_costs_only_its_copies() {
+async fn failing_embedder_store_loses_only_its_copies() {
     for trouble in [Trouble::Fails, Trouble::Panics] {
         let (fixture, copies) = mirrored().await;
         *copies.trouble.lock().unwrap() = Some(trouble);
@@ -526,7 +526,7 @@ async fn a_store_of_the_embedder_that_fails_or_panics_costs_only_its_copies() {
 }
 
 #[tokio::test]
-async fn a_store_of_the_embedder_that_hangs_stalls_no_turn() {
+async fn hanging_embedder_store_stalls_no_turn() {
     let (fixture, copies) = mirrored().await;
     *copies.trouble.lock().unwrap() = Some(Trouble::Hangs);
     let patience = Duration::from_secs(1);
@@ -546,7 +546,7 @@ async fn a_store_of_the_embedder_that_hangs_stalls_no_turn() {
 }
 
 #[tokio::test]
-async fn an_answer_that_is_repeated_when_the_turn_is_over_is_answered_the_same_way() {
+async fn repeated_answer_after_the_end_gets_the_same_result() {
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
     let fixture = Setup::new([
         Call::tools(vec![call("a", "ask", json!({}))]),
@@ -574,7 +574,7 @@ async fn an_answer_that_is_repeated_when_the_turn_is_over_is_answered_the_same_w
 }
 
 #[tokio::test]
-async fn an_answer_to_an_earlier_turn_that_is_repeated_is_answered_with_that_turn() {
+async fn repeated_answer_to_an_earlier_turn_gets_that_turns_result() {
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
     let gate = Gate::shut();
     let fixture = Setup::new([
@@ -608,7 +608,7 @@ async fn an_answer_to_an_earlier_turn_that_is_repeated_is_answered_with_that_tur
 }
 
 #[tokio::test]
-async fn a_turn_that_the_journal_failed_goes_on_by_itself_once_there_is_room() {
+async fn turn_resumes_automatically_after_a_journal_failure() {
     let (fixture, journal) = on_spy([hello_call()]).await;
     // The journal accepts the input and its turn, and fails after that; it also fails the first retry.
     journal.fail_after(2);
@@ -672,7 +672,7 @@ async fn a_queued_input_resumes_after_a_store_failure_without_another_message() 
 }
 
 #[tokio::test]
-async fn a_store_that_cannot_be_read_in_between_is_no_crash_of_the_turn() {
+async fn temporary_read_failure_is_no_crash() {
     let (fixture, journal) = on_spy([]).await;
     journal.fail_after(1);
     assert!(fixture.try_run("go").await.is_err());
@@ -736,7 +736,7 @@ async fn on_failing_agents(
 }
 
 #[tokio::test]
-async fn a_store_that_fails_while_a_context_is_made_is_retried_and_no_crash() {
+async fn store_failure_during_context_assembly_is_retried() {
     let (fixture, journal, agents) = on_failing_agents([]).await;
     journal.fail_after(1);
     assert!(fixture.try_run("go").await.is_err());
@@ -751,7 +751,7 @@ async fn a_store_that_fails_while_a_context_is_made_is_retried_and_no_crash() {
 }
 
 #[tokio::test]
-async fn a_store_that_fails_before_a_queued_turn_does_not_fail_that_turn() {
+async fn store_failure_before_a_queued_turn_does_not_fail_it() {
     let gate = Gate::shut();
     let (fixture, _, agents) =
         on_failing_agents([Call::new().text("one").wait(&gate).done()]).await;

@@ -42,7 +42,7 @@ fn retry_of(events: &[std::sync::Arc<windlass_core::events::Event>]) -> Option<R
 }
 
 #[tokio::test]
-async fn r24_words_in_a_text_do_not_make_an_error_transient() {
+async fn r24_error_text_does_not_make_an_error_transient() {
     let fixture = Setup::new([Call::refused(AgentLoopError::llm(
         "rate limit (500) timeout 429",
     ))])
@@ -58,7 +58,7 @@ async fn r24_words_in_a_text_do_not_make_an_error_transient() {
 }
 
 #[tokio::test]
-async fn r25_transient_errors_are_tried_again_and_show_in_the_record() {
+async fn r25_transient_errors_are_retried_and_recorded() {
     for code in [408, 409, 429, 500, 502, 503, 529] {
         let fixture = Setup::new([Call::refused(status(code)), Call::answer("at last")])
             .build()
@@ -80,7 +80,7 @@ async fn r25_transient_errors_are_tried_again_and_show_in_the_record() {
 }
 
 #[tokio::test]
-async fn r25_permanent_errors_are_not_tried_again() {
+async fn r25_permanent_errors_are_not_retried() {
     for code in [400, 401, 403, 404, 413, 422] {
         let fixture = Setup::new([Call::refused(status(code))]).build().await;
         assert_eq!(
@@ -94,7 +94,7 @@ async fn r25_permanent_errors_are_not_tried_again() {
 }
 
 #[tokio::test]
-async fn r25_a_wish_of_the_provider_is_honoured_up_to_a_limit() {
+async fn r25_retry_after_is_honoured_up_to_a_limit() {
     for (wish, wait) in [(7, 7), (3600, 60)] {
         let error =
             ProviderError::from_status(429, "scripted").with_retry_after(Duration::from_secs(wish));
@@ -135,7 +135,7 @@ async fn r25_waits_double_with_jitter() {
 }
 
 #[tokio::test]
-async fn r25_trying_again_stops_at_the_configured_count() {
+async fn r25_retries_stop_at_the_configured_count() {
     let fixture = Setup::new((0..3).map(|_| Call::refused(status(503))))
         .settings(|settings| settings.retry = retries(2))
         .build()
@@ -168,7 +168,7 @@ async fn r25_a_wait_between_attempts_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn r25_a_model_that_falls_silent_is_tried_again() {
+async fn r25_silent_model_is_retried() {
     let silence = Duration::from_secs(33);
     let gate = Gate::shut();
     let fixture = Setup::new([Call::new().wait(&gate), Call::answer("at last")])
@@ -202,7 +202,7 @@ async fn run_out(
 }
 
 #[tokio::test]
-async fn r25_what_was_shown_is_not_taken_back_by_another_attempt() {
+async fn r25_call_with_visible_output_is_not_retried() {
     let fixture = Setup::new([Call::new().text("half an").fail(status(503))])
         .build()
         .await;
@@ -219,7 +219,7 @@ async fn r25_what_was_shown_is_not_taken_back_by_another_attempt() {
 async fn r26_a_failed_turn_names_its_cause_once_and_counts_what_it_did() {
     let add = windlass_core::tools::ToolCall {
         id: "c".into(),
-        name: "nobody".into(),
+        name: "unknown".into(),
         arguments: serde_json::json!({}),
     };
     let fixture = Setup::new([
@@ -298,7 +298,7 @@ async fn r28_a_failed_turn_stores_the_same_whatever_the_error() {
 }
 
 #[tokio::test]
-async fn r28_words_of_the_model_before_the_failure_are_its_one_message() {
+async fn r28_text_before_the_failure_is_the_only_message() {
     for error in [status(503), AgentLoopError::llm("odd")] {
         let fixture = Setup::new([Call::new().text("half").fail(error)])
             .build()
@@ -313,7 +313,7 @@ async fn r28_words_of_the_model_before_the_failure_are_its_one_message() {
 }
 
 #[tokio::test]
-async fn r29_each_session_hears_the_simulator_from_its_start() {
+async fn r29_each_session_gets_the_script_from_its_start() {
     let runtime = InProcessRuntimeBuilder::new()
         .llm_sim(LlmSimConfig::sequence(
             (0..5).map(|n| n.to_string()).collect(),

@@ -69,7 +69,7 @@ async fn r37_a_subscriber_sees_text_while_the_turn_runs() {
 }
 
 #[tokio::test]
-async fn r37_a_reader_that_never_reads_blocks_nobody_and_loses_nothing() {
+async fn r37_stalled_reader_blocks_no_turn_and_loses_nothing() {
     let fixture = Setup::new([]).build().await;
     let mut slow = fixture.runtime.subscribe(fixture.session).await.unwrap();
     for _ in 0..50 {
@@ -83,7 +83,7 @@ async fn r37_a_reader_that_never_reads_blocks_nobody_and_loses_nothing() {
 }
 
 #[tokio::test]
-async fn r37_a_subscription_goes_on_from_a_cursor_and_ends_with_its_session() {
+async fn r37_subscription_resumes_from_a_cursor_and_ends_with_its_session() {
     let fixture = Setup::new([]).build().await;
     fixture.run("before").await;
     let all = fixture.events().await;
@@ -112,7 +112,7 @@ async fn r37_a_subscription_goes_on_from_a_cursor_and_ends_with_its_session() {
 }
 
 #[tokio::test]
-async fn r38_pages_of_events_hold_what_was_asked_for_and_share_it() {
+async fn r38_event_pages_are_exact_and_shared() {
     let fixture = Setup::new([]).build().await;
     fixture.run("go").await;
     let all = fixture.events().await;
@@ -355,9 +355,9 @@ async fn r41_retention_is_bounded_and_older_events_go_to_the_sink() {
     for _ in 0..10 {
         assert!(fixture.run("go").await.success);
     }
-    let kept = fixture.events().await;
-    assert_eq!(kept.len(), 15);
-    let last = kept.last().unwrap().seq();
+    let stored = fixture.events().await;
+    assert_eq!(stored.len(), 15);
+    let last = stored.last().unwrap().seq();
     let archived = archive.0.lock().unwrap().clone();
     assert_eq!(archived, (1..=last - 15).collect::<Vec<_>>());
     // A reader from the start gets a gap with its range, and then the retained events.
@@ -367,7 +367,7 @@ async fn r41_retention_is_bounded_and_older_events_go_to_the_sink() {
     };
     assert_eq!((range.first_sequence, range.last_sequence), (1, last - 15));
     assert_eq!(gap.sequence, None);
-    for expected in &kept {
+    for expected in &stored {
         assert_eq!(
             soon(from_start.next()).await.unwrap().sequence,
             expected.sequence
@@ -379,7 +379,7 @@ async fn r41_retention_is_bounded_and_older_events_go_to_the_sink() {
 }
 
 #[tokio::test]
-async fn r41_nothing_of_an_open_turn_is_removed() {
+async fn r41_open_turn_is_not_pruned() {
     let retention = Retention {
         max_events: Some(1),
         sink: None,
@@ -430,7 +430,7 @@ async fn an_observer_sees_its_own_turn_from_start_to_end_and_no_other() {
 }
 
 #[tokio::test]
-async fn a_handle_has_the_first_event_of_the_turn_that_its_input_began_and_of_no_other() {
+async fn handle_has_the_first_event_of_its_own_turn() {
     let gate = Gate::shut();
     let fixture = Setup::new([Call::new().wait(&gate).text("first").done()])
         .build()

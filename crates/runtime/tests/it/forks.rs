@@ -26,7 +26,7 @@ async fn fork(fixture: &Fixture, at: ForkAt) -> Result<SessionId, AgentLoopError
 }
 
 #[tokio::test]
-async fn a_fork_at_a_turn_knows_what_was_said_until_then_and_goes_on_alone() {
+async fn fork_at_a_turn_shares_the_history_until_then_and_is_independent() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;
         let (runtime, parent) = (&fixture.runtime, fixture.session);
@@ -105,7 +105,7 @@ async fn a_fork_at_a_turn_knows_what_was_said_until_then_and_goes_on_alone() {
 }
 
 #[tokio::test]
-async fn the_latest_place_is_where_the_conversation_stands_and_the_start_is_empty() {
+async fn fork_at_latest_has_the_whole_history_and_at_start_none() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;
         fixture.run("one").await;
@@ -127,7 +127,7 @@ async fn the_latest_place_is_where_the_conversation_stands_and_the_start_is_empt
 }
 
 #[tokio::test]
-async fn files_and_values_come_along_and_secrets_do_not() {
+async fn fork_copies_files_and_values_but_no_secrets() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;
         let (runtime, parent) = (&fixture.runtime, fixture.session);
@@ -178,18 +178,18 @@ async fn files_and_values_come_along_and_secrets_do_not() {
             .write_file(child, "/a/b.txt", "other", "text")
             .await
             .unwrap();
-        let kept = runtime
+        let copy = runtime
             .read_file(parent, "/a/b.txt")
             .await
             .unwrap()
             .unwrap();
-        assert_eq!(kept.content.as_deref(), Some("text"));
+        assert_eq!(copy.content.as_deref(), Some("text"));
     })
     .await;
 }
 
 #[tokio::test]
-async fn an_open_turn_and_an_unknown_one_are_no_places_to_fork_at() {
+async fn fork_at_an_open_or_unknown_turn_is_refused() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;
         let first = fixture.run("one").await;
@@ -211,9 +211,9 @@ async fn an_open_turn_and_an_unknown_one_are_no_places_to_fork_at() {
             matches!(refused, Err(AgentLoopError::TurnNotFound { turn_id, .. }) if turn_id == unknown),
             "{refused:?}"
         );
-        let nobody = SessionId::from_seed(9);
-        let refused = fixture.runtime.fork_session(nobody, ForkAt::Start, ForkOptions::new());
-        assert!(matches!(refused.await, Err(AgentLoopError::SessionNotFound(id)) if id == nobody));
+        let unknown = SessionId::from_seed(9);
+        let refused = fixture.runtime.fork_session(unknown, ForkAt::Start, ForkOptions::new());
+        assert!(matches!(refused.await, Err(AgentLoopError::SessionNotFound(id)) if id == unknown));
 
         let child = fork(&fixture, ForkAt::Turn(first.turn_id)).await.unwrap();
         assert_eq!(said(&fixture.runtime, child).await, ["one", "ok"]);
@@ -225,7 +225,7 @@ async fn an_open_turn_and_an_unknown_one_are_no_places_to_fork_at() {
 }
 
 #[tokio::test]
-async fn a_fork_before_a_turn_is_as_if_it_had_never_been_started() {
+async fn fork_before_a_turn_does_not_contain_it() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;
         let (runtime, parent) = (&fixture.runtime, fixture.session);
@@ -265,7 +265,7 @@ async fn a_fork_before_a_turn_is_as_if_it_had_never_been_started() {
 }
 
 #[tokio::test]
-async fn a_fork_carries_what_its_host_says_and_takes_the_name_that_it_is_given() {
+async fn fork_has_the_hosts_record_and_the_given_id() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;
         let (runtime, parent) = (&fixture.runtime, fixture.session);
@@ -301,7 +301,7 @@ async fn a_fork_carries_what_its_host_says_and_takes_the_name_that_it_is_given()
 }
 
 #[tokio::test]
-async fn an_input_that_waited_in_the_parent_starts_no_turn_in_the_fork() {
+async fn queued_input_of_the_parent_is_not_forked() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;
         let gate = Gate::shut();
@@ -333,7 +333,7 @@ async fn an_input_that_waited_in_the_parent_starts_no_turn_in_the_fork() {
 }
 
 #[tokio::test]
-async fn a_fork_that_fails_leaves_nothing_behind() {
+async fn failed_fork_leaves_nothing_behind() {
     let journal = SpyJournal::new(windlass_runtime::MemoryJournal::new());
     let backends = RuntimeBackends::on_journal(journal.clone());
     let fixture = Setup::default().backends(backends).build().await;
@@ -350,7 +350,7 @@ async fn a_fork_that_fails_leaves_nothing_behind() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_rewound_goes_on_from_the_earlier_turn() {
+async fn rewound_session_continues_from_the_earlier_turn() {
     each_store(async |setup: Setup| {
         let backends = setup.backends.clone();
         let fixture = setup.build().await;
@@ -398,7 +398,7 @@ async fn a_session_that_is_rewound_goes_on_from_the_earlier_turn() {
 }
 
 #[tokio::test]
-async fn a_session_goes_back_only_at_rest_and_only_to_a_turn_it_has() {
+async fn rewind_needs_an_idle_session_and_a_known_turn() {
     let fixture = Setup::default().build().await;
     let (runtime, session) = (&fixture.runtime, fixture.session);
     let first = fixture.run("one").await;
@@ -430,7 +430,7 @@ async fn a_session_goes_back_only_at_rest_and_only_to_a_turn_it_has() {
 }
 
 #[tokio::test]
-async fn a_fork_takes_the_place_of_what_a_killed_one_left_and_of_nothing_else() {
+async fn fork_replaces_only_the_remains_of_a_killed_fork() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;
         fixture.run("one").await;
@@ -453,7 +453,7 @@ async fn a_fork_takes_the_place_of_what_a_killed_one_left_and_of_nothing_else() 
 }
 
 #[tokio::test]
-async fn of_forks_to_one_name_at_once_one_is_made() {
+async fn concurrent_forks_to_one_id_create_one_session() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;
         fixture.run("one").await;

@@ -22,7 +22,7 @@ use crate::support::{Bundle, Call, Fixture, FnTool, Gate, Setup, Trap, call, soo
 use crate::tools::{hello, hello_call};
 
 #[tokio::test]
-async fn r16_a_tool_that_panics_gives_an_internal_error_and_the_turn_goes_on() {
+async fn r16_panicking_tool_is_an_internal_error_and_the_turn_continues() {
     let bomb = tool("bomb", |_, _| async {
         panic!("scripted: the secret is 42")
     });
@@ -32,10 +32,10 @@ async fn r16_a_tool_that_panics_gives_an_internal_error_and_the_turn_goes_on() {
         .await;
     let turn = fixture.run("go").await;
     assert!(turn.success);
-    let told = fixture.model.sent(1).pop().unwrap();
+    let sent = fixture.model.sent(1).pop().unwrap();
     assert!(
-        told.contains(INTERNAL_ERROR_TEXT) && !told.contains("42"),
-        "{told}"
+        sent.contains(INTERNAL_ERROR_TEXT) && !sent.contains("42"),
+        "{sent}"
     );
     fixture.assert_usable().await;
 }
@@ -117,7 +117,7 @@ impl OutputGuardrailRun for BombRun {
 }
 
 #[tokio::test]
-async fn r16_hooks_around_a_tool_that_panic_give_an_internal_error_and_the_turn_goes_on() {
+async fn r16_panicking_tool_hook_is_an_internal_error_and_the_turn_continues() {
     let (pre, post) = (
         Bundle::new("hooks").tool(&hello()),
         Bundle::new("hooks").tool(&hello()),
@@ -139,7 +139,7 @@ async fn r16_hooks_around_a_tool_that_panic_give_an_internal_error_and_the_turn_
 }
 
 #[tokio::test]
-async fn r16_views_and_hooks_of_calls_that_panic_are_left_out() {
+async fn r16_panicking_views_and_call_hooks_are_skipped() {
     let on_call = Bundle {
         on_call: vec![Arc::new(Bomb)],
         ..Bundle::new("b").tool(&hello())
@@ -404,7 +404,7 @@ async fn redirected(rules: Vec<ApprovalRule>) -> (Fixture, FnTool) {
 }
 
 #[tokio::test]
-async fn arguments_that_a_hook_changes_are_judged_by_the_rules_again() {
+async fn changed_arguments_are_checked_against_the_rules_again() {
     for (rules, runs) in [
         (vec![], 1),
         (vec![rule(Some("other/**"), ApprovalAction::Deny)], 1),
@@ -419,7 +419,7 @@ async fn arguments_that_a_hook_changes_are_judged_by_the_rules_again() {
 }
 
 #[tokio::test]
-async fn a_hook_cannot_change_a_call_that_was_approved() {
+async fn hook_cannot_change_an_approved_call() {
     let (fixture, save) = redirected(vec![rule(Some("notes"), ApprovalAction::Ask)]).await;
     let parked = fixture.run("go").await;
     assert_eq!(parked.stop_reason, StopReason::WaitingForApproval);

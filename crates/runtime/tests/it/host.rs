@@ -32,7 +32,7 @@ fn asking(text: &str, request: TurnRequest) -> InputMessage {
 }
 
 #[tokio::test]
-async fn what_a_host_notes_of_a_session_belongs_to_no_turn() {
+async fn host_notes_belong_to_no_turn() {
     let gate = Gate::shut();
     let fixture = Setup::new([Call::new().wait(&gate).text("x").done()])
         .build()
@@ -98,7 +98,7 @@ async fn the_labels_of_an_input_are_on_the_records_that_begin_and_end_its_turn()
 }
 
 #[tokio::test]
-async fn a_turn_has_the_tools_that_it_wishes_and_no_others() {
+async fn turn_has_only_the_requested_tools() {
     let shell = tool("shell", |_, _| async {
         ToolExecutionResult::Success(json!("done"))
     })
@@ -183,7 +183,7 @@ async fn a_turn_has_the_tools_that_it_wishes_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_tool_of_the_client_waits_as_long_as_it_says() {
+async fn client_side_tool_has_its_own_wait_timeout() {
     let fixture = Setup::new([
         Call::tools(vec![call("1", "tau__get", json!({}))]),
         Call::answer("late"),

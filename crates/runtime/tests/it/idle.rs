@@ -75,7 +75,7 @@ fn keep(idle_sessions: usize, idle_time: Option<Duration>) -> RuntimeSettings {
 }
 
 #[tokio::test]
-async fn the_ones_that_rested_longest_go_and_come_back_with_their_history() {
+async fn least_recently_used_sessions_are_evicted_and_reloaded() {
     let idle = idle(12, keep(3, None), Vec::new()).await;
     assert_eq!(
         idle.runtime.loaded_sessions(),
@@ -101,7 +101,7 @@ async fn the_ones_that_rested_longest_go_and_come_back_with_their_history() {
 }
 
 #[tokio::test]
-async fn a_list_brings_no_session_into_memory() {
+async fn listing_loads_no_session() {
     let idle = idle(6, keep(0, Some(Duration::from_secs(60))), Vec::new()).await;
     for id in &idle.sessions[..5] {
         idle.runtime.run_text_turn(*id, "first").await.unwrap();
@@ -156,7 +156,7 @@ async fn a_list_brings_no_session_into_memory() {
 }
 
 #[tokio::test]
-async fn what_nobody_uses_goes_after_a_while() {
+async fn idle_sessions_are_evicted_after_the_idle_time() {
     let span = Duration::from_secs(60);
     let idle = idle(3, keep(100, Some(span)), Vec::new()).await;
     for id in &idle.sessions {
@@ -176,7 +176,7 @@ async fn what_nobody_uses_goes_after_a_while() {
 }
 
 #[tokio::test]
-async fn long_conversations_are_unloaded_soon_and_load_again_whole() {
+async fn long_conversations_are_unloaded_and_reloaded() {
     let settings = keep(100, None).idle_bytes(64 * 1024);
     let idle = idle(3, settings, Vec::new()).await;
     let long = "x".repeat(50_000);
@@ -196,7 +196,7 @@ async fn long_conversations_are_unloaded_soon_and_load_again_whole() {
 }
 
 #[tokio::test]
-async fn a_turn_that_waits_stays_and_its_deadline_comes() {
+async fn parked_turn_stays_in_memory_and_its_deadline_fires() {
     let call = ToolCall {
         id: "c1".into(),
         name: "ask".into(),

@@ -141,7 +141,7 @@ async fn assert_replays(fixture: &Fixture, asked: usize, servers: &Servers) {
 }
 
 #[tokio::test]
-async fn what_servers_offer_is_recorded_when_it_changes_and_replays() {
+async fn server_tools_are_recorded_on_change_and_replayed() {
     let servers = Servers::offering(&["haul", "drop"]);
     let fixture = with(&servers).build().await;
     for _ in 0..3 {
@@ -169,7 +169,7 @@ async fn what_servers_offer_is_recorded_when_it_changes_and_replays() {
 }
 
 #[tokio::test]
-async fn a_turn_that_goes_on_has_the_tools_it_began_with() {
+async fn resumed_turn_has_its_recorded_tools() {
     let backends = RuntimeBackends::in_memory();
     let before = Servers::offering(&["asks", "haul"]);
     let fixture = with(&before).backends(backends.clone()).build().await;
@@ -205,7 +205,7 @@ async fn a_turn_that_goes_on_has_the_tools_it_began_with() {
 }
 
 #[tokio::test]
-async fn a_server_that_fails_is_on_record_once_and_the_turn_goes_on() {
+async fn failing_server_is_recorded_once_and_the_turn_continues() {
     let servers = Servers::offering(&["haul"]);
     *servers.fails.lock().unwrap() = Some("no water");
     let fixture = with(&servers).build().await;
@@ -225,7 +225,7 @@ async fn a_server_that_fails_is_on_record_once_and_the_turn_goes_on() {
 }
 
 #[tokio::test]
-async fn servers_of_records_and_capabilities_are_asked_and_their_keys_masked() {
+async fn servers_of_records_and_capabilities_are_queried_with_masked_keys() {
     let servers = Servers::offering(&["haul"]);
     let ours = |name: &str| ScopedMcpServers::from([(name.to_owned(), ScopedMcpServer::default())]);
     let mut bundle = Bundle::new("brings-a-server");
@@ -247,11 +247,11 @@ async fn servers_of_records_and_capabilities_are_asked_and_their_keys_masked() {
     assert!(!events.contains("7391"));
     let seen = fixture.runtime.load_context(fixture.session).await.unwrap();
     assert_eq!(seen.runtime_agent.tools[0].name(), "mcp__ship__haul");
-    assert_eq!(servers.asked(), 1, "looking asks nobody");
+    assert_eq!(servers.asked(), 1, "reading queries no server");
 }
 
 #[tokio::test]
-async fn no_key_of_a_server_is_recorded_from_what_it_says() {
+async fn keys_in_server_descriptions_are_not_recorded() {
     let servers = Servers::offering(&["haul", KEY]);
     *servers.fails.lock().unwrap() = Some("rope-and-tar-7391 is refused");
     let fixture = with(&servers).build().await;
@@ -285,7 +285,7 @@ async fn no_key_of_a_server_is_recorded_from_what_it_says() {
 }
 
 #[tokio::test]
-async fn a_turn_that_goes_on_asks_where_the_operator_wants_that_now() {
+async fn resumed_turn_uses_the_current_approval_policy() {
     let backends = RuntimeBackends::in_memory();
     let before = Servers::offering(&["asks", "haul"]);
     let fixture = with(&before).backends(backends.clone()).build().await;
@@ -316,7 +316,7 @@ async fn a_turn_that_goes_on_asks_where_the_operator_wants_that_now() {
 }
 
 #[tokio::test]
-async fn a_list_of_a_server_that_changes_is_offered_at_the_next_turn() {
+async fn changed_server_tools_are_offered_in_the_next_turn() {
     let servers = Servers::offering(&[]);
     let fixture = with(&servers).build().await;
     for (offers, expected) in [

@@ -44,9 +44,7 @@ async fn r42_the_log_grows_linearly_with_the_turns() {
             fixture.model.then(Call::answer(
                 "a reply of an ordinary length, as such replies go",
             ));
-            fixture
-                .run("something that somebody says to the agent")
-                .await;
+            fixture.run("a message from the user to the agent").await;
         }
         bytes.push(event_bytes(&fixture).await);
     }
@@ -82,7 +80,7 @@ impl RuntimeSessionStore for CountingSessions {
 }
 
 #[tokio::test]
-async fn r43_a_turn_does_the_same_work_whatever_came_before() {
+async fn r43_work_per_turn_is_constant() {
     // The CPU figure is the bench's. What can be counted: looks at stores, reads and appends of the journal, bytes.
     let sessions = Arc::new(CountingSessions::default());
     let journal = SpyJournal::new(MemoryJournal::new());
@@ -196,7 +194,7 @@ async fn r46_a_driver_is_made_once_per_model_configuration() {
 }
 
 #[tokio::test]
-async fn r47_other_sessions_add_nothing_to_what_one_sees() {
+async fn r47_other_sessions_add_no_cost() {
     // The cost is measured by the bench. This test checks that other sessions are neither read nor changed.
     let fixture = Setup::new([]).build().await;
     let (files, storage) = (
@@ -242,7 +240,7 @@ async fn r47_other_sessions_add_nothing_to_what_one_sees() {
 }
 
 #[tokio::test]
-async fn r49_nothing_of_a_removed_session_is_left() {
+async fn r49_removed_session_leaves_nothing() {
     // That the memory comes back is the bench's; here: there is nothing to find any more.
     let (files, storage) = (
         Arc::new(InMemorySessionFileStore::new()),
@@ -339,7 +337,7 @@ async fn r49_a_session_can_be_removed_by_a_caller_that_does_not_wait() {
 }
 
 #[tokio::test]
-async fn thinking_is_kept_with_its_message_and_sent_back() {
+async fn thinking_is_stored_with_its_message_and_sent_back() {
     let fixture = Setup::new([Call::new()
         .say(LlmStreamEvent::ThinkingDelta("I wonder".into()))
         .say(LlmStreamEvent::ThinkingSignature("sig".into()))

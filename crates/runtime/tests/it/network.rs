@@ -113,7 +113,7 @@ fn denied(url: &str) -> Value {
 
 #[cfg(feature = "url-rules")]
 #[tokio::test]
-async fn r69_the_merged_rules_hold_for_every_hop_of_a_tool() {
+async fn r69_merged_rules_apply_to_every_hop() {
     let (hops, asked) = follow(None, "https://api.example.com/go").await;
     assert_eq!(
         hops,

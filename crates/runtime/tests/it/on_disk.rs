@@ -51,7 +51,7 @@ fn script() -> LlmSimConfig {
 async fn add_session(runtime: &InProcessRuntime) -> SessionId {
     let harness = HarnessBuilder::new("h", "prompt").initial_file(InitialFile {
         path: "/notes.txt".into(),
-        content: "kept".into(),
+        content: "stored".into(),
         encoding: "text".into(),
         is_readonly: true,
     });
@@ -65,7 +65,7 @@ async fn add_session(runtime: &InProcessRuntime) -> SessionId {
         .build();
     let session = SessionBuilder::new(harness.id)
         .agent(agent.public_id)
-        .title("kept")
+        .title("stored")
         .build();
     let id = session.id;
     runtime.add_harness(harness).await.unwrap();
@@ -75,7 +75,7 @@ async fn add_session(runtime: &InProcessRuntime) -> SessionId {
 }
 
 #[tokio::test]
-async fn a_session_with_all_it_has_survives_a_restart() {
+async fn session_with_all_its_data_survives_a_restart() {
     let disk = Disk::new();
     let store = disk.store().await;
     let runtime = open(&store, RecoveryPolicy::Resume).await;
@@ -93,13 +93,13 @@ async fn a_session_with_all_it_has_survives_a_restart() {
     let session = runtime.session(id).await.unwrap();
     assert_eq!(
         (session.title.as_deref(), session.status),
-        (Some("kept"), SessionStatus::Idle)
+        (Some("stored"), SessionStatus::Idle)
     );
     assert!(session.usage.is_some() && session.started_at.is_some());
     assert_eq!(runtime.events_for(id).await.unwrap(), before);
     assert_eq!(runtime.messages(id).await.unwrap().len(), 2);
     let file = runtime.read_file(id, "/notes.txt").await.unwrap().unwrap();
-    assert!(file.is_readonly && file.content.as_deref() == Some("kept"));
+    assert!(file.is_readonly && file.content.as_deref() == Some("stored"));
     let storage = runtime.storage_store().unwrap();
     assert_eq!(
         storage.get_value(id, "k").await.unwrap().as_deref(),
@@ -128,7 +128,7 @@ async fn with_waiting_turn(disk: &Disk) -> SessionId {
 }
 
 #[tokio::test]
-async fn a_turn_that_waits_still_waits_after_a_restart_and_then_goes_on() {
+async fn parked_turn_survives_a_restart_and_continues() {
     let disk = Disk::new();
     let id = with_waiting_turn(&disk).await;
     let store = disk.store().await;
@@ -149,7 +149,7 @@ async fn a_turn_that_waits_still_waits_after_a_restart_and_then_goes_on() {
 }
 
 #[tokio::test]
-async fn the_policy_interrupt_ends_what_an_earlier_life_left() {
+async fn interrupt_policy_cancels_turns_of_a_previous_process() {
     let disk = Disk::new();
     let id = with_waiting_turn(&disk).await;
     let store = disk.store().await;
@@ -170,7 +170,7 @@ async fn the_policy_interrupt_ends_what_an_earlier_life_left() {
 
 #[cfg(feature = "tools")]
 #[tokio::test]
-async fn an_agent_with_files_cannot_read_its_own_record() {
+async fn agent_cannot_read_its_own_journal() {
     use windlass_core::llmsim_driver::{SimToolCall, SimTurn};
     use windlass_runtime::Conversation;
     use windlass_runtime::tools::{Environment, Environments, Policy, ShellSettings};
@@ -204,7 +204,7 @@ async fn an_agent_with_files_cannot_read_its_own_record() {
 }
 
 #[tokio::test]
-async fn a_conversation_with_tools_can_be_looked_at_by_a_program_without() {
+async fn conversation_with_tools_is_readable_without_them() {
     use windlass_core::llmsim_driver::{SimToolCall, SimTurn};
     use windlass_runtime::{Conversation, tool_fn};
 

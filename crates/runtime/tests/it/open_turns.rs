@@ -56,7 +56,7 @@ fn texts(messages: &[Message]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn whoever_only_looks_takes_up_nothing_however_often() {
+async fn reading_resumes_no_turn() {
     let journal = Arc::new(MemoryJournal::new());
     let first = with_open_turn(&journal).await;
     let before = first.events().await;
@@ -86,7 +86,7 @@ async fn whoever_only_looks_takes_up_nothing_however_often() {
 }
 
 #[tokio::test]
-async fn a_note_or_a_refused_wish_takes_up_nothing_either() {
+async fn notes_and_refused_requests_resume_no_turn() {
     let journal = Arc::new(MemoryJournal::new());
     with_open_turn(&journal).await;
     let second = life(&journal, Setup::new([])).await;
@@ -112,7 +112,7 @@ async fn a_note_or_a_refused_wish_takes_up_nothing_either() {
 }
 
 #[tokio::test]
-async fn an_interrupt_ends_an_open_turn_without_going_on_and_the_queue_waits_until_asked() {
+async fn interrupt_ends_an_open_turn_without_resuming_it_and_the_queue_waits() {
     let journal = Arc::new(MemoryJournal::new());
     let first = with_open_turn(&journal).await;
     first.runtime.submit(first.session, "next").await.unwrap();
@@ -150,7 +150,7 @@ async fn an_open_turn_can_be_removed_with_its_session() {
 }
 
 #[tokio::test]
-async fn all_open_turns_go_on_when_somebody_asks_or_at_the_build() {
+async fn all_open_turns_are_resumed_on_request_or_at_build() {
     for resume_policy in [ResumePolicy::OnDemand, ResumePolicy::AtStartup] {
         let journal = Arc::new(MemoryJournal::new());
         with_open_turn(&journal).await;
@@ -158,9 +158,9 @@ async fn all_open_turns_go_on_when_somebody_asks_or_at_the_build() {
         let setup = setup.settings(|settings| settings.resume_policy = resume_policy);
         let second = life(&journal, setup).await;
         let events = second.events().await;
-        let is_taken_up = types(&events).contains(&"turn.resumed");
+        let is_resumed = types(&events).contains(&"turn.resumed");
         assert_eq!(
-            is_taken_up,
+            is_resumed,
             resume_policy == ResumePolicy::AtStartup,
             "{resume_policy:?}"
         );
@@ -175,7 +175,7 @@ async fn all_open_turns_go_on_when_somebody_asks_or_at_the_build() {
 }
 
 #[tokio::test]
-async fn a_turn_that_is_ended_when_it_is_taken_up_does_not_count_as_one_that_goes_on() {
+async fn turn_ended_by_its_resumption_is_not_reported_as_open() {
     for recovery in [RecoveryPolicy::Resume, RecoveryPolicy::Interrupt] {
         let journal = Arc::new(MemoryJournal::new());
         with_open_turn(&journal).await;
@@ -183,13 +183,13 @@ async fn a_turn_that_is_ended_when_it_is_taken_up_does_not_count_as_one_that_goe
         let setup = setup.settings(|settings| settings.recovery = recovery);
         let second = life(&journal, setup).await;
         let turns = soon(second.runtime.resume_open_turns()).await.unwrap();
-        let goes_on: Vec<_> = turns.iter().map(|turn| turn.goes_on()).collect();
-        assert_eq!(goes_on, [recovery == RecoveryPolicy::Resume]);
+        let is_open: Vec<_> = turns.iter().map(|turn| turn.is_open()).collect();
+        assert_eq!(is_open, [recovery == RecoveryPolicy::Resume]);
     }
 }
 
 #[tokio::test]
-async fn what_waits_is_seen_by_looking_and_waits_on_when_it_is_taken_up() {
+async fn parked_turn_is_visible_and_stays_parked_when_resumed() {
     let journal = Arc::new(MemoryJournal::new());
     with_waiting_turn(&journal).await;
     for times in 1..=5 {
@@ -216,7 +216,7 @@ async fn what_waits_is_seen_by_looking_and_waits_on_when_it_is_taken_up() {
 }
 
 #[tokio::test]
-async fn a_journal_that_fails_again_and_again_is_no_crash_of_the_turn() {
+async fn repeated_journal_failures_are_no_crash() {
     let journal = SpyJournal::new(MemoryJournal::new());
     let backends = RuntimeBackends::on_journal(Arc::clone(&journal) as _);
     let fixture = Setup::new([]).backends(backends).build().await;

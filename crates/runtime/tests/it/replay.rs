@@ -49,8 +49,8 @@ async fn replayed(fixture: &Fixture) -> ReplayReport {
 async fn assert_faithful(fixture: &Fixture) {
     let events = fixture.events().await;
     let report = replayed(fixture).await;
-    let told = report.divergence.as_ref().map(ToString::to_string);
-    assert_eq!(told, None, "{:#?}", report.divergence);
+    let divergence = report.divergence.as_ref().map(ToString::to_string);
+    assert_eq!(divergence, None, "{:#?}", report.divergence);
     assert_eq!(report.events, events.len());
     assert!(report.reconfigured.is_empty(), "{report:?}");
     let turns = types(&events)
@@ -61,7 +61,7 @@ async fn assert_faithful(fixture: &Fixture) {
 }
 
 #[tokio::test]
-async fn answers_and_calls_come_out_as_they_were_recorded() {
+async fn answers_and_calls_replay_as_recorded() {
     each_store(async |setup: Setup| {
         let fixture = with_tools(setup).build().await;
         fixture.model.rewrite([
@@ -71,7 +71,7 @@ async fn answers_and_calls_come_out_as_they_were_recorded() {
                 .done(),
             Call::tools(vec![
                 call("c1", "good", json!({})),
-                call("c2", "nobody", json!({})),
+                call("c2", "unknown", json!({})),
                 call("c3", "bad", json!({})),
             ]),
             Call::answer("second"),
@@ -94,7 +94,7 @@ async fn answers_and_calls_come_out_as_they_were_recorded() {
 }
 
 #[tokio::test]
-async fn waits_for_somebody_come_out_as_they_were_recorded() {
+async fn parked_turns_replay_as_recorded() {
     each_store(async |setup: Setup| {
         let fixture = with_tools(setup).build().await;
         let (runtime, session) = (&fixture.runtime, fixture.session);
@@ -136,7 +136,7 @@ async fn waits_for_somebody_come_out_as_they_were_recorded() {
 }
 
 #[tokio::test]
-async fn steers_queues_interrupts_and_ways_back_come_out_as_they_were_recorded() {
+async fn steers_queues_interrupts_and_rewinds_replay_as_recorded() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;
         let (runtime, session) = (&fixture.runtime, fixture.session);
@@ -195,7 +195,7 @@ async fn steers_queues_interrupts_and_ways_back_come_out_as_they_were_recorded()
 }
 
 #[tokio::test]
-async fn a_turn_that_ran_out_of_time_comes_out_as_it_was_recorded() {
+async fn timed_out_turn_replays_as_recorded() {
     let gate = Gate::shut();
     let setup = Setup::new([Call::new().text("so ").wait(&gate)]);
     let limit = Duration::from_secs(5);
@@ -213,7 +213,7 @@ async fn a_turn_that_ran_out_of_time_comes_out_as_it_was_recorded() {
 }
 
 #[tokio::test]
-async fn the_first_event_that_would_be_different_today_is_named() {
+async fn first_divergence_is_reported() {
     let backends = RuntimeBackends::in_memory();
     let setup = |tool: &FnTool| Setup::default().backends(backends.clone()).tool(tool);
     let plain = tool("act", |_, _| async {
@@ -270,7 +270,7 @@ async fn the_first_event_that_would_be_different_today_is_named() {
 }
 
 #[tokio::test]
-async fn a_live_model_takes_over_where_the_replay_ends() {
+async fn live_model_continues_after_the_replay() {
     each_store(async |setup: Setup| {
         let fixture = setup.build().await;
         let runtime = &fixture.runtime;
@@ -303,7 +303,7 @@ async fn a_live_model_takes_over_where_the_replay_ends() {
 }
 
 #[tokio::test]
-async fn a_session_whose_beginning_is_gone_cannot_be_replayed_and_says_so() {
+async fn pruned_session_cannot_be_replayed() {
     let journal = MemoryJournal::with_retention(Retention {
         max_events: Some(10),
         sink: None,
@@ -320,7 +320,7 @@ async fn a_session_whose_beginning_is_gone_cannot_be_replayed_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_turn_that_went_on_in_another_life_comes_out_as_it_was_recorded() {
+async fn resumed_turn_replays_as_recorded() {
     for recovery in [RecoveryPolicy::Resume, RecoveryPolicy::Interrupt] {
         let journal = SpyJournal::new(MemoryJournal::new());
         let setup =
@@ -361,7 +361,7 @@ impl windlass_core::remembered_calls::RememberedCalls for Allowed {
 }
 
 #[tokio::test]
-async fn what_is_allowed_for_good_changes_no_turn_in_which_somebody_was_asked() {
+async fn remembered_approval_does_not_change_the_replay_of_an_approval_request() {
     use windlass_core::message::InputMessage;
     use windlass_core::remembered_calls::call_digest;
     use windlass_core::turn_environment::TurnEnvironment;

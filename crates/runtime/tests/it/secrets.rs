@@ -90,13 +90,13 @@ async fn r71_a_stored_secret_reaches_the_tools_and_no_record() {
         assert!(records.contains(shown), "{shown} is not in {records}");
     }
     // The model reads the recorded form.
-    let told = fixture.model.requests().pop().unwrap().to_llm_messages();
-    assert!(!shows(&format!("{told:?}"), SECRET), "{told:?}");
+    let messages = fixture.model.requests().pop().unwrap().to_llm_messages();
+    assert!(!shows(&format!("{messages:?}"), SECRET), "{messages:?}");
     fixture.assert_sound().await;
 }
 
 #[tokio::test]
-async fn r71_what_a_tool_returns_is_its_own() {
+async fn r71_tool_output_is_not_masked() {
     let get = json!({"operation": "get", "name": "db"});
     let fixture = with_storage(Setup::new([
         set_secret(),
@@ -195,7 +195,7 @@ async fn r71_a_secret_that_streams_in_pieces_is_masked() {
 }
 
 #[tokio::test]
-async fn r71_an_interrupted_answer_keeps_its_end() {
+async fn r71_interrupted_answer_has_its_held_back_end() {
     let gate = Gate::shut();
     let storage = InMemorySessionStorageStore::new();
     let fixture = Setup::new([Call::new().text("Let us go for a hunt").wait(&gate).done()])
@@ -216,7 +216,7 @@ async fn r71_an_interrupted_answer_keeps_its_end() {
 }
 
 #[tokio::test]
-async fn r71_a_call_that_lost_its_secret_with_its_life_is_not_carried_out() {
+async fn r71_call_without_its_secret_after_a_restart_does_not_run() {
     let (pay, got) = keeper("pay");
     let hints = ToolHints::default().with_secret_arguments(["pin".to_owned()]);
     let pay = pay.hints(hints).policy(ToolPolicy::RequiresApproval);
@@ -328,7 +328,7 @@ impl tracing::Subscriber for Log {
 }
 
 #[tokio::test]
-async fn a_secret_of_the_operator_is_in_no_result_that_comes_from_elsewhere() {
+async fn operator_secret_is_masked_in_external_results() {
     use windlass_core::named_secrets::{NamedSecret, NamedSecrets};
     let secret = NamedSecret {
         name: "TOKEN".to_owned(),

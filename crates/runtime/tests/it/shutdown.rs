@@ -46,7 +46,7 @@ async fn shut_down(fixture: &Fixture) {
 }
 
 /// Resumes the turn in the next process, and returns its events up to `last`.
-async fn go_on_to(fixture: &Fixture, last: &str) {
+async fn continue_until(fixture: &Fixture, last: &str) {
     let events = fixture.runtime.subscribe_after(fixture.session, 0);
     let mut events = events.await.unwrap();
     fixture.resume().await;
@@ -54,7 +54,7 @@ async fn go_on_to(fixture: &Fixture, last: &str) {
 }
 
 #[tokio::test]
-async fn a_tool_that_runs_comes_to_its_record_and_nothing_more_begins() {
+async fn running_tool_is_recorded_and_nothing_new_starts() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let tool = gated(&gate);
     let first = life(&journal, Setup::new([work()]), &tool).await;
@@ -76,13 +76,13 @@ async fn a_tool_that_runs_comes_to_its_record_and_nothing_more_begins() {
     assert!(!recorded.contains(&"session.idled"), "{recorded:?}");
 
     let second = life(&journal, Setup::new([]), &tool).await;
-    go_on_to(&second, "turn.completed").await;
+    continue_until(&second, "turn.completed").await;
     assert_eq!(tool.runs(), 1);
     second.assert_usable().await;
 }
 
 #[tokio::test]
-async fn a_tool_that_does_not_end_is_left_behind_when_patience_ends() {
+async fn tool_that_exceeds_the_patience_is_abandoned() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let tool = gated(&gate);
     let first = life(&journal, Setup::new([work()]), &tool).await;
@@ -98,7 +98,7 @@ async fn a_tool_that_does_not_end_is_left_behind_when_patience_ends() {
     assert!(turn.await.unwrap().is_err());
 
     let second = life(&journal, Setup::new([]), &tool).await;
-    go_on_to(&second, "turn.completed").await;
+    continue_until(&second, "turn.completed").await;
     let statuses: Vec<_> = second
         .events()
         .await
@@ -112,7 +112,7 @@ async fn a_tool_that_does_not_end_is_left_behind_when_patience_ends() {
 }
 
 #[tokio::test]
-async fn the_text_of_a_model_that_talks_is_on_record_and_the_call_is_made_again() {
+async fn streamed_text_is_recorded_and_the_call_is_repeated() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let tool = gated(&gate);
     let halting = Call::new().text("half").wait(&gate);
@@ -127,13 +127,13 @@ async fn the_text_of_a_model_that_talks_is_on_record_and_the_call_is_made_again(
     assert!(shown, "{:?}", types(&first.events().await));
 
     let second = life(&journal, Setup::new([Call::answer("whole")]), &tool).await;
-    go_on_to(&second, "turn.completed").await;
+    continue_until(&second, "turn.completed").await;
     let answer = second.messages().await.pop().unwrap();
     assert_eq!(answer.text(), Some("whole"));
 }
 
 #[tokio::test]
-async fn a_turn_that_waits_is_left_as_it_is() {
+async fn parked_turn_is_unchanged_by_shutdown() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let tool = gated(&gate);
     let asking = Call::tools(vec![call("a", "ask", json!({}))]);
@@ -152,7 +152,7 @@ async fn a_turn_that_waits_is_left_as_it_is() {
 }
 
 #[tokio::test]
-async fn nothing_is_taken_after_a_shutdown_and_events_can_be_read() {
+async fn input_is_refused_after_shutdown_and_events_are_readable() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let fixture = life(&journal, Setup::new([]), &gated(&gate)).await;
     fixture.run("go").await;
@@ -168,7 +168,7 @@ async fn nothing_is_taken_after_a_shutdown_and_events_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_turn_that_comes_further_in_every_life_may_have_many() {
+async fn turn_that_makes_progress_survives_many_crashes() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let tool = gated(&gate);
     gate.open();
@@ -186,12 +186,12 @@ async fn a_turn_that_comes_further_in_every_life_may_have_many() {
         shut_down(&fixture).await;
     }
     let last = life(&journal, Setup::new([]), &tool).await;
-    go_on_to(&last, "turn.completed").await;
+    continue_until(&last, "turn.completed").await;
     assert_eq!(tool.runs(), lives as usize);
 }
 
 #[tokio::test]
-async fn a_stop_in_order_is_on_record_and_counts_as_no_crash() {
+async fn orderly_stop_is_recorded_and_is_no_crash() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let tool = gated(&gate);
     for number in 0..10 {
@@ -214,7 +214,7 @@ async fn a_stop_in_order_is_on_record_and_counts_as_no_crash() {
 }
 
 #[tokio::test]
-async fn who_stops_before_a_turn_was_taken_up_does_not_release_it() {
+async fn shutdown_does_not_release_a_turn_that_was_not_resumed() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let tool = gated(&gate);
     let stuck = Gate::shut();

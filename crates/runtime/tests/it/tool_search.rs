@@ -73,7 +73,7 @@ async fn assert_replays(fixture: &Fixture) {
 }
 
 #[tokio::test]
-async fn what_a_search_found_is_offered_from_the_next_call_on_also_after_a_crash() {
+async fn found_tools_are_offered_from_the_next_call_and_after_a_crash() {
     let backends = RuntimeBackends::in_memory();
     let setup = || Setup::new([]).bundle(&hundred());
     let first = setup().backends(backends.clone()).build().await;
@@ -81,10 +81,12 @@ async fn what_a_search_found_is_offered_from_the_next_call_on_also_after_a_crash
     let waiting = first.run("haul it").await;
     assert_eq!(waiting.stop_reason, StopReason::WaitingForToolResults);
     assert_eq!(offered(&first, 0), ["plain", TOOL_SEARCH]);
-    let told = first.model.requests()[0].config.tools[1].clone();
+    let search_tool = first.model.requests()[0].config.tools[1].clone();
     assert!(
-        told.description().contains("100 of them: ship (100)"),
-        "{told:?}"
+        search_tool
+            .description()
+            .contains("100 of them: ship (100)"),
+        "{search_tool:?}"
     );
     let sent = serde_json::to_string(&first.model.requests()[0].config.tools).unwrap();
     assert!(!sent.contains("metres"), "no schema is sent");
@@ -119,7 +121,7 @@ async fn what_a_search_found_is_offered_from_the_next_call_on_also_after_a_crash
 }
 
 #[tokio::test]
-async fn a_fork_knows_what_was_found_before_it_and_nothing_else() {
+async fn fork_has_the_tools_found_before_it() {
     let fixture = Setup::new([]).bundle(&hundred()).build().await;
     let before = fixture.run("hello").await;
     fixture
@@ -134,7 +136,7 @@ async fn a_fork_knows_what_was_found_before_it_and_nothing_else() {
             ..fixture.clone()
         };
         forked.model.rewrite([Call::answer("here")]);
-        forked.run("go on").await;
+        forked.run("continue").await;
         let last = forked.model.calls() - 1;
         assert_eq!(offered(&forked, last).len(), expected);
         assert_replays(&forked).await;
@@ -142,7 +144,7 @@ async fn a_fork_knows_what_was_found_before_it_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn a_guessed_call_is_checked_and_runs_and_is_offered_from_then_on() {
+async fn call_of_a_deferred_tool_runs_and_the_tool_is_offered_from_then_on() {
     let fixture = Setup::new([]).bundle(&hundred()).build().await;
     fixture.model.rewrite([
         Call::tools(vec![call("a", "ship__haul_3", json!({"metres": "many"}))]),
@@ -184,7 +186,7 @@ async fn a_tool_with_the_name_of_the_search_is_refused_where_tools_are_deferred(
 }
 
 #[tokio::test]
-async fn nothing_is_deferred_where_the_search_is_refused() {
+async fn refused_search_tool_disables_deferral() {
     let deny = ApprovalRule {
         tool: TOOL_SEARCH.to_owned(),
         arguments: std::collections::BTreeMap::new(),
@@ -243,7 +245,7 @@ async fn tools_of_a_capability_that_has_many_are_deferred_and_run() {
 }
 
 #[tokio::test]
-async fn hostile_searches_find_nothing_and_say_so() {
+async fn hostile_searches_find_nothing() {
     let fixture = Setup::new([]).bundle(&hundred()).build().await;
     let huge = "(a+)+$ ".repeat(200_000);
     for query in ["", "^(.*)*$", huge.as_str()] {
@@ -262,7 +264,7 @@ async fn hostile_searches_find_nothing_and_say_so() {
 }
 
 #[tokio::test]
-async fn a_summary_takes_no_tool_away() {
+async fn compaction_retains_found_tools() {
     let setup = Setup::new([]).bundle(&hundred()).settings(|settings| {
         settings.compaction = Some(CompactionSettings {
             window_tokens: Some(2_000),

@@ -33,10 +33,10 @@ pub(crate) fn hello_call() -> Call {
 }
 
 #[tokio::test]
-async fn r17_an_unknown_tool_is_named_to_the_model_and_the_turn_goes_on() {
+async fn r17_unknown_tool_is_an_error_and_the_turn_continues() {
     // `add` exists on the platform, but its capability is not enabled.
     let calls = vec![
-        call("a", "nobody", json!({})),
+        call("a", "unknown", json!({})),
         call("b", "add", json!({"a": 1, "b": 2})),
     ];
     let fixture = Setup::new([Call::tools(calls)]).build().await;
@@ -44,7 +44,7 @@ async fn r17_an_unknown_tool_is_named_to_the_model_and_the_turn_goes_on() {
     assert!(turn.success);
     let sent = fixture.model.sent(1);
     assert!(
-        sent[2].contains("`nobody`") && sent[3].contains("`add`"),
+        sent[2].contains("`unknown`") && sent[3].contains("`add`"),
         "{sent:?}"
     );
     fixture.assert_usable().await;
@@ -74,10 +74,10 @@ async fn r18_arguments_that_break_the_schema_are_named_and_the_tool_does_not_run
             .model
             .then(Call::tools(vec![call("c", "strict", arguments.clone())]));
         assert!(fixture.run("go").await.success, "{arguments}");
-        let told = fixture.model.sent(before + 1).pop().unwrap();
+        let sent = fixture.model.sent(before + 1).pop().unwrap();
         assert!(
-            told.contains("strict") && told.contains(named),
-            "{arguments}: {told}"
+            sent.contains("strict") && sent.contains(named),
+            "{arguments}: {sent}"
         );
     }
     assert_eq!(strict.runs(), 0);
@@ -96,8 +96,8 @@ async fn r18_long_arguments_that_break_the_schema_are_not_sent_back_whole() {
     let calls = vec![call("c", "hello", json!({"n": "x".repeat(1_000_000)}))];
     let fixture = Setup::new([Call::tools(calls)]).tool(&strict).build().await;
     assert!(fixture.run("go").await.success);
-    let told = fixture.model.sent(1).pop().unwrap();
-    assert!(told.len() < 140_000, "{}", told.len());
+    let sent = fixture.model.sent(1).pop().unwrap();
+    assert!(sent.len() < 140_000, "{}", sent.len());
     fixture.assert_usable().await;
 }
 
@@ -181,7 +181,7 @@ async fn r19_a_client_side_tool_parks_the_turn_until_every_call_is_answered() {
 }
 
 #[tokio::test]
-async fn r19_the_first_answer_wins_an_equal_one_changes_nothing_another_is_refused() {
+async fn r19_first_answer_wins_and_a_different_one_is_refused() {
     let fixture = parked(vec![
         call("a", "ask", json!({})),
         call("b", "ask", json!({})),
@@ -249,17 +249,17 @@ async fn r19_a_long_answer_from_outside_is_cut_like_that_of_a_tool() {
     let long = || vec![ToolResult::success("a", "x".repeat(10_000_000))];
     let handle = answer(&fixture, long()).await.unwrap();
     assert!(soon(handle.wait()).await.unwrap().success);
-    let told = fixture.model.sent(1).pop().unwrap();
+    let sent = fixture.model.sent(1).pop().unwrap();
     assert!(
-        told.len() < 70_000 && told.contains("of 10000000 bytes shown]"),
+        sent.len() < 70_000 && sent.contains("of 10000000 bytes shown]"),
         "{}",
-        told.len()
+        sent.len()
     );
     fixture.assert_usable().await;
 }
 
 #[tokio::test]
-async fn r19_a_wait_that_nobody_ends_ends_by_itself() {
+async fn r19_unanswered_call_times_out() {
     let limit = Duration::from_secs(60);
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
     let fixture = Setup::new([Call::tools(vec![call("a", "ask", json!({}))])])
@@ -358,7 +358,7 @@ async fn r21_a_refusal_is_a_tool_error_and_the_tool_never_runs() {
 }
 
 #[tokio::test]
-async fn r21_a_hook_cannot_change_what_was_approved() {
+async fn r21_hook_cannot_change_an_approved_call() {
     struct Swap;
     #[async_trait]
     impl PreToolUseHook for Swap {
@@ -390,7 +390,7 @@ async fn r21_a_hook_cannot_change_what_was_approved() {
 }
 
 #[tokio::test]
-async fn r22_a_tool_gets_everything_of_its_session() {
+async fn r22_tool_context_is_complete() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let look = {
         let seen = Arc::clone(&seen);
@@ -466,12 +466,12 @@ async fn r22_a_tool_gets_everything_of_its_session() {
 }
 
 #[tokio::test]
-async fn r22_a_tool_can_record_only_its_own_and_only_while_it_runs() {
-    let kept = Arc::new(Mutex::new(None));
+async fn r22_tool_records_only_its_own_events_and_only_while_it_runs() {
+    let captured = Arc::new(Mutex::new(None));
     let emit = {
-        let kept = Arc::clone(&kept);
+        let captured = Arc::clone(&captured);
         tool("emit", move |_, context| {
-            let kept = Arc::clone(&kept);
+            let captured = Arc::clone(&captured);
             async move {
                 let emitter = context.event_emitter.clone().unwrap();
                 let custom = CustomData {
@@ -492,7 +492,7 @@ async fn r22_a_tool_can_record_only_its_own_and_only_while_it_runs() {
                 };
                 let forged = EventRequest::new(context.session_id, EventContext::default(), forged);
                 assert!(emitter.emit(forged).await.is_err());
-                *kept.lock().unwrap() = Some((emitter, request));
+                *captured.lock().unwrap() = Some((emitter, request));
                 ToolExecutionResult::success("emitted")
             }
         })
@@ -502,7 +502,7 @@ async fn r22_a_tool_can_record_only_its_own_and_only_while_it_runs() {
         .build()
         .await;
     assert!(fixture.run("go").await.success);
-    let (emitter, request) = kept.lock().unwrap().take().unwrap();
+    let (emitter, request) = captured.lock().unwrap().take().unwrap();
     let late = soon(emitter.emit(request)).await.unwrap_err();
     assert!(matches!(late, AgentLoopError::EventEmission(_)), "{late}");
     fixture.assert_usable().await;
@@ -589,7 +589,7 @@ async fn r23_no_more_calls_run_at_once_than_is_set() {
 }
 
 #[tokio::test]
-async fn a_turn_that_fills_its_session_fails_and_says_so() {
+async fn turn_that_exceeds_a_quota_fails_with_its_code() {
     let fixture = Setup::new([hello_call()])
         .tool(&hello())
         .settings(|settings| {

@@ -323,7 +323,7 @@ async fn r03_after_every_outcome_each_call_has_exactly_one_result() {
         .build()
         .await;
     let all = |n: usize| {
-        let calls = ["sleeper", "bomb", "fine", "nobody"];
+        let calls = ["sleeper", "bomb", "fine", "unknown"];
         Call::tools(
             calls
                 .iter()
@@ -367,7 +367,7 @@ async fn r03_after_every_outcome_each_call_has_exactly_one_result() {
 }
 
 #[tokio::test]
-async fn r04_the_session_shows_what_it_is_doing() {
+async fn r04_session_status_follows_the_turn() {
     let gate = Gate::shut();
     let definition = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
     let fixture = Setup::new([
@@ -421,7 +421,7 @@ async fn r04_the_session_shows_what_it_is_doing() {
 }
 
 #[tokio::test]
-async fn r05_turn_completed_carries_the_figures_of_the_turn() {
+async fn r05_turn_completed_has_the_metrics_of_the_turn() {
     let fixture = Setup::new([
         Call::tools(vec![call("c", "echo", json!({}))]),
         Call::answer("done"),
@@ -453,7 +453,7 @@ async fn r05_turn_completed_carries_the_figures_of_the_turn() {
 }
 
 #[tokio::test]
-async fn r06_records_come_and_go_at_run_time() {
+async fn r06_records_are_added_and_removed_at_run_time() {
     let fixture = Setup::new([]).build().await;
     let runtime = &fixture.runtime;
     let harness = HarnessBuilder::new("late", "Late.").build();
@@ -518,7 +518,7 @@ async fn r06_records_come_and_go_at_run_time() {
 }
 
 #[tokio::test]
-async fn r06_removing_a_session_ends_its_turn_and_frees_everybody_who_waits() {
+async fn r06_removing_a_session_ends_its_turn_and_notifies_all_callers() {
     let gate = Gate::shut();
     let fixture = Setup::new([Call::new().wait(&gate).text("never").done()])
         .build()
@@ -547,7 +547,7 @@ async fn r06_removing_a_session_ends_its_turn_and_frees_everybody_who_waits() {
 }
 
 #[tokio::test]
-async fn r06_a_turn_that_meets_the_removal_hears_that_the_session_is_gone() {
+async fn r06_turn_during_the_removal_gets_session_not_found() {
     // Many interleavings: the turn runs before, during or after the removal.
     for polls in 0..8 {
         let fixture = Setup::new([]).build().await;
@@ -581,7 +581,7 @@ async fn r06_a_turn_that_meets_the_removal_hears_that_the_session_is_gone() {
 }
 
 #[tokio::test]
-async fn a_session_with_a_turn_is_not_removed_as_an_idle_one() {
+async fn busy_session_is_not_removed_as_idle() {
     let gate = Gate::shut();
     let fixture = Setup::new([Call::new().wait(&gate).text("done").done()])
         .build()
@@ -604,7 +604,7 @@ async fn a_session_with_a_turn_is_not_removed_as_an_idle_one() {
 }
 
 #[tokio::test]
-async fn no_turn_is_ended_by_the_removal_of_an_idle_session() {
+async fn removal_of_an_idle_session_ends_no_turn() {
     // Many interleavings: the turn runs before, during or after the removal.
     for polls in 0..24 {
         let fixture = Setup::new([]).build().await;
@@ -626,7 +626,7 @@ async fn no_turn_is_ended_by_the_removal_of_an_idle_session() {
 }
 
 #[tokio::test]
-async fn r07_an_unknown_session_is_named_by_every_function_and_nothing_is_stored() {
+async fn r07_unknown_session_is_an_error_of_every_function() {
     let fixture = Setup::new([]).build().await;
     let (runtime, unknown) = (&fixture.runtime, SessionId::from_seed(404));
     let command = ExecuteCommandRequest {
@@ -754,7 +754,7 @@ async fn steering_between_tools_is_read_at_the_next_model_call() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn r03_a_storm_of_submits_cancels_drops_and_failures_leaves_the_session_sound() {
+async fn r03_session_is_consistent_after_random_submits_cancels_drops_and_failures() {
     let yielding = tool("yielding", |_, _| async {
         tokio::task::yield_now().await;
         ToolExecutionResult::success("done")

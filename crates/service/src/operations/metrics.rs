@@ -18,7 +18,7 @@ impl Handle<op::GetMetrics> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::GetMetrics>) -> Result<String> {
     let (app, of) = (self, &self.counters);
     let number = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-    let turns = app.runtime.turn_figures();
+    let turns = app.runtime.turn_metrics();
     let mut figures = vec![
         ("http_requests_total", "counter", "Requests that were answered.", of.requests.load(Relaxed)),
         ("http_failures_total", "counter", "Requests that failed with an internal error.", of.failures.load(Relaxed)),

@@ -65,7 +65,7 @@ async fn instructions_are_read_anew_for_every_turn() {
         "write_file",
         json!({"path": "/AGENTS.md", "content": "Use spaces."}),
     );
-    let (builder, told) = scripted(LlmSimConfig::scripted(vec![write, says("ok")]));
+    let (builder, requests) = scripted(LlmSimConfig::scripted(vec![write, says("ok")]));
     let builder = builder
         .capability("agent_instructions")
         .capability("session_file_system");
@@ -76,8 +76,8 @@ async fn instructions_are_read_anew_for_every_turn() {
         .unwrap();
     chat.say("Change it").await.unwrap();
     chat.say("And now?").await.unwrap();
-    let told = told.lock().unwrap();
-    let says = |call: usize, text: &str| told[call].system_prompt.contains(text);
+    let requests = requests.lock().unwrap();
+    let says = |call: usize, text: &str| requests[call].system_prompt.contains(text);
     assert!(says(0, "Use tabs.") && says(1, "Use tabs."));
     assert!(says(2, "Use spaces.") && !says(2, "Use tabs."));
 }
@@ -105,14 +105,14 @@ impl Capability for WithSkill {
 }
 
 #[tokio::test]
-async fn r31_a_skill_that_a_capability_brings_can_be_read_and_not_written() {
+async fn r31_skills_of_capabilities_are_read_only() {
     let path = "/.agents/skills/knots/SKILL.md";
     let script = vec![
         calls("activate_skill", json!({"name": "knots"})),
         calls("write_file", json!({"path": path, "content": "x"})),
         says("ok"),
     ];
-    let (builder, told) = scripted(LlmSimConfig::scripted(script));
+    let (builder, requests) = scripted(LlmSimConfig::scripted(script));
     let builder = builder
         .add_capability(WithSkill)
         .capability("skills")
@@ -128,14 +128,14 @@ async fn r31_a_skill_that_a_capability_brings_can_be_read_and_not_written() {
     );
     assert_eq!(results[1], format!("file is read-only: {path}"));
     assert!(
-        told.lock().unwrap()[0]
+        requests.lock().unwrap()[0]
             .system_prompt
             .contains("- knots: Ties")
     );
 }
 
 #[tokio::test]
-async fn r22_the_history_can_be_searched_from_within_a_turn() {
+async fn r22_tools_can_search_the_history() {
     let query = json!({"search": "BOAT"});
     let (_, results) = run(
         "infinity_context",
@@ -149,7 +149,7 @@ async fn r22_the_history_can_be_searched_from_within_a_turn() {
 }
 
 #[tokio::test]
-async fn the_session_is_looked_at_and_named() {
+async fn session_tools_read_and_rename_the_session() {
     let (chat, results) = run(
         "session",
         vec![
@@ -167,7 +167,7 @@ async fn the_session_is_looked_at_and_named() {
 }
 
 #[tokio::test]
-async fn r71_a_secret_is_shown_only_when_it_is_asked_for_by_name() {
+async fn r71_secret_is_returned_only_when_requested_by_name() {
     let (_, results) = run(
         "session_storage",
         vec![
@@ -190,7 +190,7 @@ async fn r71_a_secret_is_shown_only_when_it_is_asked_for_by_name() {
 }
 
 #[tokio::test]
-async fn an_answer_outside_of_the_options_is_refused_and_the_question_waits_on() {
+async fn answer_outside_of_the_options_is_refused_and_the_question_stays_open() {
     let closed = |id: &str| json!({"id": id, "question": "Which?", "options": [{"label": "Red"}, {"label": "Blue"}]});
     let mut open = closed("open");
     open["allow_free_text"] = json!(true);
@@ -230,7 +230,7 @@ async fn an_answer_outside_of_the_options_is_refused_and_the_question_waits_on()
 }
 
 #[tokio::test]
-async fn the_same_call_is_blocked_after_as_many_repeats_as_configured_and_again_in_the_next_turn() {
+async fn repeated_call_is_blocked_at_the_configured_count_in_every_turn() {
     let add = ("add", json!({"a": 1, "b": 1}));
     let guard = AgentCapabilityConfig::with_config("loop_detection", json!({"max_repeats": 2}));
     let script = vec![calls(add.0, add.1.clone()); 4];
@@ -257,7 +257,7 @@ async fn the_same_call_is_blocked_after_as_many_repeats_as_configured_and_again_
 
 #[tokio::test]
 async fn metadata_is_shown_to_the_model_and_not_stored() {
-    let (builder, told) = scripted(LlmSimConfig::fixed("ok"));
+    let (builder, requests) = scripted(LlmSimConfig::fixed("ok"));
     let mut chat = builder
         .capability("message_metadata")
         .start()
@@ -268,7 +268,7 @@ async fn metadata_is_shown_to_the_model_and_not_stored() {
         ..InputMessage::user("Hi")
     };
     chat.say(input).await.unwrap();
-    let seen = told.lock().unwrap()[0]
+    let seen = requests.lock().unwrap()[0]
         .history
         .last()
         .unwrap()
@@ -285,7 +285,7 @@ async fn metadata_is_shown_to_the_model_and_not_stored() {
 }
 
 #[tokio::test]
-async fn plans_times_and_nothing_at_all_work_in_a_turn() {
+async fn todo_list_current_time_and_noop_work_in_a_turn() {
     let todos = json!({"todos": [{"content": "Sail", "status": "in_progress"}]});
     let (_, results) = run("stateless_todo_list", vec![("write_todos", todos)]).await;
     assert_eq!(results[0]["in_progress"], 1);
@@ -299,7 +299,7 @@ async fn plans_times_and_nothing_at_all_work_in_a_turn() {
 }
 
 #[tokio::test]
-async fn a_wrong_configuration_is_refused_at_the_start() {
+async fn invalid_configuration_is_refused_at_the_start() {
     for (id, config) in [
         ("loop_detection", json!({"max_repeats": 0})),
         ("agent_instructions", json!({"max_bytes": "much"})),

@@ -9,8 +9,8 @@ use crate::conversation::{ConversationError, Need, client_tool, tool_fn};
 use crate::{Conversation, StopReason};
 
 #[tokio::test]
-async fn the_model_is_told_the_instructions_and_offered_the_tools() {
-    let (builder, told) = scripted(LlmSimConfig::fixed("Hello!"));
+async fn model_receives_instructions_and_tools() {
+    let (builder, requests) = scripted(LlmSimConfig::fixed("Hello!"));
     let tool = tool_fn("wave", "Waves", json!({"type": "object"}), |_, _| async {
         Ok(())
     });
@@ -21,9 +21,9 @@ async fn the_model_is_told_the_instructions_and_offered_the_tools() {
         .await
         .unwrap();
     assert_eq!(chat.say("Hi").await.unwrap().to_string(), "Hello!");
-    let told = told.lock().unwrap();
-    assert_eq!(&*told[0].system_prompt, "Be kind.");
-    let names: Vec<_> = told[0]
+    let requests = requests.lock().unwrap();
+    assert_eq!(&*requests[0].system_prompt, "Be kind.");
+    let names: Vec<_> = requests[0]
         .config
         .tools
         .iter()
@@ -33,7 +33,7 @@ async fn the_model_is_told_the_instructions_and_offered_the_tools() {
 }
 
 #[tokio::test]
-async fn a_tool_of_a_closure_is_called_with_its_session() {
+async fn closure_tool_receives_its_session() {
     let script = vec![calls("who", json!({})), says("done")];
     let (builder, _) = scripted(LlmSimConfig::scripted(script));
     let tool = tool_fn("who", "", json!({"type": "object"}), |_, ctx| async move {
@@ -45,7 +45,7 @@ async fn a_tool_of_a_closure_is_called_with_its_session() {
 }
 
 #[tokio::test]
-async fn a_turn_that_fails_is_an_error_that_keeps_what_is_known() {
+async fn failed_turn_is_an_error_with_the_turn_result() {
     let (builder, _) = scripted(LlmSimConfig::error("out of order"));
     let mut chat = builder.start().await.unwrap();
     let failed = chat.say("Hi").await.unwrap_err();
@@ -57,7 +57,7 @@ async fn a_turn_that_fails_is_an_error_that_keeps_what_is_known() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_shows_at_the_start() {
+async fn invalid_parts_are_errors_at_the_start() {
     let started = Conversation::builder().start().await;
     let error = started.unwrap_err();
     assert!(
@@ -77,7 +77,7 @@ async fn what_is_wrong_shows_at_the_start() {
 }
 
 #[tokio::test]
-async fn a_call_waits_until_it_is_allowed_or_refused() {
+async fn call_is_pending_until_it_is_approved_or_denied() {
     let script = vec![calls("pay", json!({"to": "Ada"})), says("done")];
     for approve in [true, false] {
         let (builder, _) = scripted(LlmSimConfig::scripted(script.clone()));
@@ -111,7 +111,7 @@ async fn a_call_waits_until_it_is_allowed_or_refused() {
 }
 
 #[tokio::test]
-async fn a_call_of_the_programs_own_waits_for_its_result() {
+async fn client_side_call_is_pending_until_it_is_answered() {
     let script = vec![
         calls("ask", json!({})),
         calls("ask", json!({})),
@@ -124,15 +124,18 @@ async fn a_call_of_the_programs_own_waits_for_its_result() {
     assert_eq!(waiting.pending[0].need, Need::Result);
     let waiting = chat.answer(&waiting.pending[0], "blue").await.unwrap();
     let reply = chat
-        .answer_error(&waiting.pending[0], "nobody there")
+        .answer_error(&waiting.pending[0], "the user is away")
         .await
         .unwrap();
     assert_eq!((reply.text.as_str(), reply.pending.len()), ("done", 0));
-    assert_eq!(results(&chat).await, [json!("blue"), json!("nobody there")]);
+    assert_eq!(
+        results(&chat).await,
+        [json!("blue"), json!("the user is away")]
+    );
 }
 
 #[tokio::test]
-async fn files_are_there_and_can_be_read() {
+async fn initial_files_can_be_read() {
     let (builder, _) = scripted(LlmSimConfig::default());
     let chat = builder.file("/a.txt", "A").start().await.unwrap();
     assert_eq!(chat.read_file("a.txt").await.unwrap().as_deref(), Some("A"));
@@ -142,7 +145,7 @@ async fn files_are_there_and_can_be_read() {
 }
 
 #[tokio::test]
-async fn a_tool_that_no_model_could_call_is_named_at_the_start() {
+async fn uncallable_tool_is_refused_by_name_at_the_start() {
     let tool = |name: &str, schema: Value| tool_fn(name, "Does it", schema, |_, _| async { Ok(1) });
     let object = || json!({ "type": "object" });
     for (tools, word) in [

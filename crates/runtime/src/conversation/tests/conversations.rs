@@ -32,7 +32,7 @@ fn model_that_says(text: &'static str) -> ModelWithDrivers {
 }
 
 #[tokio::test]
-async fn a_model_brings_its_drivers_and_those_of_the_program_come_first() {
+async fn drivers_of_the_program_override_those_of_the_model() {
     let model = || model_that_says("the model's");
     let own = || speaking("the program's");
     for (builder, expected) in [
@@ -52,14 +52,14 @@ async fn a_model_brings_its_drivers_and_those_of_the_program_come_first() {
 }
 
 #[tokio::test]
-async fn a_name_is_one_conversation_and_others_are_others() {
+async fn each_name_is_its_own_conversation() {
     let (builder, _) = scripted(LlmSimConfig::fixed("Hello!"));
     let chats = builder.open().await.unwrap();
     assert!(chats.list().await.unwrap().is_empty());
     let mut ada = chats.named("Ada").await.unwrap();
     ada.say("Hi").await.unwrap();
     let ben = chats.named("Ben").await.unwrap();
-    let nobody = chats.begin().await.unwrap();
+    let unnamed = chats.begin().await.unwrap();
     let same = chats.named("Ada").await.unwrap();
     assert_eq!(same.session_id(), ada.session_id());
     assert_eq!(same.messages().await.unwrap().len(), 2);
@@ -71,7 +71,7 @@ async fn a_name_is_one_conversation_and_others_are_others() {
         .collect();
     listed.sort();
     let expected = [
-        (None, nobody.session_id()),
+        (None, unnamed.session_id()),
         (Some("Ada"), ada.session_id()),
         (Some("Ben"), ben.session_id()),
     ];
@@ -79,7 +79,7 @@ async fn a_name_is_one_conversation_and_others_are_others() {
 }
 
 #[tokio::test]
-async fn the_conversation_that_was_started_is_the_default_one() {
+async fn started_conversation_is_the_default_session() {
     for id in [None, Some(SessionId::from_seed(9))] {
         let (builder, _) = scripted(LlmSimConfig::fixed("Hello!"));
         let builder = match id {
@@ -94,7 +94,7 @@ async fn the_conversation_that_was_started_is_the_default_one() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_not_there_or_has_an_empty_name_is_refused() {
+async fn unknown_conversation_and_empty_name_are_refused() {
     let (builder, _) = scripted(LlmSimConfig::default());
     let chats = builder.open().await.unwrap();
     let id = SessionId::from_seed(1);
@@ -112,7 +112,7 @@ async fn a_conversation_that_is_not_there_or_has_an_empty_name_is_refused() {
 }
 
 #[tokio::test]
-async fn what_waits_is_listed_over_all_conversations() {
+async fn pending_calls_of_all_conversations_are_listed() {
     let (builder, _) = scripted(LlmSimConfig::scripted(vec![
         calls("pay", json!({})),
         says("paid"),

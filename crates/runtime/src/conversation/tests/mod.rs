@@ -22,10 +22,10 @@ use windlass_core::llmsim_driver::{LlmSimConfig, LlmSimDriver, SimToolCall, SimT
 use super::{Conversation, ConversationBuilder};
 
 /// The requests that a model received, in call order.
-type Told = Arc<Mutex<Vec<LlmRequest>>>;
+type RequestLog = Arc<Mutex<Vec<LlmRequest>>>;
 
 /// The simulator, which also records the requests it receives.
-struct Listening(LlmSimDriver, Told);
+struct Listening(LlmSimDriver, RequestLog);
 
 #[async_trait]
 impl LlmDriver for Listening {
@@ -43,13 +43,13 @@ impl LlmDriver for Listening {
 }
 
 /// Returns a conversation builder with a scripted model, and the requests that the model receives.
-fn scripted(script: LlmSimConfig) -> (ConversationBuilder, Told) {
-    let told = Told::default();
+fn scripted(script: LlmSimConfig) -> (ConversationBuilder, RequestLog) {
+    let requests = RequestLog::default();
     let mut drivers = DriverRegistry::new();
-    let heard = Arc::clone(&told);
+    let log = Arc::clone(&requests);
     drivers.register(ProviderType::LlmSim, move |_, _| {
         let driver = LlmSimDriver::new(script.clone());
-        Box::new(Listening(driver, Arc::clone(&heard)))
+        Box::new(Listening(driver, Arc::clone(&log)))
     });
     let model = ModelWithProvider {
         model: "scripted".into(),
@@ -57,7 +57,10 @@ fn scripted(script: LlmSimConfig) -> (ConversationBuilder, Told) {
         api_key: None,
         base_url: None,
     };
-    (Conversation::builder().model(model).drivers(drivers), told)
+    (
+        Conversation::builder().model(model).drivers(drivers),
+        requests,
+    )
 }
 
 fn calls(tool: &str, arguments: Value) -> SimTurn {

@@ -39,7 +39,7 @@ impl Tool for Ask {
 }
 
 #[tokio::test]
-async fn a_conversation_goes_on_with_what_was_said_and_what_the_program_says_now() {
+async fn reopened_conversation_has_its_messages_and_the_new_settings() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let first = life(&data, LlmSimConfig::fixed("one"));
@@ -55,7 +55,7 @@ async fn a_conversation_goes_on_with_what_was_said_and_what_the_program_says_now
     let began = chat.runtime().session(id).await.unwrap().created_at;
     chat.close().await;
 
-    let (builder, told) = scripted(LlmSimConfig::fixed("two"));
+    let (builder, requests) = scripted(LlmSimConfig::fixed("two"));
     let wave = tool_fn("wave", "", json!({"type": "object"}), |_, _| async {
         Ok(())
     });
@@ -74,9 +74,9 @@ async fn a_conversation_goes_on_with_what_was_said_and_what_the_program_says_now
         Some("At sea.")
     );
     {
-        let told = told.lock().unwrap();
-        assert_eq!(&*told[0].system_prompt, "Be brief.");
-        assert_eq!(told[0].config.tools.len(), 1);
+        let requests = requests.lock().unwrap();
+        assert_eq!(&*requests[0].system_prompt, "Be brief.");
+        assert_eq!(requests[0].config.tools.len(), 1);
     }
     let session = chat.runtime().session(id).await.unwrap();
     assert_eq!(session.created_at, began);
@@ -87,7 +87,7 @@ async fn a_conversation_goes_on_with_what_was_said_and_what_the_program_says_now
 }
 
 #[tokio::test]
-async fn a_turn_that_was_left_open_is_resumed_and_waited_for() {
+async fn open_turn_is_resumed_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let never = LlmSimConfig::fixed("half an answer").with_piece_delay(Duration::from_secs(3600));
@@ -104,7 +104,7 @@ async fn a_turn_that_was_left_open_is_resumed_and_waited_for() {
 }
 
 #[tokio::test]
-async fn an_approval_and_a_question_are_found_and_answered_in_a_later_life() {
+async fn approval_and_question_are_answered_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let pay = || {
@@ -141,7 +141,7 @@ async fn an_approval_and_a_question_are_found_and_answered_in_a_later_life() {
 }
 
 #[tokio::test]
-async fn whoever_looks_sees_all_beside_the_writer_and_can_change_nothing() {
+async fn read_only_program_sees_everything_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let mut chat = life(&data, LlmSimConfig::fixed("one"))
@@ -166,7 +166,7 @@ async fn whoever_looks_sees_all_beside_the_writer_and_can_change_nothing() {
 }
 
 #[tokio::test]
-async fn a_directory_has_one_writer_and_close_gives_it_up() {
+async fn directory_has_one_writer_until_close() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let open = || life(&data, LlmSimConfig::default());
@@ -184,8 +184,7 @@ async fn a_directory_has_one_writer_and_close_gives_it_up() {
 }
 
 #[tokio::test]
-async fn a_conversation_that_is_entered_again_as_it_is_writes_nothing_and_leaves_nothing_when_removed()
- {
+async fn reopening_an_unchanged_conversation_writes_nothing_and_removal_is_complete() {
     let directory = tempfile::tempdir().unwrap();
     let store = SqliteStore::open(SqliteOptions::new(directory.path())).await;
     let store = store.unwrap();
@@ -215,7 +214,7 @@ async fn a_conversation_that_is_entered_again_as_it_is_writes_nothing_and_leaves
 }
 
 #[tokio::test]
-async fn a_store_without_a_key_for_secrets_says_so_and_the_turn_goes_on() {
+async fn missing_secrets_key_is_a_tool_error_and_the_turn_continues() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let script = || {
@@ -225,19 +224,19 @@ async fn a_store_without_a_key_for_secrets_says_so_and_the_turn_goes_on() {
                 json!({"operation": "set", "name": "pin", "value": "hunter2"}),
             ),
             calls("secret_store", json!({"operation": "get", "name": "pin"})),
-            says("I go on"),
+            says("Continuing"),
         ])
     };
     let chat = life(&data, script()).capability("session_storage");
     let mut chat = chat.start().await.unwrap();
-    assert_eq!(chat.say("Keep it").await.unwrap().text, "I go on");
-    let told = results(&chat).await;
-    let refusal = told[0].as_str().unwrap();
+    assert_eq!(chat.say("Keep it").await.unwrap().text, "Continuing");
+    let outcomes = results(&chat).await;
+    let refusal = outcomes[0].as_str().unwrap();
     for words in ["no key for secrets", "with_secrets_key", "on_disk_with"] {
         assert!(refusal.contains(words), "{refusal}");
     }
     assert!(!refusal.contains("hunter2"), "{refusal}");
-    assert_eq!(told[1]["found"], false);
+    assert_eq!(outcomes[1]["found"], false);
     chat.close().await;
 
     // Values sealed with a key are not readable without it, nor with another key.
@@ -255,15 +254,15 @@ async fn a_store_without_a_key_for_secrets_says_so_and_the_turn_goes_on() {
             Some(1) => script(),
             _ => LlmSimConfig::scripted(vec![
                 calls("secret_store", json!({"operation": "get", "name": "pin"})),
-                says("I go on"),
+                says("Continuing"),
             ]),
         };
         let chat = scripted(script).0.on_disk_with(options).named("boat");
         let mut chat = chat.capability("session_storage").start().await.unwrap();
         let before = results(&chat).await.len();
-        assert_eq!(chat.say("Go").await.unwrap().text, "I go on");
-        let told = results(&chat).await[before].to_string();
-        assert!(told.contains(words), "{told}");
+        assert_eq!(chat.say("Go").await.unwrap().text, "Continuing");
+        let outcome = results(&chat).await[before].to_string();
+        assert!(outcome.contains(words), "{outcome}");
         chat.close().await;
     }
 }

@@ -22,7 +22,7 @@ async fn read(answer: &mut AnswerStream) -> Vec<String> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pieces_add_up_to_the_answer_however_slowly_they_are_read() {
+async fn slow_reader_gets_the_whole_answer() {
     let text = "one two three four five six seven eight nine ten ".repeat(20);
     let script = LlmSimConfig::fixed(&text).with_piece_delay(Duration::from_millis(20));
     let mut chat = chat(script).await;
@@ -54,7 +54,7 @@ async fn each_turn_has_its_own_stream() {
 }
 
 #[tokio::test]
-async fn a_blank_line_stands_between_the_messages_of_a_turn() {
+async fn blank_line_separates_the_messages_of_a_turn() {
     let script = vec![
         SimTurn::Mixed {
             text: "Let me look.".into(),
@@ -74,7 +74,7 @@ async fn a_blank_line_stands_between_the_messages_of_a_turn() {
 }
 
 #[tokio::test]
-async fn a_stream_ends_when_the_turn_waits_and_the_turn_goes_on_waiting() {
+async fn stream_ends_when_the_turn_parks_and_the_turn_stays_parked() {
     let script = vec![
         SimTurn::Mixed {
             text: "I ask.".into(),
@@ -96,7 +96,7 @@ async fn a_stream_ends_when_the_turn_waits_and_the_turn_goes_on_waiting() {
 }
 
 #[tokio::test]
-async fn a_turn_that_fails_ends_the_stream_and_finish_says_why() {
+async fn failed_turn_ends_the_stream_and_finish_returns_the_error() {
     let mut chat = chat(LlmSimConfig::error("out of order")).await;
     let mut answer = chat.stream("Hi").await.unwrap();
     assert_eq!(read(&mut answer).await, Vec::<String>::new());
@@ -105,7 +105,7 @@ async fn a_turn_that_fails_ends_the_stream_and_finish_says_why() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn cancel_keeps_what_was_said() {
+async fn cancel_retains_the_text_so_far() {
     let script =
         LlmSimConfig::fixed("Well, let me think.").with_piece_delay(Duration::from_secs(60));
     let mut chat = chat(script).await;
@@ -123,7 +123,7 @@ async fn cancel_keeps_what_was_said() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn dropping_an_answer_stops_its_turn() {
+async fn dropping_the_stream_cancels_the_turn() {
     let script =
         LlmSimConfig::fixed("Well, let me think.").with_piece_delay(Duration::from_secs(60));
     let mut chat = chat(script).await;
@@ -137,7 +137,7 @@ async fn dropping_an_answer_stops_its_turn() {
 }
 
 #[test]
-fn an_answer_can_be_dropped_where_no_executor_is() {
+fn stream_can_be_dropped_outside_of_an_executor() {
     let executor = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()

@@ -12,7 +12,7 @@ use windlass_core::backend::{
 use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::MessageId;
 
-use super::process_slot::{Process, ProcessSlot, StartedWith};
+use super::process_slot::{AgentProcess, ProcessSlot, StartSettings};
 use super::{BackendInput, BackendOutput, UNREAD};
 use crate::agent_backends::{BackendRequest, RegisteredBackend};
 use crate::spending::StepReservation;
@@ -22,7 +22,7 @@ use windlass_core::Clock;
 const STOP_PATIENCE: Duration = Duration::from_secs(10);
 
 /// The inputs of a run.
-pub(super) struct Job {
+pub(super) struct RunDriver {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) slot: Arc<ProcessSlot>,
     pub(super) idle_time: Option<Duration>,
@@ -35,7 +35,7 @@ pub(super) struct Job {
     pub(super) reservation: Option<StepReservation>,
 }
 
-impl Job {
+impl RunDriver {
     /// Executes the prompt. Dropping the run cancels the agent.
     pub(super) async fn run(
         mut self,
@@ -54,10 +54,10 @@ impl Job {
             opened = async {
                 self.reserve().await?;
                 let work = self.begin_work().await?;
-                self.open(process, &output).await.map(|(process, hearing)| (process, hearing, work))
+                self.open(process, &output).await.map(|(process, receipt)| (process, receipt, work))
             } => opened,
         };
-        let (mut process, hearing, work) = match opened {
+        let (mut process, receipt, work) = match opened {
             Ok(opened) => opened,
             Err(error) => {
                 drop(lease);
@@ -67,17 +67,17 @@ impl Job {
             }
         };
         let mut outcome = self
-            .prompt(&mut process, hearing, &output, &mut input)
+            .prompt(&mut process, receipt, &output, &mut input)
             .await;
         if let Some(outcome) = &mut outcome {
             process.session_id = outcome.session_id.clone().or(process.session_id);
-            if let Some(before) = process.unbooked.take() {
+            if let Some(before) = process.uncharged.take() {
                 outcome.usage.get_or_insert_default().add(&before);
             }
             if output.is_closed() {
                 // The record of the run contains the usage reported so far.
                 let reported = process.reported.unwrap_or_default();
-                process.unbooked = outcome.usage.map(|usage| usage.since(&reported));
+                process.uncharged = outcome.usage.map(|usage| usage.since(&reported));
             }
         }
         if outcome.as_ref().is_some_and(|it| it.exit.is_none()) && is_idle(&process) {
@@ -114,29 +114,29 @@ impl Job {
     /// Returns the process of the slot if it can execute the turn; starts one otherwise.
     async fn open(
         &mut self,
-        process: Option<Process>,
+        process: Option<AgentProcess>,
         output: &mpsc::Sender<BackendOutput>,
-    ) -> Result<(Process, Hearing), BackendError> {
+    ) -> Result<(AgentProcess, PromptReceipt), BackendError> {
         let RegisteredBackend { backend, host } = self.registered.clone();
         let cannot = |error: &dyn ToString| {
             BackendError::new(BackendErrorKind::SpawnFailed, error.to_string())
         };
         let spec = host.spec(self.request.clone()).await;
         let spec = spec.map_err(|error| cannot(&error))?;
-        let started = StartedWith::of(&spec);
+        let started = StartSettings::new(&spec);
         if let Some(process) = process {
             let has_session = match (&self.session, &process.session_id) {
                 (SessionChoice::Resume { id }, Some(known)) => id == known,
                 _ => false,
             };
-            let is_wanted = process.backend == backend.name() && process.started == started;
-            if has_session && is_wanted && is_idle(&process) {
+            let is_parent_open = process.backend == backend.name() && process.started == started;
+            if has_session && is_parent_open && is_idle(&process) {
                 // The process reported its session in an earlier run.
                 let event = BackendEvent::Started {
                     session_id: process.session_id.clone().unwrap_or_default(),
                     model: None,
                 };
-                return Ok((process, Hearing::NotYet(Some(event))));
+                return Ok((process, PromptReceipt::Unconfirmed(Some(event))));
             }
             process.session.close().await;
         }
@@ -148,15 +148,15 @@ impl Job {
                 ..spec
             })
             .await?;
-        let process = Process {
+        let process = AgentProcess {
             backend: backend.name().to_owned(),
             session_id: None,
             started,
             session: session.into(),
-            unbooked: None,
+            uncharged: None,
             reported: None,
         };
-        Ok((process, Hearing::NotYet(None)))
+        Ok((process, PromptReceipt::Unconfirmed(None)))
     }
 
     /// The session ID is recorded before the process starts.
@@ -176,8 +176,8 @@ impl Job {
             recorded,
         };
         let _ = output.send(chosen).await;
-        let nobody = |_| BackendError::new(BackendErrorKind::Cancelled, "nobody waits for it");
-        is_recorded.await.map_err(nobody)?;
+        let cancelled = |_| BackendError::new(BackendErrorKind::Cancelled, "the run was dropped");
+        is_recorded.await.map_err(cancelled)?;
         self.session = SessionChoice::New {
             id: Some(session_id),
         };
@@ -187,8 +187,8 @@ impl Job {
     /// Returns the outcome; `None` if the process did not stop in time.
     async fn prompt(
         &self,
-        process: &mut Process,
-        mut hearing: Hearing,
+        process: &mut AgentProcess,
+        mut receipt: PromptReceipt,
         output: &mpsc::Sender<BackendOutput>,
         input: &mut mpsc::UnboundedReceiver<BackendInput>,
     ) -> Option<BackendOutcome> {
@@ -196,50 +196,52 @@ impl Job {
         process.reported = None;
         let (reported, mut events) = mpsc::channel(UNREAD);
         let mut prompting = std::pin::pin!(session.prompt(&self.prompt, reported));
-        let mut saying: JoinSet<Option<MessageId>> = JoinSet::new();
+        let mut forwarding: JoinSet<Option<MessageId>> = JoinSet::new();
         let finished = loop {
             tokio::select! {
                 biased;
-                () = output.closed() => break Finished::Unheard,
+                () = output.closed() => break PromptEnd::Dropped,
                 // An agent can report without a pause, so its input has priority.
                 Some(message) = input.recv() => match message {
-                    BackendInput::End(error) => break Finished::Refused(error),
+                    BackendInput::End(error) => break PromptEnd::Refused(error),
                     message => {
-                        saying.spawn(forward(Arc::clone(&session), message));
+                        forwarding.spawn(forward(Arc::clone(&session), message));
                     }
                 },
-                Some(joined) = saying.join_next(), if !saying.is_empty() => {
-                    hearing.report(joined, output).await;
+                Some(joined) = forwarding.join_next(), if !forwarding.is_empty() => {
+                    receipt.report(joined, output).await;
                 }
                 Some(event) = events.recv() => {
                     process.note(&event);
-                    hearing.pass(event, output).await;
+                    receipt.pass(event, output).await;
                 }
-                outcome = &mut prompting => break Finished::Itself(Box::new(outcome)),
+                outcome = &mut prompting => break PromptEnd::Outcome(Box::new(outcome)),
             }
         };
         let outcome = match finished {
-            Finished::Itself(outcome) => *outcome,
-            Finished::Unheard => return self.stop(&session, prompting.as_mut(), &mut events).await,
-            Finished::Refused(error) => {
+            PromptEnd::Outcome(outcome) => *outcome,
+            PromptEnd::Dropped => {
+                return self.stop(&session, prompting.as_mut(), &mut events).await;
+            }
+            PromptEnd::Refused(error) => {
                 let stopped = self.stop(&session, prompting.as_mut(), &mut events).await;
                 return Some(refused(stopped, error));
             }
         };
         while let Ok(event) = events.try_recv() {
             process.note(&event);
-            hearing.pass(event, output).await;
+            receipt.pass(event, output).await;
         }
         // An end that the agent itself reports shows that it received the prompt.
         if outcome.exit.is_none() && outcome.session_id.is_some() {
-            hearing.heard(output).await;
+            receipt.confirm(output).await;
         }
         let mut patience = self.clock.sleep(STOP_PATIENCE);
         loop {
             tokio::select! {
                 biased;
-                joined = saying.join_next() => match joined {
-                    Some(joined) => hearing.report(joined, output).await,
+                joined = forwarding.join_next() => match joined {
+                    Some(joined) => receipt.report(joined, output).await,
                     None => break,
                 },
                 () = &mut patience => break,
@@ -279,10 +281,10 @@ impl Job {
 }
 
 /// Why the run stopped following the prompt.
-enum Finished {
-    Itself(Box<BackendOutcome>),
+enum PromptEnd {
+    Outcome(Box<BackendOutcome>),
     /// The run was dropped.
-    Unheard,
+    Dropped,
     /// The run must end with an error of Windlass.
     Refused(BackendError),
 }
@@ -302,52 +304,54 @@ fn refused(stopped: Option<BackendOutcome>, error: BackendError) -> BackendOutco
 }
 
 /// The result of a forwarded message: the steered message that the agent has taken.
-type Said = Result<Option<MessageId>, tokio::task::JoinError>;
+type ForwardResult = Result<Option<MessageId>, tokio::task::JoinError>;
 
 /// Whether the agent has received the prompt. Until then its session event is held back: recovery from a recorded session assumes that the prompt was
 /// received, and does not send it again.
-enum Hearing {
+enum PromptReceipt {
     /// There is no evidence yet; with the session event, if it has arrived.
-    NotYet(Option<BackendEvent>),
+    Unconfirmed(Option<BackendEvent>),
     Yes,
 }
 
-impl Hearing {
+impl PromptReceipt {
     /// Forwards an event of the agent.
     async fn pass(&mut self, event: BackendEvent, output: &mpsc::Sender<BackendOutput>) {
         match (&mut *self, event) {
-            (Self::NotYet(news), event @ BackendEvent::Started { .. }) => *news = Some(event),
+            (Self::Unconfirmed(session_event), event @ BackendEvent::Started { .. }) => {
+                *session_event = Some(event)
+            }
             // A warning may come before the prompt is read.
-            (Self::NotYet(_), event @ BackendEvent::Notice(_)) | (Self::Yes, event) => {
+            (Self::Unconfirmed(_), event @ BackendEvent::Notice(_)) | (Self::Yes, event) => {
                 let _ = output.send(BackendOutput::Event(event)).await;
             }
-            (Self::NotYet(_), event) => {
-                self.heard(output).await;
+            (Self::Unconfirmed(_), event) => {
+                self.confirm(output).await;
                 let _ = output.send(BackendOutput::Event(event)).await;
             }
         }
     }
 
     /// Reports a steered message that the agent has accepted, which shows that it has read the prompt, too.
-    async fn report(&mut self, said: Said, output: &mpsc::Sender<BackendOutput>) {
-        if let Ok(Some(message_id)) = said {
-            self.heard(output).await;
+    async fn report(&mut self, forwarded: ForwardResult, output: &mpsc::Sender<BackendOutput>) {
+        if let Ok(Some(message_id)) = forwarded {
+            self.confirm(output).await;
             let _ = output.send(BackendOutput::Steered(message_id)).await;
         }
     }
 
-    async fn heard(&mut self, output: &mpsc::Sender<BackendOutput>) {
-        if let Self::NotYet(Some(news)) = std::mem::replace(self, Self::Yes) {
-            let _ = output.send(BackendOutput::Event(news)).await;
+    async fn confirm(&mut self, output: &mpsc::Sender<BackendOutput>) {
+        if let Self::Unconfirmed(Some(session_event)) = std::mem::replace(self, Self::Yes) {
+            let _ = output.send(BackendOutput::Event(session_event)).await;
         }
     }
 }
 
-fn is_idle(process: &Process) -> bool {
+fn is_idle(process: &AgentProcess) -> bool {
     process.session.status() == BackendStatus::Idle
 }
 
-impl Process {
+impl AgentProcess {
     fn note(&mut self, event: &BackendEvent) {
         match event {
             BackendEvent::Started { session_id, .. } => self.session_id = Some(session_id.clone()),

@@ -17,8 +17,8 @@ use windlass_core::typed_id::{ExecId, MessageId};
 use super::stream_buffer::StreamBuffer;
 use crate::agent_backends::BackendRequest;
 use crate::spending::StepReservation;
-use crate::thread::{Printed, StepScope};
-use drive::Job;
+use crate::thread::{CallOutputBuffer, StepScope};
+use drive::RunDriver;
 use output_limit::{Admission, OutputLimit};
 pub(crate) use process_slot::ProcessSlot;
 use windlass_core::Sleep;
@@ -38,7 +38,7 @@ pub(crate) enum BackendOutput {
     /// Buffered text is to be recorded.
     ChunkDue,
     /// Output of its calls is to be recorded.
-    PrintedDue,
+    CallOutputDue,
     /// The agent has accepted a steered message.
     Steered(MessageId),
     /// The run has ended; nothing follows.
@@ -65,14 +65,14 @@ pub(crate) struct BackendRun {
     /// The agent's current message, if it distinguishes messages.
     pub(crate) message: Option<String>,
     /// Whether the last piece was text.
-    pub(crate) has_spoken: bool,
+    pub(crate) last_was_text: bool,
     /// Bytes of the current message so far.
     pub(crate) bytes: usize,
     /// Number of recorded notices.
     pub(crate) notices: usize,
     /// Output of its calls, and when it is recorded.
-    pub(crate) printed: Printed,
-    pub(crate) printed_due: Option<Sleep>,
+    pub(crate) call_output: CallOutputBuffer,
+    pub(crate) call_output_due: Option<Sleep>,
     pub(crate) buffer: StreamBuffer,
     limit: OutputLimit,
     input: mpsc::UnboundedSender<BackendInput>,
@@ -95,7 +95,7 @@ impl BackendRun {
         } = scope;
         let registered = context.backend.clone()?;
         let prompt = thread.backend_prompt(inner.settings.backend_history_bytes)?;
-        let job = Job {
+        let job = RunDriver {
             clock: Arc::clone(&inner.clock),
             slot: Arc::clone(slot),
             idle_time: inner.settings.idle_time,
@@ -104,7 +104,7 @@ impl BackendRun {
                 session_id: thread.session_id(),
                 turn_id: thread.turn()?.id,
                 environment: context.environment.clone(),
-                model: context.asked_model.clone(),
+                model: context.requested_model.clone(),
                 owner: context.owner.clone(),
                 approve_all: context
                     .plan
@@ -115,7 +115,7 @@ impl BackendRun {
             session,
             totals,
             prompt: prompt.text,
-            reservation: StepReservation::of_run(scope, exec_id),
+            reservation: StepReservation::for_run(scope, exec_id),
         };
         let (input, inbox) = mpsc::unbounded_channel();
         let (outbox, output) = mpsc::channel(UNREAD);
@@ -123,11 +123,11 @@ impl BackendRun {
         Some(Self {
             exec_id,
             message: None,
-            has_spoken: false,
+            last_was_text: false,
             bytes: 0,
             notices: 0,
-            printed: Printed::default(),
-            printed_due: None,
+            call_output: CallOutputBuffer::default(),
+            call_output_due: None,
             buffer: StreamBuffer::default(),
             limit: OutputLimit::new(
                 thread.turn_output_bytes(),
@@ -143,9 +143,9 @@ impl BackendRun {
         let output = tokio::select! {
             biased;
             () = poll_fn(|cx| self.buffer.poll_due(cx)) => return BackendOutput::ChunkDue,
-            () = async { match &mut self.printed_due { Some(due) => due.await, None => std::future::pending().await } } => {
-                self.printed_due = None;
-                return BackendOutput::PrintedDue;
+            () = async { match &mut self.call_output_due { Some(due) => due.await, None => std::future::pending().await } } => {
+                self.call_output_due = None;
+                return BackendOutput::CallOutputDue;
             }
             output = self.output.recv() => output,
         };

@@ -4,14 +4,15 @@
 //! for too long, when the session is removed, and when the runtime shuts down.
 
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass_core::backend::{BackendSession, BackendSpec, BackendUsage};
 use windlass_core::turn_environment::TurnEnvironment;
-
 use windlass_core::{Clock, Sleep};
+
+use crate::lock::lock;
 
 /// A slot for one process, used by one run at a time.
 #[derive(Default)]
@@ -22,7 +23,7 @@ pub(crate) struct ProcessSlot {
 
 #[derive(Default)]
 struct State {
-    process: Option<Process>,
+    process: Option<AgentProcess>,
     /// Whether a run uses the process, or starts one.
     is_leased: bool,
     is_closed: bool,
@@ -31,21 +32,21 @@ struct State {
 }
 
 /// A process that waits for its next turn.
-pub(super) struct Process {
+pub(super) struct AgentProcess {
     pub(super) backend: String,
     /// The agent's session, once its ID is known.
     pub(super) session_id: Option<String>,
-    pub(super) started: StartedWith,
+    pub(super) started: StartSettings,
     pub(super) session: Arc<dyn BackendSession>,
     /// Usage of a cancelled run, reported after the end of the run was recorded. The next run books it.
-    pub(super) unbooked: Option<BackendUsage>,
+    pub(super) uncharged: Option<BackendUsage>,
     /// Usage that the newest run has reported so far.
     pub(super) reported: Option<BackendUsage>,
 }
 
 /// The settings that a process was started with and another turn may require to be different.
 #[derive(PartialEq)]
-pub(super) struct StartedWith {
+pub(super) struct StartSettings {
     agent: String,
     owner: Option<String>,
     approve_all: bool,
@@ -58,8 +59,8 @@ pub(super) struct StartedWith {
     limits: [Option<Duration>; 2],
 }
 
-impl StartedWith {
-    pub(super) fn of(spec: &BackendSpec) -> Self {
+impl StartSettings {
+    pub(super) fn new(spec: &BackendSpec) -> Self {
         Self {
             agent: spec.agent.clone(),
             owner: spec.owner.clone(),
@@ -81,16 +82,12 @@ pub(super) struct ProcessLease {
 }
 
 impl ProcessSlot {
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Leases the slot once the previous run has released it; also returns the process in it.
-    pub(super) async fn lease(self: &Arc<Self>) -> (ProcessLease, Option<Process>) {
+    pub(super) async fn lease(self: &Arc<Self>) -> (ProcessLease, Option<AgentProcess>) {
         loop {
             let released = self.released.notified();
             {
-                let mut state = self.state();
+                let mut state = lock(&self.state);
                 if !state.is_leased {
                     state.is_leased = true;
                     state.uses += 1;
@@ -104,19 +101,19 @@ impl ProcessSlot {
 
     /// Returns whether the slot accepts no process any more.
     pub(super) fn is_closed(&self) -> bool {
-        self.state().is_closed
+        lock(&self.state).is_closed
     }
 
     /// Accepts no process from now on. A running run ends its own.
     pub(crate) fn begin_close(&self) {
-        self.state().is_closed = true;
+        lock(&self.state).is_closed = true;
     }
 
     /// Ends the process, and returns when it is gone.
     pub(crate) async fn close(self: &Arc<Self>) {
         self.begin_close();
         let is_empty = {
-            let state = self.state();
+            let state = lock(&self.state);
             !state.is_leased && state.process.is_none()
         };
         if is_empty {
@@ -131,12 +128,9 @@ impl ProcessSlot {
     /// Ends the process if no run has used it since.
     async fn end_idle(self: Arc<Self>, uses: u64) {
         let process = {
-            let mut state = self.state();
-            if !state.is_leased && state.uses == uses {
-                state.process.take()
-            } else {
-                None
-            }
+            let mut state = lock(&self.state);
+            let is_unused = !state.is_leased && state.uses == uses;
+            state.process.take_if(|_| is_unused)
         };
         if let Some(process) = process {
             process.session.close().await;
@@ -148,7 +142,7 @@ impl ProcessLease {
     /// Stores the process for the next turn, at most for the idle time.
     pub(super) async fn store(
         self,
-        process: Process,
+        process: AgentProcess,
         clock: &dyn Clock,
         idle_time: Option<Duration>,
     ) {
@@ -157,7 +151,7 @@ impl ProcessLease {
             return;
         }
         let uses = {
-            let mut state = self.slot.state();
+            let mut state = lock(&self.slot.state);
             state.process = Some(process);
             state.uses
         };
@@ -169,7 +163,7 @@ impl ProcessLease {
 
 impl Drop for ProcessLease {
     fn drop(&mut self) {
-        self.slot.state().is_leased = false;
+        lock(&self.slot.state).is_leased = false;
         self.slot.released.notify_waiters();
     }
 }

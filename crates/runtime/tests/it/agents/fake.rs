@@ -191,7 +191,7 @@ impl Backend for Agent {
         Ok(Box::new(Process {
             fake: Arc::clone(&self.0),
             id,
-            has_told: AtomicBool::new(false),
+            has_reported_session: AtomicBool::new(false),
             is_running: AtomicBool::new(false),
             is_gone: AtomicBool::new(false),
             stop: Notify::new(),
@@ -203,7 +203,7 @@ impl Backend for Agent {
 struct Process {
     fake: Arc<Fake>,
     id: String,
-    has_told: AtomicBool,
+    has_reported_session: AtomicBool,
     is_running: AtomicBool,
     is_gone: AtomicBool,
     stop: Notify,
@@ -212,7 +212,7 @@ struct Process {
 
 impl Process {
     async fn play(&self, script: Script, events: &mpsc::Sender<BackendEvent>) -> BackendOutcome {
-        if !script.is_silent && !self.has_told.swap(true, Ordering::SeqCst) {
+        if !script.is_silent && !self.has_reported_session.swap(true, Ordering::SeqCst) {
             let session_id = self.id.clone();
             let model = Some("fake-1".to_owned());
             let _ = events

@@ -28,7 +28,7 @@ async fn listed(fake: &Arc<Fake>) -> Fixture {
 }
 
 #[tokio::test]
-async fn an_agents_turn_is_listed_like_others() {
+async fn turn_of_an_external_agent_is_listed() {
     let script = Script::says("I look.").call("a").ask("r1", "a").done("a");
     let fake = Fake::new([script.text("Done.")]);
     let fixture = listed(&fake).await;
@@ -71,7 +71,7 @@ async fn an_agents_turn_is_listed_like_others() {
 }
 
 #[tokio::test]
-async fn the_trace_of_an_agents_turn_says_what_it_answered_and_used() {
+async fn trace_of_an_external_agent_has_answer_and_usage() {
     let fake = Fake::new([Script::says("All is well.")]);
     let fixture = listed(&fake).await;
     run(&fixture, "how is it?").await;

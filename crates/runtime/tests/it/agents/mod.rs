@@ -1,14 +1,14 @@
 //! Turns that an external agent executes, as an application uses them.
 
+mod conversation;
 mod fake;
 mod lists;
-mod lives;
 #[cfg(feature = "sqlite")]
 mod on_disk;
 mod processes;
+mod restarts;
 mod spending;
 mod subagents;
-mod talk;
 mod work;
 
 use std::sync::Arc;

@@ -18,7 +18,7 @@ use super::{life, recorded, run, submit, to_agent, transcript};
 use crate::support::{Setup, soon};
 
 #[tokio::test]
-async fn the_process_goes_with_its_session_and_the_next_one_takes_up_from_disk() {
+async fn evicted_session_ends_its_process_and_resumes_from_disk() {
     let directory = tempfile::tempdir().unwrap();
     let options = SqliteOptions::new(directory.path().join("data"));
     let store = SqliteStore::open(options).await.unwrap();
@@ -65,7 +65,7 @@ async fn the_process_goes_with_its_session_and_the_next_one_takes_up_from_disk()
 }
 
 #[tokio::test]
-async fn what_an_agent_nests_deep_can_be_read_again() {
+async fn deeply_nested_agent_output_is_readable_again() {
     let directory = tempfile::tempdir().unwrap();
     let options = SqliteOptions::new(directory.path().join("data"));
     let store = SqliteStore::open(options).await.unwrap();

@@ -28,7 +28,7 @@ async fn a_process_serves_several_turns() {
 }
 
 #[tokio::test]
-async fn a_process_ends_when_nobody_uses_it() {
+async fn idle_process_is_ended() {
     let fake = Fake::new([Script::says("a"), Script::says("b")]);
     let fixture = only_life(&fake).await;
     run(&fixture, "go").await;
@@ -63,7 +63,7 @@ async fn a_process_ends_with_the_runtime_and_with_the_session() {
 }
 
 #[tokio::test]
-async fn a_session_that_is_not_known_any_more_begins_anew_with_the_conversation() {
+async fn unknown_agent_session_is_replaced_with_the_conversation_as_prompt() {
     let fake = Fake::new([
         Script::says("hello"),
         Script::refuses(),
@@ -75,18 +75,18 @@ async fn a_session_that_is_not_known_any_more_begins_anew_with_the_conversation(
     gone(&fake).await;
     assert_eq!(run(&fixture, "more").await.response, "again");
     assert_eq!(fake.opened(), ["new s1", "resume s1", "new s2"]);
-    let told = fake.prompts().pop().unwrap();
+    let prompt = fake.prompts().pop().unwrap();
     assert!(
-        told.contains("User: hi") && told.contains("Assistant: hello"),
-        "{told}"
+        prompt.contains("User: hi") && prompt.contains("Assistant: hello"),
+        "{prompt}"
     );
-    assert!(told.ends_with("more"), "{told}");
+    assert!(prompt.ends_with("more"), "{prompt}");
     assert_eq!(count(&fixture, "backend.notice").await, 1);
     fixture.assert_sound().await;
 }
 
 #[tokio::test]
-async fn what_was_said_to_a_dying_process_is_told_by_the_next() {
+async fn prompt_of_a_crashed_process_is_repeated_to_the_next() {
     let dying = Script::default().silent().fails(BackendErrorKind::Protocol);
     let fake = Fake::new([Script::says("one"), dying, Script::says("three")]);
     let fixture = only_life(&fake).await;
@@ -94,13 +94,16 @@ async fn what_was_said_to_a_dying_process_is_told_by_the_next() {
     assert!(!run(&fixture, "2").await.success);
     assert_eq!(run(&fixture, "3").await.response, "three");
     assert_eq!(fake.opened(), ["new s1", "new s2"]);
-    let told = fake.prompts().pop().unwrap();
-    assert!(told.contains("User: 2") && told.ends_with('3'), "{told}");
+    let prompt = fake.prompts().pop().unwrap();
+    assert!(
+        prompt.contains("User: 2") && prompt.ends_with('3'),
+        "{prompt}"
+    );
     fixture.assert_sound().await;
 }
 
 #[tokio::test]
-async fn five_aborts_in_a_row_are_too_many() {
+async fn fifth_consecutive_abort_fails_the_turn() {
     let fake = Fake::new((0..5).map(|_| Script::aborts()));
     let fixture = only_life(&fake).await;
     assert!(!run(&fixture, "go").await.success);
@@ -117,7 +120,7 @@ async fn five_aborts_in_a_row_are_too_many() {
 }
 
 #[tokio::test]
-async fn after_a_fork_a_rewind_or_another_turn_the_agent_is_told_the_conversation() {
+async fn fork_rewind_and_model_turns_resend_the_conversation() {
     let fake = Fake::new(["one", "two", "three", "four"].map(Script::says));
     let fixture = only_life(&fake).await;
     let first = submit(&fixture, "1").await;

@@ -54,7 +54,7 @@ async fn spent(journal: &MemoryJournal, fixture: &Fixture) -> (u64, u64) {
 }
 
 #[tokio::test]
-async fn a_run_reserves_before_it_starts_and_is_charged_however_it_ends() {
+async fn run_reserves_before_it_starts_and_is_always_charged() {
     for (reported, charged) in [(Some(4), 4), (None, 10)] {
         let (gate, journal) = (Gate::shut(), Arc::new(MemoryJournal::new()));
         let mut first = Script::says("half");
@@ -77,7 +77,7 @@ async fn a_run_reserves_before_it_starts_and_is_charged_however_it_ends() {
 }
 
 #[tokio::test]
-async fn a_day_that_runs_have_used_up_refuses_the_next() {
+async fn exhausted_daily_budget_refuses_the_next_run() {
     let journal = Arc::new(MemoryJournal::new());
     let fake = Fake::new((0..5).map(|_| Script::says("done")));
     let fixture = limited(&journal, &fake, 15).await;

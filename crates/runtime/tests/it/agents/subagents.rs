@@ -55,7 +55,7 @@ async fn first_result(fixture: &Fixture) -> serde_json::Value {
 }
 
 #[tokio::test]
-async fn an_agent_runs_on_a_backend() {
+async fn subagent_runs_on_an_external_agent() {
     let fake = Fake::new([Script::says("I sail")]);
     let fixture = process(&fake, &["fake"]).await;
     fixture.model.when("go", spawn());
@@ -72,7 +72,7 @@ async fn an_agent_runs_on_a_backend() {
 }
 
 #[tokio::test]
-async fn a_turn_that_may_not_use_everything_starts_no_agent_of_others() {
+async fn restricted_turn_cannot_start_an_external_subagent() {
     use windlass_core::turn_environment::TurnEnvironment;
     let narrow = [
         TurnRequest {
@@ -111,7 +111,7 @@ async fn a_turn_that_may_not_use_everything_starts_no_agent_of_others() {
 }
 
 #[tokio::test]
-async fn where_the_operator_forbids_something_no_agent_of_others_is_started() {
+async fn deny_rules_prevent_external_subagents() {
     use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
     let rule = ApprovalRule {
         tool: "shell".to_owned(),
@@ -134,7 +134,7 @@ async fn where_the_operator_forbids_something_no_agent_of_others_is_started() {
 }
 
 #[tokio::test]
-async fn a_turn_of_an_agent_of_others_counts_what_agents_have_used_for_its_thread() {
+async fn external_agent_turn_counts_usage_of_its_threads_subagents() {
     use windlass_core::budget::{Budget, Budgets};
     let limited = |tokens| TurnRequest {
         backend: Some("fake".to_owned()),
@@ -147,7 +147,7 @@ async fn a_turn_of_an_agent_of_others_counts_what_agents_have_used_for_its_threa
         }),
         ..TurnRequest::default()
     };
-    let scripts = ["I sail", "I go on"].map(Script::says);
+    let scripts = ["I sail", "I continue"].map(Script::says);
     let fake = Fake::new(scripts);
     let setup = setup().settings(|settings| settings.reserve.tokens = 10);
     let fixture = built(setup, &fake, &["fake"]).await;

@@ -29,7 +29,7 @@ impl Drop for AtWork {
 #[async_trait]
 impl BackendHost for Watching {
     async fn spec(&self, _: BackendRequest) -> Result<BackendSpec> {
-        assert_eq!(*self.at_work.borrow(), 1, "it is told before");
+        assert_eq!(*self.at_work.borrow(), 1, "it is notified before");
         Ok(BackendSpec::new("test", "/"))
     }
 
@@ -48,7 +48,7 @@ fn watching(allows: bool) -> (Arc<Watching>, watch::Receiver<usize>) {
 }
 
 #[tokio::test]
-async fn work_ends_with_the_turn_and_when_somebody_stops_it() {
+async fn work_ends_with_the_turn_or_its_cancellation() {
     let gate = Gate::shut();
     let fake = Fake::new([Script::says("a"), Script::default().wait(&gate)]);
     let (host, mut seen) = watching(true);
@@ -67,7 +67,7 @@ async fn work_ends_with_the_turn_and_when_somebody_stops_it() {
 }
 
 #[tokio::test]
-async fn an_agent_that_may_not_work_is_not_started() {
+async fn agent_refused_by_the_host_is_not_started() {
     let fake = Fake::new([Script::says("a")]);
     let (host, _seen) = watching(false);
     let journal = Arc::new(MemoryJournal::new());

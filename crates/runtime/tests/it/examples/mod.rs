@@ -90,7 +90,7 @@ fn the_page_about_embedding_shows_the_example_of_a_real_model() {
 }
 
 #[test]
-fn every_example_that_the_page_about_embedding_names_is_there() {
+fn examples_named_by_the_embedding_page_exist() {
     let page = std::fs::read_to_string(package().join("../../docs/embedding.md")).unwrap();
     for name in [
         "after_a_crash",
@@ -180,11 +180,14 @@ async fn real_model_speaks_to_a_provider() {
         assert_eq!(asked.request.header("x-api-key"), Some("test-key"));
         assert_eq!(asked.request.json()["model"], "claude-haiku-4-5");
         asked.stream(&Wire::Anthropic.events(&call)).await.unwrap();
-        let told = server.next().await;
-        let body = told.request.json().to_string();
+        let exchange = server.next().await;
+        let body = exchange.request.json().to_string();
         assert!(body.contains("rain in "), "{body}");
         let text = Answer::text(&["Pack an ", "umbrella."]);
-        told.stream(&Wire::Anthropic.events(&text)).await.unwrap();
+        exchange
+            .stream(&Wire::Anthropic.events(&text))
+            .await
+            .unwrap();
     };
     let (ended, ()) = tokio::join!(running, provider);
     let Output {

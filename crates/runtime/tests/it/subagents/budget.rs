@@ -107,7 +107,7 @@ async fn spent(fixture: &Fixture) -> (u64, u64, u64) {
 }
 
 #[tokio::test]
-async fn twenty_agents_at_once_share_the_budget_of_their_turn() {
+async fn twenty_concurrent_subagents_share_their_turns_budget() {
     let fixture = process(limited(Setup::new([])), many()).await;
     script(&fixture.model);
     let turn = fixture.run("go").await;
@@ -127,12 +127,12 @@ async fn twenty_agents_at_once_share_the_budget_of_their_turn() {
     fixture
         .model
         .when("go", costing(Call::new().text("more"), 0.031));
-    assert!(fixture.run("go on").await.success);
+    assert!(fixture.run("continue").await.success);
 }
 
 #[cfg(feature = "sqlite")]
 #[test]
-fn a_process_that_dies_among_twenty_agents_leaves_their_budget_exact() {
+fn crash_among_twenty_subagents_leaves_the_budget_exact() {
     use windlass_runtime::{SqliteOptions, SqliteStore};
     let directory = tempfile::tempdir().unwrap();
     let (model, gate) = (Model::default(), Gate::shut());
@@ -162,7 +162,7 @@ fn a_process_that_dies_among_twenty_agents_leaves_their_budget_exact() {
             let turn = soon(turn.wait()).await.unwrap();
             assert!(is_over_budget(&turn), "{turn:?}");
         }
-        assert!(fixture.model.calls() > before, "nothing went on");
+        assert!(fixture.model.calls() > before, "nothing continued");
         assert_eq!(children(&fixture, ROOT).await.len(), AGENTS);
         let (calls, cost, cut_off) = spent(&fixture).await;
         assert_eq!(cost, calls * PRICE);
@@ -189,7 +189,7 @@ fn a_process_that_dies_among_twenty_agents_leaves_their_budget_exact() {
 }
 
 #[tokio::test]
-async fn a_thread_counts_what_the_agents_of_its_earlier_turns_have_used() {
+async fn thread_budget_includes_subagents_of_earlier_turns() {
     let fixture = process(
         limited(Setup::new([])).settings(|settings| {
             settings.budgets.thread.micro_usd = Some(100_000);
@@ -216,7 +216,7 @@ async fn a_thread_counts_what_the_agents_of_its_earlier_turns_have_used() {
 }
 
 #[tokio::test]
-async fn model_calls_and_tool_calls_are_shared_too() {
+async fn subagents_share_model_calls_and_tool_calls() {
     let setup = Setup::new([]).tool(&work()).settings(|settings| {
         settings.budgets.turn = Budget {
             tool_calls: Some(4),
@@ -246,7 +246,7 @@ async fn model_calls_and_tool_calls_are_shared_too() {
 }
 
 #[tokio::test]
-async fn what_a_turn_without_agents_and_limits_uses_counts_for_the_thread_too() {
+async fn usage_of_a_turn_without_subagents_counts_for_the_thread() {
     use windlass_core::budget::Budgets;
     use windlass_core::message::InputMessage;
     let setup = Setup::new([]).settings(|settings| settings.reserve.micro_usd = 1_000);

@@ -1,7 +1,7 @@
 //! Subagents.
 
 mod budget;
-mod lives;
+mod restarts;
 mod rules;
 mod work;
 

@@ -25,7 +25,7 @@ fn offered(fixture: &Fixture, first: &str) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn the_last_level_cannot_start_agents_and_a_call_that_tries_is_refused() {
+async fn maximum_depth_is_enforced() {
     let fixture = process(Setup::new([]), SubagentSettings::default()).await;
     fixture
         .model
@@ -55,7 +55,7 @@ async fn the_last_level_cannot_start_agents_and_a_call_that_tries_is_refused() {
 }
 
 #[tokio::test]
-async fn a_turn_starts_no_more_agents_than_it_may() {
+async fn subagents_per_turn_are_limited() {
     let settings = SubagentSettings {
         per_turn: 3,
         ..SubagentSettings::default()
@@ -71,7 +71,7 @@ async fn a_turn_starts_no_more_agents_than_it_may() {
 }
 
 #[tokio::test]
-async fn an_agent_has_the_tools_of_its_parent_or_fewer() {
+async fn subagent_has_a_subset_of_its_parents_tools() {
     let mine = ToolDefinition::client_side("mine", "mine", json!({"type": "object"}));
     let setup = Setup::new([])
         .tool(&plain("one"))
@@ -98,7 +98,7 @@ async fn an_agent_has_the_tools_of_its_parent_or_fewer() {
             other => panic!("{other:?}"),
         },
         approve_all: true,
-        owner: Some("somebody".to_owned()),
+        owner: Some("another-owner".to_owned()),
         environment: Some(
             windlass_core::turn_environment::TurnEnvironment::new("local", "/").read_only(),
         ),
@@ -126,7 +126,7 @@ async fn an_agent_has_the_tools_of_its_parent_or_fewer() {
 }
 
 #[tokio::test]
-async fn a_session_that_was_not_given_the_capability_starts_nobody() {
+async fn session_without_the_capability_cannot_start_subagents() {
     let setup = Setup::new([]).session(|session| session.session_id(ROOT));
     let fixture = built(setup, SubagentSettings::default()).await;
     fixture.model.then(Call::tools(vec![spawn("1", "x")]));
@@ -136,7 +136,7 @@ async fn a_session_that_was_not_given_the_capability_starts_nobody() {
 }
 
 #[tokio::test]
-async fn a_tool_cannot_claim_a_session_as_its_agent() {
+async fn tool_cannot_claim_a_session_as_its_subagent() {
     use windlass_core::events::{EventContext, EventRequest, SubagentStartedData};
     let claims = tool("claims", |_, context| async move {
         let step = context.event_context.clone().unwrap_or_default();

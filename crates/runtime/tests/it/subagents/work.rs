@@ -16,7 +16,7 @@ use super::*;
 use crate::support::{Gate, tool};
 
 #[tokio::test]
-async fn several_agents_work_at_once_and_their_answers_come_back_in_order() {
+async fn concurrent_subagents_return_answers_in_order() {
     let gate = Gate::shut();
     let fixture = process(Setup::new([]), SubagentSettings::default()).await;
     let calls = ["a", "b", "c"].map(|name| spawn(name, name));
@@ -57,7 +57,7 @@ async fn several_agents_work_at_once_and_their_answers_come_back_in_order() {
 }
 
 #[tokio::test]
-async fn no_more_agents_work_at_once_than_may() {
+async fn concurrent_subagents_are_limited() {
     let (first, second) = (Gate::shut(), Gate::shut());
     let settings = SubagentSettings {
         at_once: 2,
@@ -84,7 +84,7 @@ async fn no_more_agents_work_at_once_than_may() {
 }
 
 #[tokio::test]
-async fn a_long_answer_is_bounded_and_one_that_failed_says_why() {
+async fn long_answer_is_shortened_and_failure_is_reported() {
     let settings = SubagentSettings {
         answer_bytes: 100,
         ..SubagentSettings::default()
@@ -113,7 +113,7 @@ async fn a_long_answer_is_bounded_and_one_that_failed_says_why() {
 }
 
 #[tokio::test]
-async fn whoever_stops_a_turn_stops_all_that_work_for_it() {
+async fn cancelling_a_turn_stops_its_subagents() {
     let gate = Gate::shut();
     let fixture = process(Setup::new([]), SubagentSettings::default()).await;
     let calls = vec![spawn("1", "deep"), spawn("2", "flat")];
@@ -151,7 +151,7 @@ async fn whoever_stops_a_turn_stops_all_that_work_for_it() {
 }
 
 #[tokio::test]
-async fn an_agent_that_waits_for_an_approval_waits_in_its_own_session_and_its_parent_waits_on() {
+async fn parked_subagent_is_pending_in_its_own_session() {
     let careful = tool("careful", |_, _| async {
         ToolExecutionResult::success("done")
     })
@@ -192,7 +192,7 @@ async fn an_agent_that_waits_for_an_approval_waits_in_its_own_session_and_its_pa
 }
 
 #[tokio::test]
-async fn an_agent_that_somebody_stops_or_removes_is_a_result_and_not_the_end_of_its_parent() {
+async fn cancelled_or_removed_subagent_is_a_tool_result() {
     for is_removed in [false, true] {
         let gate = Gate::shut();
         let fixture = process(Setup::new([]), SubagentSettings::default()).await;
@@ -220,7 +220,7 @@ async fn an_agent_that_somebody_stops_or_removes_is_a_result_and_not_the_end_of_
 }
 
 #[tokio::test]
-async fn a_turn_that_somebody_begins_in_the_session_of_an_agent_is_none_of_its_parents_business() {
+async fn client_turn_in_a_subagent_session_does_not_affect_the_parent() {
     let fixture = process(Setup::new([]), SubagentSettings::default()).await;
     fixture
         .model
@@ -235,7 +235,7 @@ async fn a_turn_that_somebody_begins_in_the_session_of_an_agent_is_none_of_its_p
 }
 
 #[tokio::test]
-async fn a_turn_that_has_started_agents_can_be_replayed() {
+async fn turn_with_subagents_can_be_replayed() {
     let fixture = process(Setup::new([]), SubagentSettings::default()).await;
     fixture
         .model
@@ -299,7 +299,7 @@ impl RuntimeSessionStore for Renaming {
 }
 
 #[tokio::test]
-async fn the_end_of_an_agent_overwrites_no_other_change_of_its_session() {
+async fn end_of_a_subagent_overwrites_no_other_session_change() {
     let sessions = Arc::new(Renaming::default());
     let backends = RuntimeBackends::in_memory().with_session_store(Arc::clone(&sessions) as _);
     let setup = Setup::new([Call::tools(vec![spawn("a", "work")])]).backends(backends);

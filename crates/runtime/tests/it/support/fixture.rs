@@ -176,7 +176,7 @@ impl Fixture {
     /// Resumes the turn that a previous process left open.
     pub(crate) async fn resume(&self) -> Option<TurnHandle> {
         let resumed = self.runtime.resume_open_turn(self.session);
-        soon(resumed).await.expect("the turn can go on")
+        soon(resumed).await.expect("the turn can be resumed")
     }
 
     pub(crate) async fn messages(&self) -> Vec<Message> {

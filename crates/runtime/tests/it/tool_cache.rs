@@ -89,7 +89,7 @@ async fn ask(fixture: &Fixture, request: TurnRequest) {
 }
 
 #[tokio::test]
-async fn tools_that_stay_are_asked_for_once_and_others_at_each_turn() {
+async fn stable_tools_are_built_once_and_others_every_turn() {
     for (is_silent, asked) in [(false, 1), (true, 3)] {
         let capability = Steady {
             is_silent,
@@ -113,7 +113,7 @@ async fn tools_that_stay_are_asked_for_once_and_others_at_each_turn() {
 }
 
 #[tokio::test]
-async fn a_capability_that_changes_brings_its_new_tools_to_the_next_turn() {
+async fn changed_capability_offers_its_new_tools_in_the_next_turn() {
     let capability = Steady::default();
     let calls = vec![
         Call::new().text("done").done(),
@@ -138,7 +138,7 @@ async fn a_capability_that_changes_brings_its_new_tools_to_the_next_turn() {
 }
 
 #[tokio::test]
-async fn what_a_turn_asks_for_is_its_own() {
+async fn requested_tools_apply_to_one_turn() {
     let capability = Steady::default();
     let fixture = process(&capability, Vec::new()).await;
     let without = TurnRequest {
@@ -171,7 +171,7 @@ async fn what_a_turn_asks_for_is_its_own() {
 }
 
 #[tokio::test]
-async fn the_configuration_and_the_tools_of_a_session_count() {
+async fn cached_tools_depend_on_configuration_and_session_tools() {
     use windlass_core::capability_types::AgentCapabilityConfig;
     use windlass_runtime::SessionBuilder;
 
@@ -263,7 +263,7 @@ async fn results(fixture: &Fixture) -> Vec<Value> {
 }
 
 #[tokio::test]
-async fn tools_of_servers_are_made_once_until_their_list_is_another_or_they_hold_keys() {
+async fn server_tools_are_cached_unless_the_list_changes_or_has_keys() {
     for (key, made) in [(None, [1, 2]), (Some("rope-and-tar-7391"), [3, 4])] {
         let ship = Arc::new(Ship {
             key,
@@ -287,7 +287,7 @@ async fn tools_of_servers_are_made_once_until_their_list_is_another_or_they_hold
 }
 
 #[tokio::test]
-async fn tools_of_servers_are_those_of_their_own_session() {
+async fn server_tools_are_cached_per_session() {
     let ship = Arc::new(Ship::default());
     ship.offer("haul");
     let setup = Setup::new(hauls(2, "haul")).mcp(Arc::clone(&ship) as _);

@@ -27,12 +27,12 @@ fn prompt(fixture: &Fixture, call: usize) -> String {
     messages[0].content_as_text()
 }
 
-fn told(words: &str) -> Option<String> {
+fn block(words: &str) -> Option<String> {
     Some(words.to_owned())
 }
 
 #[tokio::test]
-async fn the_words_are_in_the_prompt_recorded_when_they_change_and_replay() {
+async fn instructions_are_in_the_prompt_recorded_on_change_and_replayed() {
     let bundle = Bundle::new("words");
     let fixture = Setup::default().bundle(&bundle).build().await;
     fixture.run("one").await;
@@ -45,7 +45,7 @@ async fn the_words_are_in_the_prompt_recorded_when_they_change_and_replay() {
     fixture.run("five").await;
     assert_eq!(
         recorded(&fixture).await,
-        [told("use tabs"), told("use spaces"), None]
+        [block("use tabs"), block("use spaces"), None]
     );
     let expected = [
         None,
@@ -71,7 +71,7 @@ async fn the_words_are_in_the_prompt_recorded_when_they_change_and_replay() {
 }
 
 #[tokio::test]
-async fn a_turn_that_goes_on_is_told_what_it_began_with() {
+async fn resumed_turn_uses_its_recorded_instructions() {
     let backends = RuntimeBackends::in_memory();
     let asks = tool("asks", |_, _| async {
         windlass_core::tools::ToolExecutionResult::success("asked")
@@ -114,7 +114,7 @@ async fn a_turn_that_goes_on_is_told_what_it_began_with() {
 }
 
 #[tokio::test]
-async fn capabilities_hear_that_a_session_is_removed() {
+async fn capabilities_are_notified_of_a_removed_session() {
     let bundle = Bundle::new("words");
     let fixture = Setup::default().bundle(&bundle).build().await;
     fixture.run("one").await;
@@ -128,7 +128,7 @@ async fn capabilities_hear_that_a_session_is_removed() {
 }
 
 #[tokio::test]
-async fn a_secret_that_a_command_left_there_is_shown_to_nobody() {
+async fn secret_in_instructions_is_masked() {
     use windlass_core::named_secrets::{NamedSecret, NamedSecrets};
     let value = "rope-and-tar-7391";
     let secret = NamedSecret {
@@ -148,7 +148,7 @@ async fn a_secret_that_a_command_left_there_is_shown_to_nobody() {
     fixture.run("go").await;
     assert_eq!(
         recorded(&fixture).await,
-        [told("log in with [secret:TOKEN]")]
+        [block("log in with [secret:TOKEN]")]
     );
     let prompt = prompt(&fixture, 0);
     assert!(prompt.contains("[secret:TOKEN]") && !prompt.contains(value));

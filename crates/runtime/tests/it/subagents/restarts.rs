@@ -30,16 +30,16 @@ async fn count(fixture: &Fixture, session: SessionId, kind: &str) -> usize {
 }
 
 #[test]
-fn a_process_that_dies_at_any_moment_begins_no_agent_twice() {
+fn crash_at_any_commit_starts_no_subagent_twice() {
     let mut moments = 0;
     'moments: for appends in 0.. {
-        for is_kept in [false, true] {
+        for is_stored in [false, true] {
             let disk = Disk::new();
             let life = Life::new();
             let died = life.run(async {
                 let fixture = disk.start().await;
                 script(&disk.model);
-                disk.journal.hang_after(appends, is_kept);
+                disk.journal.hang_after(appends, is_stored);
                 let turn = fixture.start("go");
                 tokio::select! {
                     () = disk.journal.hung() => true,
@@ -61,7 +61,7 @@ fn a_process_that_dies_at_any_moment_begins_no_agent_twice() {
                 let turns = soon(turns).await.unwrap();
                 for turn in turns {
                     let turn = soon(turn.wait()).await.unwrap();
-                    assert!(turn.success, "{appends} {is_kept}: {turn:?}");
+                    assert!(turn.success, "{appends} {is_stored}: {turn:?}");
                 }
                 let Some(first) = events_of(&fixture, ROOT).await.first().cloned() else {
                     return;
@@ -72,13 +72,13 @@ fn a_process_that_dies_at_any_moment_begins_no_agent_twice() {
                     Some("done")
                 );
                 let mut all = children(&fixture, ROOT).await;
-                assert_eq!(all.len(), 2, "{appends} {is_kept}");
+                assert_eq!(all.len(), 2, "{appends} {is_stored}");
                 for child in all.clone() {
                     all.extend(children(&fixture, child).await);
                 }
-                assert_eq!(all.len(), 3, "{appends} {is_kept}");
+                assert_eq!(all.len(), 3, "{appends} {is_stored}");
                 let sessions = fixture.runtime.list_sessions().await.unwrap();
-                assert_eq!(sessions.len(), 4, "{appends} {is_kept}");
+                assert_eq!(sessions.len(), 4, "{appends} {is_stored}");
                 for child in &all {
                     assert_eq!(count(&fixture, *child, "turn.started").await, 1);
                     assert_eq!(count(&fixture, *child, "turn.completed").await, 1);
@@ -113,7 +113,7 @@ fn died_at_work(disk: &Disk) -> SessionId {
 }
 
 #[test]
-fn a_turn_that_is_stopped_after_a_restart_stops_the_agents_of_the_process_before() {
+fn cancelled_turn_stops_subagents_of_the_previous_process() {
     for are_resumed in [false, true] {
         let disk = Disk::new();
         let child = died_at_work(&disk);
@@ -135,7 +135,7 @@ fn a_turn_that_is_stopped_after_a_restart_stops_the_agents_of_the_process_before
 }
 
 #[test]
-fn an_agent_whose_parent_has_ended_does_not_go_on() {
+fn subagent_of_an_ended_parent_is_not_resumed() {
     let disk = Disk::new();
     let child = died_at_work(&disk);
     // The process ends after the end of the turn is recorded, and before the subagent is stopped.
@@ -164,7 +164,7 @@ fn an_agent_whose_parent_has_ended_does_not_go_on() {
 }
 
 #[test]
-fn an_orderly_stop_leaves_agents_to_the_next_process() {
+fn orderly_stop_leaves_subagents_to_the_next_process() {
     let disk = Disk::new();
     let gate = Gate::shut();
     let child = Life::new().run(async {

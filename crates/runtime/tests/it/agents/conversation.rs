@@ -19,7 +19,7 @@ use super::{count, failure, life, only_life, run, submit, to_agent, transcript};
 use crate::support::{Gate, Setup, soon};
 
 #[tokio::test]
-async fn text_and_calls_of_an_agent_are_a_turn_like_others() {
+async fn text_and_calls_of_an_external_agent_are_an_ordinary_turn() {
     let script = Script::says("I ")
         .text("look.")
         .call("a")
@@ -71,7 +71,7 @@ fn prints(call_id: &str, text: &str) -> BackendEvent {
 }
 
 #[tokio::test]
-async fn what_calls_print_is_joined_into_chunks_and_only_so_much_of_it_is_recorded() {
+async fn call_output_is_chunked_and_limited() {
     let mut script = Script::default().call("a").call("b");
     for _ in 0..200 {
         script = script.tell(prints("a", "line\n"));
@@ -103,7 +103,7 @@ async fn what_calls_print_is_joined_into_chunks_and_only_so_much_of_it_is_record
 }
 
 #[tokio::test]
-async fn an_interrupt_keeps_what_calls_have_printed() {
+async fn interrupt_records_buffered_call_output() {
     let gate = Gate::shut();
     let script = Script::default().call("a").tell(prints("a", "so far"));
     let fake = Fake::new([script.wait(&gate)]);
@@ -169,7 +169,7 @@ async fn secrets_are_masked_in_names_of_calls_and_across_pieces() {
 }
 
 #[tokio::test]
-async fn messages_that_the_agent_tells_apart_stay_apart() {
+async fn separate_agent_messages_stay_separate() {
     let piece = |text: &str, message: &str| BackendEvent::Text {
         text: text.to_owned(),
         message: Some(message.to_owned()),
@@ -189,7 +189,7 @@ async fn messages_that_the_agent_tells_apart_stay_apart() {
 }
 
 #[tokio::test]
-async fn a_permission_waits_for_somebody() {
+async fn permission_request_parks_the_turn() {
     for is_allowed in [true, false] {
         let script = Script::default().call("a").ask("r1", "a").text("after");
         let fake = Fake::new([script]);
@@ -211,7 +211,7 @@ async fn a_permission_waits_for_somebody() {
 }
 
 #[tokio::test]
-async fn a_turn_that_allows_all_asks_nobody() {
+async fn approve_all_turn_does_not_park() {
     let fake = Fake::new([Script::default().ask("r1", "a").text("done")]);
     let fixture = only_life(&fake).await;
     let input = InputMessage::user("go").with_turn_request(TurnRequest {
@@ -229,7 +229,7 @@ async fn a_turn_that_allows_all_asks_nobody() {
 }
 
 #[tokio::test]
-async fn a_steer_is_taken_or_is_the_next_prompt() {
+async fn steered_message_is_accepted_or_becomes_the_next_prompt() {
     for is_taken in [true, false] {
         let gate = Gate::shut();
         let first = Script::says("first").wait(&gate).call("a").done("a");
@@ -267,7 +267,7 @@ async fn a_steer_is_taken_or_is_the_next_prompt() {
 }
 
 #[tokio::test]
-async fn an_interrupt_keeps_what_was_said_and_the_process() {
+async fn interrupt_retains_text_and_process() {
     let gate = Gate::shut();
     let fake = Fake::new([
         Script::says("half").call("a").wait(&gate),
@@ -290,7 +290,7 @@ async fn an_interrupt_keeps_what_was_said_and_the_process() {
 }
 
 #[tokio::test]
-async fn what_fails_says_why_and_the_session_stays_usable() {
+async fn failure_names_its_cause_and_the_session_stays_usable() {
     let fake = Fake::new([
         Script::default().fails(BackendErrorKind::Auth),
         Script::says("now"),
@@ -304,22 +304,22 @@ async fn what_fails_says_why_and_the_session_stays_usable() {
 }
 
 #[tokio::test]
-async fn an_agent_that_is_not_known_refuses_the_turn() {
+async fn unknown_agent_is_refused() {
     let fixture = only_life(&Fake::new([])).await;
     let input = InputMessage::user("go").with_turn_request(TurnRequest {
-        backend: Some("nobody".to_owned()),
+        backend: Some("unknown".to_owned()),
         ..TurnRequest::default()
     });
     let refused = fixture.runtime.submit(fixture.session, input).await;
     let Err(AgentLoopError::Configuration(why)) = refused else {
         panic!("the turn is taken")
     };
-    assert!(why.contains("nobody") && why.contains("fake"), "{why}");
+    assert!(why.contains("unknown") && why.contains("fake"), "{why}");
     assert!(fixture.events().await.is_empty());
 }
 
 #[tokio::test]
-async fn an_answer_without_end_is_kept_in_messages_of_bounded_size() {
+async fn endless_answer_is_split_into_bounded_messages() {
     let mut script = Script::default();
     for _ in 0..10 {
         script = script.text("0123456789");
@@ -334,7 +334,7 @@ async fn an_answer_without_end_is_kept_in_messages_of_bounded_size() {
 }
 
 #[tokio::test]
-async fn an_interrupted_run_is_booked_once_whether_it_reported_before_or_not() {
+async fn interrupted_run_is_charged_once() {
     for reported in [Some(1), None] {
         let gate = Gate::shut();
         let mut first = Script::says("half");
@@ -363,7 +363,7 @@ async fn an_interrupted_run_is_booked_once_whether_it_reported_before_or_not() {
 }
 
 #[tokio::test]
-async fn a_turn_records_only_so_much_of_an_agents_output() {
+async fn recorded_agent_output_is_limited() {
     let piece = "0123456789".repeat(10);
     let outputs: [fn(Script, &str) -> Script; 3] = [
         |script, piece| script.text(piece),

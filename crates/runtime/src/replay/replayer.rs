@@ -30,7 +30,7 @@ const PAGE: usize = 1024;
 const FAR_SECONDS: u64 = 100 * 365 * 24 * 60 * 60;
 
 /// A running replay. The state advances by the record, so that IDs stay the same.
-pub(super) struct Player {
+pub(super) struct Replayer {
     inner: Arc<Inner>,
     events: Vec<Arc<Event>>,
     /// Number of events to replay. The later ones only help to interpret these.
@@ -42,7 +42,7 @@ pub(super) struct Player {
     report: ReplayReport,
 }
 
-impl Player {
+impl Replayer {
     pub(super) async fn load(
         inner: &Arc<Inner>,
         session_id: SessionId,
@@ -84,11 +84,11 @@ impl Player {
         while self.at < self.end && self.report.divergence.is_none() {
             let decided = match cause_of(&self.thread, &self.events[self.at..]) {
                 Cause::Outside => {
-                    self.pass();
+                    self.advance();
                     continue;
                 }
                 Cause::Unknown => {
-                    self.diverge(None, "nothing leads to it".to_owned());
+                    self.diverge(None, "it has no known cause".to_owned());
                     continue;
                 }
                 Cause::Text(exec_id, tail) => {
@@ -147,7 +147,7 @@ impl Player {
                         context,
                         thread: &self.thread,
                     };
-                    (_, answer.prompt) = prompt_view::of(&scope, turn.iterations);
+                    (_, answer.prompt) = prompt_view::build(&scope, turn.iterations);
                 }
             }
             _ => {}
@@ -172,7 +172,7 @@ impl Player {
     fn discovered(&self) -> Arc<DiscoveredTools> {
         let is_idle = |event: &&Arc<Event>| !event.data.ends_turn();
         let rest = || self.events[self.at..].iter().take_while(is_idle);
-        let named = rest().find_map(|event| match &event.data {
+        let has_tools = rest().find_map(|event| match &event.data {
             EventData::TurnStarted(data) => Some(data.discovered.is_some()),
             _ => None,
         });
@@ -180,7 +180,7 @@ impl Player {
             EventData::ToolsDiscovered(data) => Some(Arc::new(DiscoveredTools::clone(data))),
             _ => None,
         });
-        match (recorded, named) {
+        match (recorded, has_tools) {
             (Some(recorded), _) => recorded,
             (None, Some(true)) => Arc::clone(self.thread.discovered()),
             (None, _) => Arc::default(),
@@ -188,12 +188,12 @@ impl Player {
     }
 
     async fn assemble(&self, controls: Option<Controls>) -> Result<Arc<TurnContext>> {
-        let asked = ContextRequest {
+        let request = ContextRequest {
             controls,
             discovery: Discovery::Recorded(self.discovered()),
             ..ContextRequest::default()
         };
-        let assembled = assemble(&self.inner, self.thread.session_id(), asked);
+        let assembled = assemble(&self.inner, self.thread.session_id(), request);
         let assembled = Box::pin(assembled).await?;
         let mut context = assembled.context;
         // If the recorded turn was not compacted, a context window that was unknown or different then must not compact it now.
@@ -233,20 +233,20 @@ impl Player {
         if self.inner.remembered.is_none() {
             return Arc::new([]);
         }
-        let (mut asked, mut began) = (HashSet::new(), BTreeSet::new());
+        let (mut approved, mut started) = (HashSet::new(), BTreeSet::new());
         for data in self.turn_events() {
             match data {
                 EventData::ApprovalRequired(data) => {
-                    asked.insert(call_digest(&data.tool_call).to_string());
+                    approved.insert(call_digest(&data.tool_call).to_string());
                 }
                 EventData::ToolStarted(data) => {
-                    began.insert(call_digest(&data.tool_call).to_string());
+                    started.insert(call_digest(&data.tool_call).to_string());
                 }
                 _ => {}
             }
         }
-        began.retain(|call| !asked.contains(call));
-        began.into_iter().collect()
+        started.retain(|call| !approved.contains(call));
+        started.into_iter().collect()
     }
 
     /// Returns the budgets that apply to the turn that begins here: only those that refused something in it. A budget of today must not refuse work
@@ -275,7 +275,7 @@ impl Player {
         let events = match decided {
             Err(rejected) => return self.diverge(None, rejected.to_string()),
             Ok(decision) if decision.events.is_empty() => {
-                return self.diverge(None, "nothing follows".to_owned());
+                return self.diverge(None, "the decision has no events".to_owned());
             }
             Ok(decision) => decision.events,
         };
@@ -287,7 +287,7 @@ impl Player {
                 return self.diverge(Some(got), detail);
             }
             self.note_config(&got);
-            self.pass();
+            self.advance();
             if self.report.divergence.is_some() {
                 return;
             }
@@ -308,7 +308,7 @@ impl Player {
         }
     }
 
-    fn pass(&mut self) {
+    fn advance(&mut self) {
         if let Err(misfit) = self.thread.evolve(&self.events[self.at]) {
             return self.diverge(None, misfit.to_string());
         }
@@ -372,7 +372,7 @@ async fn read(inner: &Inner, session_id: SessionId) -> Result<Vec<Arc<Event>>> {
         if !page.pruned.is_empty() || page.events.iter().any(is_note) {
             return Err(AgentLoopError::NotReplayable {
                 session_id,
-                reason: "some of its records are no longer kept".to_owned(),
+                reason: "some of its records were pruned".to_owned(),
             });
         }
         let head = page.head;

@@ -7,30 +7,30 @@ use windlass_core::traits::SecretPlaces;
 use super::Mask;
 
 /// Tools use it so that they never cut a secret in two. Only the operator's secrets are masked through it; all other output belongs to the tool.
-pub(super) struct Places {
-    pub(super) known: Mask,
-    pub(super) named: Option<Mask>,
+pub(super) struct OutputSecrets {
+    pub(super) all: Mask,
+    pub(super) operator: Option<Mask>,
 }
 
-impl SecretPlaces for Places {
+impl SecretPlaces for OutputSecrets {
     fn longest(&self) -> usize {
-        self.known.longest()
+        self.all.longest()
     }
 
     fn around(&self, text: &str, place: usize) -> Option<Range<usize>> {
-        self.known.around(text, place)
+        self.all.around(text, place)
     }
 
     fn settled(&self, text: &str) -> usize {
-        SecretPlaces::settled(&self.known, text)
+        SecretPlaces::settled(&self.all, text)
     }
 
     fn begun(&self, text: &str) -> usize {
-        self.known.begun(text)
+        self.all.begun(text)
     }
 
     fn masks<'a>(&'a self, text: &str) -> Vec<(Range<usize>, &'a str)> {
-        let named = self.named.as_ref();
-        named.map_or_else(Vec::new, |named| named.masks(text))
+        let operator = self.operator.as_ref();
+        operator.map_or_else(Vec::new, |mask| mask.masks(text))
     }
 }

@@ -22,7 +22,7 @@ async fn left_behind(journal: &Arc<MemoryJournal>, script: Script, until: &str) 
 }
 
 #[tokio::test]
-async fn a_turn_goes_on_from_every_stage() {
+async fn turn_is_resumed_from_every_stage() {
     let stages = [
         (
             Script::default().silent(),
@@ -51,7 +51,7 @@ async fn a_turn_goes_on_from_every_stage() {
             "You were stopped",
         ),
     ];
-    for (script, until, session, told) in stages {
+    for (script, until, session, prompt) in stages {
         let journal = Arc::new(MemoryJournal::new());
         let first = left_behind(&journal, script, until).await;
         let fake = Fake::new([Script::says("whole")]);
@@ -60,7 +60,7 @@ async fn a_turn_goes_on_from_every_stage() {
         assert_eq!(turn.response, "whole", "{until}");
         assert_eq!(fake.opened(), [session], "{until}");
         assert!(
-            fake.prompts()[0].starts_with(told),
+            fake.prompts()[0].starts_with(prompt),
             "{until}: {:?}",
             fake.prompts()
         );
@@ -72,7 +72,7 @@ async fn a_turn_goes_on_from_every_stage() {
 }
 
 #[tokio::test]
-async fn words_that_a_live_process_may_not_have_heard_are_told_again() {
+async fn unconfirmed_prompt_is_sent_again() {
     let journal = Arc::new(MemoryJournal::new());
     let gate = Gate::shut();
     let fake = Fake::new([Script::says("one"), Script::default().wait(&gate)]);
@@ -92,7 +92,7 @@ async fn words_that_a_live_process_may_not_have_heard_are_told_again() {
 }
 
 #[tokio::test]
-async fn a_call_that_was_open_has_an_unknown_outcome() {
+async fn open_call_of_a_crashed_process_has_an_unknown_outcome() {
     let journal = Arc::new(MemoryJournal::new());
     let _first = left_behind(&journal, Script::says("I look").call("a"), "tool.started").await;
     let fake = Fake::new([Script::says("whole")]);
@@ -130,7 +130,7 @@ async fn three_crashes_in_a_row_fail_the_turn() {
 }
 
 #[tokio::test]
-async fn a_stop_in_order_is_no_crash_and_ends_the_process() {
+async fn orderly_stop_is_no_crash_and_ends_the_process() {
     let journal = Arc::new(MemoryJournal::new());
     for n in 0..4 {
         let gate = Gate::shut();
@@ -156,7 +156,7 @@ async fn a_stop_in_order_is_no_crash_and_ends_the_process() {
 }
 
 #[tokio::test]
-async fn an_approval_waits_over_a_restart_and_holds_when_the_agent_asks_again() {
+async fn approval_survives_a_restart_and_applies_to_the_repeated_request() {
     let journal = Arc::new(MemoryJournal::new());
     let first = Fake::new([Script::default().call("a").ask("r1", "a")]);
     let before = life(&journal, &first, Setup::new([])).await;
@@ -174,7 +174,7 @@ async fn an_approval_waits_over_a_restart_and_holds_when_the_agent_asks_again() 
     drop(next.resume().await.unwrap());
     assert!(
         fake.opened().is_empty(),
-        "nothing runs while somebody is asked"
+        "nothing runs while an approval is pending"
     );
     let decided = next
         .runtime
@@ -206,16 +206,16 @@ async fn decided_after_a_kill(is_allowed: bool, resumed: Script) -> (Arc<Fake>, 
 }
 
 #[tokio::test]
-async fn a_resumed_agent_is_told_what_was_decided_about_its_lost_call() {
+async fn resumed_agent_receives_the_decision_on_its_lost_call() {
     for (is_allowed, decision) in [(true, "approved"), (false, "refused")] {
         let (fake, turn) = decided_after_a_kill(is_allowed, Script::says("done")).await;
         assert_eq!(turn.response, "done");
         let prompts = fake.prompts();
-        let told: Vec<&str> = prompts[0]
+        let prompt: Vec<&str> = prompts[0]
             .lines()
             .filter(|line| line.contains("Bash"))
             .collect();
-        let [line] = told[..] else {
+        let [line] = prompt[..] else {
             panic!("{}", prompts[0])
         };
         assert!(line.contains(decision), "{line}");
@@ -224,7 +224,7 @@ async fn a_resumed_agent_is_told_what_was_decided_about_its_lost_call() {
 }
 
 #[tokio::test]
-async fn an_approval_of_a_lost_call_holds_for_one_equal_call() {
+async fn approval_of_a_lost_call_applies_to_one_equal_call() {
     let resumed = Script::default()
         .call("b")
         .ask("r2", "b")
@@ -237,7 +237,7 @@ async fn an_approval_of_a_lost_call_holds_for_one_equal_call() {
 }
 
 #[tokio::test]
-async fn a_limit_is_waited_for_over_a_restart() {
+async fn rate_limit_wait_survives_a_restart() {
     let journal = Arc::new(MemoryJournal::new());
     let clock = TestClock::default();
     let setup = || {
@@ -265,7 +265,7 @@ async fn a_limit_is_waited_for_over_a_restart() {
 }
 
 #[tokio::test]
-async fn a_journal_that_fails_for_a_while_costs_neither_the_turn_nor_the_process() {
+async fn temporary_journal_failure_loses_neither_turn_nor_process() {
     let journal = SpyJournal::new(MemoryJournal::new());
     let (gate, stuck) = (Gate::shut(), Gate::shut());
     let first = Script::default().call("x").done("x");

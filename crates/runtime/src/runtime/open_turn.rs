@@ -27,8 +27,8 @@ pub struct OpenTurn {
     pub steered: Vec<Arc<Message>>,
 }
 
-impl OpenTurn {
-    fn of(turn: &Turn) -> Self {
+impl From<&Turn> for OpenTurn {
+    fn from(turn: &Turn) -> Self {
         let calls = turn.calls().iter();
         Self {
             turn_id: turn.id,
@@ -58,9 +58,8 @@ impl InProcessRuntime {
     /// Returns the open turn of a session with its pending calls. No turn is resumed: this works on a store that is open read-only, and never counts
     /// as a crash of the turn.
     pub async fn open_turn(&self, session_id: SessionId) -> Result<Option<OpenTurn>> {
-        let slot = self.inner.slot(session_id).await?;
-        let thread = self.inner.look_at(&slot).await?;
-        Ok(thread.turn().map(OpenTurn::of))
+        let thread = self.inner.thread(session_id).await?;
+        Ok(thread.turn().map(OpenTurn::from))
     }
 
     /// Returns the ID of the pending question of a call.
@@ -69,8 +68,7 @@ impl InProcessRuntime {
         session_id: SessionId,
         call_id: &str,
     ) -> Result<Option<String>> {
-        let slot = self.inner.slot(session_id).await?;
-        let thread = self.inner.look_at(&slot).await?;
+        let thread = self.inner.thread(session_id).await?;
         let mut calls = thread.turn().map_or(&[][..], Turn::calls).iter();
         Ok(calls.find_map(|call| match &call.state {
             CallState::AwaitingAnswer { request_id, .. } if call.call.id == call_id => {
