@@ -143,7 +143,7 @@ fn check(tally: &mut Tally, extent: Extent) -> Result<(), Failure> {
     }
     let has = |module: &str| installed.iter().any(|(agent, _)| agent.module == module);
     if has("claude") && has("codex") {
-        cargo.arg("real_agents::alike::");
+        cargo.arg("real_agents::equal_events::");
     }
     // Each of these skips an agent that is not here.
     cargo.arg("real_agents_hooks::");

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_output_passes_unchanged_while_it_is_summed() {
+    fn test_output_is_forwarded_unchanged_and_summed() {
         let output =
             b"caf\xe9\ntest result: ok. 1 passed; 0 failed; 0 ignored\nno newline at the end";
         let mut seen = Vec::new();

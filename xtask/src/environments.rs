@@ -284,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_programs_are_found_among_the_lines_of_cargo() {
+    fn test_programs_are_parsed_from_cargo_output() {
         let line = |test: bool| {
             format!(
                 r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/store/Cargo.toml","profile":{{"opt_level":"0","test":{test}}},"executable":"/w/target/it-1"}}"#
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_starts_behind_all_that_its_environment_sets() {
+    fn command_line_starts_with_its_environment_wrappers() {
         let find = |name: &str| ENVIRONMENTS.iter().find(|known| known.name == name);
         let command = |name: &str| {
             let command = find(name).unwrap().command(Path::new("/t"));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn environments_and_packages_are_read_or_refused() {
+    fn environments_and_packages_are_parsed_or_refused() {
         let words =
             |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
         let given = words("--only umask a --only zone b");

@@ -30,7 +30,7 @@ Examples:
 const DAEMON_ATTACKS: [(&str, &[&str]); 2] = [
     (
         "windlass-server",
-        &["readers::", "token_revoked_while_a_body_arrives"],
+        &["slow_readers::", "token_revoked_while_a_body_arrives"],
     ),
     ("windlass", &["backend_output::"]),
 ];

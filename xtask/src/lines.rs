@@ -226,7 +226,7 @@ fn lower() {}
     }
 
     #[test]
-    fn only_files_of_the_product_are_counted() {
+    fn only_product_files_are_counted() {
         for (path, expected) in [
             ("crates/core/src/lib.rs", true),
             ("crates/core/README.md", false),

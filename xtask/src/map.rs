@@ -149,12 +149,12 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_is_right_has_no_differences() {
+    fn correct_map_has_no_differences() {
         assert_eq!(compare(PAGE, TREE), Vec::<String>::new());
     }
 
     #[test]
-    fn each_kind_of_difference_is_told() {
+    fn each_kind_of_difference_is_reported() {
         let other = TREE
             .replace("1serde", "1windlass-turn v0.1.0 (/w)\n1serde")
             .replace("0windlass-turn", "0windlass-new");

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_can_be_pasted_into_a_shell() {
+    fn step_title_is_a_shell_command() {
         for (step, title) in [
             (Step::Cargo(&["fmt", "--check"]), "cargo fmt --check"),
             (Step::Tests(&["test"]), "cargo test"),
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_step_fails_the_plan_whatever_follows() {
+    fn failed_step_fails_the_plan() {
         let fails = || Step::Own("fails", |_| Err(Failure::Shown));
         let works = || Step::Own("works", |_| Ok(()));
         for on_failure in [OnFailure::GoOn, OnFailure::Stop] {

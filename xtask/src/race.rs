@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_operations_is_read_or_refused() {
+    fn number_of_operations_is_parsed_or_refused() {
         let read = |line: &str| {
             let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
             operations(&arguments).ok()

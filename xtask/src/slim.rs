@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crate_counts_once_per_version() {
+    fn crate_counts_once_per_version() {
         let tree = "\
 windlass-runtime v0.1.0 (crates/runtime)
 serde v1.0.0
@@ -187,7 +187,7 @@ serde_derive v1.0.0 (proc-macro) (*)
     }
 
     #[test]
-    fn an_unwanted_crate_is_found_with_its_family_only() {
+    fn unwanted_crate_is_found_only_with_its_family() {
         let tree = "hyper v1.0.0\nhyper-util v0.1.0 (*)\nclap_builder v4.0.0\nhyperloglog v1.0.0\nserde v1.0.0\n";
         let found: Vec<_> = unwanted(tree).into_iter().collect();
         assert_eq!(found, ["clap_builder", "hyper", "hyper-util"]);

@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_all_binaries_are_summed_and_what_was_skipped_is_named_once() {
+    fn results_are_summed_and_skipped_tests_listed_once() {
         let output = "\
 running 3 tests
 test a ... ok
@@ -97,7 +97,7 @@ SKIPPED: shell::b: bubblewrap does not work on this machine
     }
 
     #[test]
-    fn other_lines_count_nothing() {
+    fn other_lines_are_ignored() {
         for line in [
             "",
             "test result: ok",

@@ -95,14 +95,14 @@ mod tests {
     }
 
     #[test]
-    fn known_words_and_help_succeed() {
+    fn known_subcommands_and_help_succeed() {
         for line in ["lift", "lift --help", "--help", "-h", "help", "help lift"] {
             assert!(dispatch_line(line).is_ok(), "{line}");
         }
     }
 
     #[test]
-    fn a_wrong_line_names_what_is_wrong() {
+    fn invalid_command_line_names_the_error() {
         for (line, part) in [
             ("", "say what to do"),
             ("lower", "no word `lower`; the words are lift"),
