@@ -1,23 +1,23 @@
-//! Why a command failed, and its exit status.
+//! Errors of subcommands, and their exit status.
 
 use std::fmt;
 use std::io;
 use std::process::ExitCode;
 
-/// Why a word did not succeed.
+/// Why a subcommand failed.
 #[derive(Debug)]
-pub(crate) enum Failure {
-    /// The command line was wrong; the text says how to mend it.
+pub(crate) enum XtaskError {
+    /// The command line was invalid; contains the correction.
     Usage(String),
-    /// A check failed and has said so itself.
+    /// A check failed and has already reported it.
     Shown,
-    /// Something that the machine lacks; the text says what to do.
+    /// A missing dependency of the machine; contains the remedy.
     Missing(String),
-    /// A program could not be started or read.
+    /// A program or file could not be started or read.
     Io { doing: String, source: io::Error },
 }
 
-impl Failure {
+impl XtaskError {
     /// 2 for a wrong command line, 1 for everything else, as cargo and clippy users expect.
     pub(crate) fn exit_code(&self) -> ExitCode {
         match self {
@@ -27,7 +27,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for XtaskError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Usage(message) | Self::Missing(message) => f.write_str(message),
@@ -37,7 +37,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl std::error::Error for Failure {
+impl std::error::Error for XtaskError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::Io { source, .. } => Some(source),
