@@ -1,4 +1,4 @@
-//! The command line as a person meets it: how soon something is to be seen.
+//! The command line: time until the first output.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use tokio::task::JoinSet;
 
-use crate::daemon::child::{self, Daemon};
-use crate::daemon::client::Client;
-use crate::report::{Report, Target};
+use crate::daemon::child::{self, DaemonProcess};
+use crate::daemon::client::BenchClient;
+use crate::report::{Bound, Report};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Error>;
@@ -41,7 +41,7 @@ pub fn run(mut report: Report) -> Result<Report> {
     show(&mut report, "windlass run, to the first text", text, 150.0);
 
     report.progress(&format!("{THREADS} threads"));
-    let daemon = Daemon::start(&binary, home.path())?;
+    let daemon = DaemonProcess::start(&binary, home.path())?;
     make_threads(&daemon.address)?;
     drop(daemon);
     report.progress("windlass threads list");
@@ -52,17 +52,17 @@ pub fn run(mut report: Report) -> Result<Report> {
 }
 
 fn show(report: &mut Report, name: &str, took: Duration, most: f64) {
-    report.figure(name, took.as_secs_f64() * 1e3, "ms", Target::AtMost(most));
+    report.figure(name, took.as_secs_f64() * 1e3, "ms", Bound::AtMost(most));
 }
 
 fn show_size(report: &mut Report, binary: &Path) -> Result<()> {
     let bytes = std::fs::metadata(binary)?.len() as f64;
-    report.figure("size of the program", bytes / 1e6, "MB", Target::None);
+    report.figure("size of the program", bytes / 1e6, "MB", Bound::None);
     Ok(())
 }
 
 fn median(mut measure: impl FnMut() -> Result<Duration>) -> Result<Duration> {
-    // What is read from the disk once counts for no one.
+    // The first run fills the disk cache.
     measure()?;
     let mut took = Vec::new();
     for _ in 0..TRIES {
@@ -83,7 +83,7 @@ fn until_ended(mut command: Command) -> Result<Duration> {
     }
 }
 
-/// Measures until the first byte that a person would see, and lets the command come to its end.
+/// Measures the time until the first byte of output, and waits until the command exits.
 fn until_text(mut command: Command) -> Result<Duration> {
     command.stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -91,9 +91,11 @@ fn until_text(mut command: Command) -> Result<Duration> {
     let mut child = command.spawn()?;
     let stdout = child.stdout.take().ok_or("no stdout")?;
     let stderr = child.stderr.take().ok_or("no stderr")?;
-    let (tell, told) = mpsc::channel();
-    let watchers = [watch(stdout, tell.clone()), watch(stderr, tell)];
-    let first = told.recv().map_err(|_| "`windlass run` said nothing")?;
+    let (send, received) = mpsc::channel();
+    let watchers = [watch(stdout, send.clone()), watch(stderr, send)];
+    let first = received
+        .recv()
+        .map_err(|_| "`windlass run` printed nothing")?;
     let status = child.wait()?;
     for watcher in watchers {
         watcher.join().map_err(|_| "a reader failed")??;
@@ -107,20 +109,20 @@ fn until_text(mut command: Command) -> Result<Duration> {
 
 fn watch(
     mut from: impl Read + Send + 'static,
-    tell: mpsc::Sender<Instant>,
+    send: mpsc::Sender<Instant>,
 ) -> std::thread::JoinHandle<std::io::Result<()>> {
     std::thread::spawn(move || {
         let mut bytes = [0; 4096];
         while from.read(&mut bytes)? > 0 {
             // Only the first output is measured.
-            let _ = tell.send(Instant::now());
+            let _ = send.send(Instant::now());
         }
         Ok(())
     })
 }
 
 fn make_threads(address: &str) -> Result<()> {
-    let client = Client::of(address)?;
+    let client = BenchClient::of(address)?;
     let executor = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

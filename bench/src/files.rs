@@ -6,7 +6,7 @@ use std::time::Instant;
 use windlass_core::{AgentLoopError, SessionFileSystem, SessionId};
 use windlass_runtime::InMemorySessionFileStore;
 
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 const FILES: usize = 100_000;
 const PER_DIRECTORY: usize = 100;
@@ -36,7 +36,7 @@ async fn measure(report: &mut Report) -> Result<(), AgentLoopError> {
             .await?;
     }
     let written = started.elapsed().as_secs_f64() * 1e3;
-    report.figure("write 100,000 files", written, "ms", Target::AtMost(314.0));
+    report.figure("write 100,000 files", written, "ms", Bound::AtMost(314.0));
 
     let started = Instant::now();
     for n in 0..FILES {
@@ -46,7 +46,7 @@ async fn measure(report: &mut Report) -> Result<(), AgentLoopError> {
         "read 100,000 files",
         started.elapsed().as_secs_f64() * 1e3,
         "ms",
-        Target::None,
+        Bound::None,
     );
 
     let among_many = look(&files, session, "/d7").await?;
@@ -54,7 +54,7 @@ async fn measure(report: &mut Report) -> Result<(), AgentLoopError> {
         "list 100 entries among 100,000 files",
         among_many,
         "us",
-        Target::AtMost(100.0),
+        Bound::AtMost(100.0),
     );
 
     let started = Instant::now();
@@ -64,13 +64,13 @@ async fn measure(report: &mut Report) -> Result<(), AgentLoopError> {
         "search 100,000 files, 1 % hit",
         searched,
         "ms",
-        Target::AtMost(16.5),
+        Bound::AtMost(16.5),
     );
     report.figure(
         "hits of that search",
         hits as f64,
         "lines",
-        Target::AtLeast(1.0),
+        Bound::AtLeast(1.0),
     );
 
     files
@@ -86,7 +86,7 @@ async fn measure(report: &mut Report) -> Result<(), AgentLoopError> {
         "list beside another session's files / alone",
         beside / lonely,
         "ratio",
-        Target::AtMost(3.0),
+        Bound::AtMost(3.0),
     );
     Ok(())
 }
@@ -95,7 +95,7 @@ fn path(n: usize) -> String {
     format!("/d{}/f{n}.txt", n / PER_DIRECTORY)
 }
 
-/// Returns how long a listing takes, in microseconds: the best of many, since the machine does other things too.
+/// Returns how long a listing takes, in microseconds: the best of many, because of other load on the machine.
 async fn look(
     files: &Arc<dyn SessionFileSystem>,
     session: SessionId,

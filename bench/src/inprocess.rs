@@ -1,4 +1,4 @@
-//! Turns in memory: how much CPU one takes, how that grows, and what a session weighs.
+//! Turns in memory: CPU per turn, its growth, and memory per session.
 
 use std::time::{Duration, Instant};
 
@@ -10,9 +10,9 @@ use windlass_runtime::{
 };
 
 use crate::machine;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
-/// An ordinary question, and a reply of about 105 characters, as the figures of other runtimes were taken with.
+/// A question and a reply of about 105 characters, as in the published measurements of other runtimes.
 pub const PROMPT: &str = "What is 6 * 7? Use the tools that you have and tell me the result.";
 const REPLY: &str = "The result of the calculation is forty-two, which is the product of six and seven, just as you asked me.";
 
@@ -26,7 +26,7 @@ pub fn run(mut report: Report) -> Result<Report> {
     let tokio =
         tokio.map_err(|error| AgentLoopError::config(format!("no async runtime: {error}")))?;
     let measured = tokio.spawn(async move {
-        // Memory first: what others have freed would make it look too small.
+        // Memory is measured first, because memory freed by other parts would distort it.
         many_sessions(&mut report, 1_000).await?;
         removed_sessions(&mut report).await?;
         one_session(&mut report, Shape::Plain, 800).await?;
@@ -42,7 +42,7 @@ pub fn run(mut report: Report) -> Result<Report> {
 pub enum Shape {
     Plain,
     OneTool,
-    /// One call whose arguments include a text of so many bytes.
+    /// One call with a text argument of this many bytes.
     LargeArguments(usize),
 }
 
@@ -73,11 +73,11 @@ impl Shape {
         }
     }
 
-    /// Turns per CPU second, and how many times the messages the events may weigh.
-    fn target(self) -> Target {
+    /// Turns per CPU second, and maximum ratio of event bytes to message bytes.
+    fn target(self) -> Bound {
         match self {
-            Self::Plain => Target::AtLeast(10_000.0),
-            Self::OneTool | Self::LargeArguments(_) => Target::AtLeast(5_000.0),
+            Self::Plain => Bound::AtLeast(10_000.0),
+            Self::OneTool | Self::LargeArguments(_) => Bound::AtLeast(5_000.0),
         }
     }
 }
@@ -102,7 +102,7 @@ async fn runtime(shape: Shape) -> Result<(InProcessRuntime, SessionId)> {
 async fn one_session(report: &mut Report, shape: Shape, turns: usize) -> Result<()> {
     let name = shape.name();
     report.progress(&format!("{turns} {name} turns of one session"));
-    // Caches of allocator and CPU belong to no turn.
+    // Warms up the caches of allocator and CPU.
     let (warm, warm_session) = runtime(shape).await?;
     for _ in 0..turns / 4 {
         warm.run_text_turn(warm_session, PROMPT).await?;
@@ -133,20 +133,20 @@ async fn one_session(report: &mut Report, shape: Shape, turns: usize) -> Result<
         &label("turns per second"),
         count / took.as_secs_f64(),
         "1/s",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         &label("CPU per turn"),
         cpu.as_secs_f64() * 1e6 / count,
         "us",
-        Target::None,
+        Bound::None,
     );
     let growth = fifths[4].as_secs_f64() / fifths[0].as_secs_f64();
     report.figure(
         &label("CPU, last fifth / first fifth"),
         growth,
         "ratio",
-        Target::AtMost(1.3),
+        Bound::AtMost(1.3),
     );
     weigh(report, &runtime, session_id, &label).await
 }
@@ -164,25 +164,25 @@ async fn weigh(
         .map(|half| half.iter().map(|event| json_bytes(&**event)).sum())
         .collect();
     let total: f64 = halves.iter().sum();
-    report.figure(&label("event JSON"), total / 1e6, "MB", Target::AtMost(8.0));
+    report.figure(&label("event JSON"), total / 1e6, "MB", Bound::AtMost(8.0));
     report.figure(
         &label("event JSON / message JSON"),
         total / messages,
         "ratio",
-        Target::AtMost(12.0),
+        Bound::AtMost(12.0),
     );
     report.figure(
         &label("event JSON, whole / first half"),
         total / halves[0],
         "ratio",
-        Target::AtMost(2.2),
+        Bound::AtMost(2.2),
     );
     let peak = machine::peak_resident_bytes() as f64 / 1e6;
     report.figure(
         &label("peak resident memory so far"),
         peak,
         "MB",
-        Target::AtMost(100.0),
+        Bound::AtMost(100.0),
     );
     Ok(())
 }
@@ -242,30 +242,30 @@ async fn many_sessions(report: &mut Report, count: usize) -> Result<()> {
         &label("resident memory per session"),
         resident as f64 / sessions / 1e3,
         "KB",
-        Target::AtMost(20.0),
+        Bound::AtMost(20.0),
     );
     report.figure(
         &label("turns per CPU second"),
         sessions / cpu.as_secs_f64(),
         "1/s",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         &label("turns per second"),
         sessions / took.as_secs_f64(),
         "1/s",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         &label("building the runtime"),
         built.as_secs_f64() * 1e3,
         "ms",
-        Target::None,
+        Bound::None,
     );
     Ok(())
 }
 
-/// What removed sessions leave behind: memory after ten rounds beside memory after the second.
+/// Memory after removed sessions: after ten rounds compared with after the second.
 async fn removed_sessions(report: &mut Report) -> Result<()> {
     report.progress("10 rounds of 1,000 sessions that are removed again");
     let (runtime, _) = many(0).await?;
@@ -295,7 +295,7 @@ async fn removed_sessions(report: &mut Report) -> Result<()> {
         "removed sessions: memory, round 10 / round 2",
         growth,
         "ratio",
-        Target::AtMost(1.1),
+        Bound::AtMost(1.1),
     );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! What the machine says of this process: CPU time and memory.
+//! CPU time and memory of processes.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn read_clock(clock: libc::clockid_t) -> Duration {
     Duration::new(seconds.unwrap_or(0), nanos.unwrap_or(0))
 }
 
-/// Returns the resident memory of this process, in bytes; 0 where the system does not say.
+/// Returns the resident memory of this process, in bytes; 0 if the system does not report it.
 pub fn resident_bytes() -> u64 {
     status_field("VmRSS:")
 }
@@ -68,29 +68,29 @@ fn field_of(path: &str, name: &str) -> u64 {
     kilobytes.unwrap_or(0) * 1024
 }
 
-/// What this process has written so far, in bytes.
+/// Bytes written by this process so far.
 #[derive(Clone, Copy, Default)]
-pub struct Written {
-    /// What went to a disk, in whole pages of the system; 0 on a file system in memory.
+pub struct BytesWritten {
+    /// Bytes written to disk, in whole pages; 0 on a file system in memory.
     pub to_disk: u64,
-    /// What was handed to the system.
+    /// Bytes passed to the system.
     pub handed_over: u64,
 }
 
-/// Returns what this process has written so far; zeros where the system does not say.
-pub fn written() -> Written {
+/// Returns the bytes written by this process so far; zeros if the system does not report them.
+pub fn written() -> BytesWritten {
     let io = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
     let field = |name: &str| {
         let value = io.lines().find_map(|line| line.strip_prefix(name));
         value.and_then(|value| value.trim().parse().ok())
     };
-    Written {
+    BytesWritten {
         to_disk: field("write_bytes:").unwrap_or(0),
         handed_over: field("wchar:").unwrap_or(0),
     }
 }
 
-/// Names the machine, for a table that people read.
+/// Describes the machine for the table header.
 pub fn name() -> String {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();

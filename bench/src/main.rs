@@ -1,4 +1,4 @@
-//! Benchmarks of Windlass: each word measures one part and shows its figures beside their targets.
+//! Benchmarks of Windlass: each subcommand measures one part and prints its metrics with their targets.
 
 #![expect(
     clippy::print_stdout,
@@ -25,22 +25,22 @@ use std::process::ExitCode;
 use report::{Format, Report};
 
 const HELP: &str = "\
-Measures Windlass and shows each figure beside its target.
+Measures Windlass and prints each metric with its target.
 
-Usage: windlass-bench <word> [part] [--json]
+Usage: windlass-bench <benchmark> [part] [--json]
 
-Words:
+Benchmarks:
   inprocess   turns in memory: CPU per turn, growth, memory per session
   files       the memory file system: write, list, search
-  journal     the journal on disk beside bare SQLite; a part alone: appends, turns, reading, forks or idle
-  model       turns over HTTP compared with a bare loop: CPU, memory, cancelling; a part alone: durable
-  daemon      the daemon over HTTP and SSE; a part alone: turns, kept, many (100,000 threads), active (2,000 sessions), forks,
+  journal     the journal on disk compared with bare SQLite; parts: appends, turns, reading, forks or idle
+  model       turns over HTTP compared with a bare loop: CPU, memory, cancelling; parts: durable
+  daemon      the daemon over HTTP and SSE; parts: turns, idle, many (100,000 threads), active (2,000 sessions), forks,
               load, readers, fanout or chat
   runs        run tracing: durable pairs over WebSocket, a page of a long list, memory
-  backends    turns that a stub of an agent carries beside the bare stub: CPU, first text, 50 at once, an answer of 50 MB
+  backends    turns of a stub agent compared with the bare stub: CPU, first text, 50 at once, an answer of 50 MB
   cli         the command line: its start, the first text of a run, the list of 10,000 threads
-  tasks       tasks through the queue beside turns that clients begin; memory of 100,000 that wait; how soon one starts
-  tools       the agent's tools beside rg, bubblewrap and an MCP server by hand; deferred tools; checkpoints
+  tasks       queued tasks compared with turns of clients; memory of 100,000 queued tasks; start latency
+  tools       the agent's tools compared with rg, bubblewrap and a direct MCP connection; deferred tools; checkpoints
   upkeep      a store with 500,000 runs: the start of the daemon, and appends while retention sweeps
 
 Options:
@@ -52,7 +52,7 @@ Examples:
   cargo run --release -p windlass-bench -- inprocess --json | jq .value
   TMPDIR=/mnt/disk cargo run --release -p windlass-bench -- journal    on a disk of your choice
 
-A missed target is shown, never hidden; the exit status is 1 if there is one.
+Missed targets are marked, and the exit status is 1 if there is one.
 ";
 
 fn main() -> ExitCode {
@@ -76,13 +76,13 @@ fn main() -> ExitCode {
     let report = match words.as_slice() {
         ["inprocess"] => inprocess::run(Report::new("inprocess", format)).map_err(Into::into),
         ["journal"] => journal::run(Report::new("journal", format), None).map_err(Into::into),
-        ["journal", part] => match journal::Part::named(part) {
+        ["journal", part] => match journal::JournalPart::named(part) {
             Some(part) => {
                 journal::run(Report::new("journal", format), Some(part)).map_err(Into::into)
             }
             None => return refuse(&format!("`journal` has no part `{part}`")),
         },
-        // What `journal` starts to measure memory in a process of its own.
+        // The child process in which `journal` measures memory.
         [journal::CHILD, directory, opened] => {
             return journal::live_as_child(directory, opened);
         }
@@ -90,7 +90,7 @@ fn main() -> ExitCode {
         ["model"] => model::run(Report::new("model", format)).map_err(Into::into),
         ["model", "durable"] => model::durable(Report::new("model", format)).map_err(Into::into),
         ["daemon"] => daemon::run(Report::new("daemon", format), None),
-        ["daemon", part] => match daemon::Part::named(part) {
+        ["daemon", part] => match daemon::DaemonPart::named(part) {
             Some(part) => daemon::run(Report::new("daemon", format), Some(part)),
             None => return refuse(&format!("`daemon` has no part `{part}`")),
         },
@@ -102,10 +102,10 @@ fn main() -> ExitCode {
         // The server that `tools` calls.
         [tools::CHILD] => return tools::live_as_child(),
         ["upkeep"] => upkeep::run(Report::new("upkeep", format)),
-        // What `runs` measures the daemon beside, in a process of its own.
+        // The reference server of `runs`, in a separate process.
         [runs::CHILD, directory] => return runs::live_as_child(directory),
-        [word, ..] => return refuse(&format!("unknown word `{word}`")),
-        [] => return refuse("a word is missing"),
+        [word, ..] => return refuse(&format!("unknown benchmark `{word}`")),
+        [] => return refuse("a benchmark is missing"),
     };
     match report {
         Ok(report) => report.finish(),

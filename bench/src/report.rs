@@ -1,26 +1,26 @@
-//! Figures beside their targets, as a table for people or as JSON lines.
+//! Metrics with their targets, as a table or as JSON lines.
 
 use std::process::ExitCode;
 
 use crate::machine;
 
-/// How figures are shown.
+/// Output format of metrics.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Table,
     JsonLines,
 }
 
-/// What a figure should be.
+/// The target of a metric.
 #[derive(Clone, Copy)]
-pub enum Target {
+pub enum Bound {
     AtLeast(f64),
     AtMost(f64),
-    /// It is only shown.
+    /// No target; the value is only printed.
     None,
 }
 
-impl Target {
+impl Bound {
     fn is_met(self, value: f64) -> bool {
         match self {
             Self::AtLeast(least) => value >= least,
@@ -38,7 +38,7 @@ impl Target {
     }
 }
 
-/// Collects figures and shows them as they come.
+/// Collects metrics and prints them immediately.
 pub struct Report {
     bench: &'static str,
     format: Format,
@@ -62,12 +62,12 @@ impl Report {
         report
     }
 
-    /// Says what is being measured, for who waits.
+    /// Prints the current measurement to stderr.
     pub fn progress(&self, what: &str) {
         eprintln!("measuring {what} …");
     }
 
-    pub fn figure(&mut self, name: &str, value: f64, unit: &str, target: Target) {
+    pub fn figure(&mut self, name: &str, value: f64, unit: &str, target: Bound) {
         let ok = target.is_met(value);
         self.missed += usize::from(!ok);
         match self.format {
@@ -90,7 +90,7 @@ impl Report {
         }
     }
 
-    /// Says what was not measured, and why.
+    /// Reports a skipped measurement and its reason.
     pub fn skipped(&mut self, name: &str, why: &str) {
         match self.format {
             Format::Table => println!("{name:<52} {:>14} {why}", "SKIPPED"),

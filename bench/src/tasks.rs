@@ -1,4 +1,4 @@
-//! Tasks through the queue of the daemon, beside the same turns that clients begin themselves.
+//! Queued tasks, compared with the same turns started by clients.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,25 +10,25 @@ use windlass_core::SystemClock;
 use windlass_jobs::{JobSpec, JobStore, NewTask, TaskSettings, Tasks};
 use windlass_store::{SqliteOptions, SqliteStore};
 
-use crate::daemon::child::{self, Daemon};
-use crate::daemon::client::Client;
+use crate::daemon::child::{self, DaemonProcess};
+use crate::daemon::client::BenchClient;
 use crate::machine;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Error>;
 
 const PROMPT: &str = "What does a windlass do, and what keeps it from slipping back?";
-/// How many tasks, or turns, are counted.
+/// Number of measured tasks or turns.
 const COUNT: usize = 2_000;
-/// How many of them run at once.
+/// Number that run concurrently.
 const AT_ONCE: usize = 8;
-/// How many tasks are queued to an idle daemon, one after the other.
+/// Number of tasks queued to an idle daemon, one after the other.
 const ALONE: usize = 300;
-/// How many tasks wait when memory is measured.
+/// Number of queued tasks for the memory measurement.
 const WAITING: usize = 100_000;
 const LOOK: Duration = Duration::from_millis(5);
-/// How many automations are due at the same minute, one for each worker.
+/// Number of automations due at the same minute, one per worker.
 const DUE: usize = AT_ONCE;
 
 pub fn run(mut report: Report) -> Result<Report> {
@@ -41,20 +41,20 @@ pub fn run(mut report: Report) -> Result<Report> {
     let binary = child::build()?;
     let home = tempfile::tempdir()?;
     let workers = AT_ONCE.to_string();
-    let daemon = Daemon::start_with(&binary, home.path(), &["--workers", &workers])?;
-    let client = Client::of(&daemon.address)?;
+    let daemon = DaemonProcess::start_with(&binary, home.path(), &["--workers", &workers])?;
+    let client = BenchClient::of(&daemon.address)?;
     executor.block_on(async {
-        // What is read and compiled once belongs to neither.
+        // Warms up one-time work.
         turns(&client, COUNT / 10).await?;
         tasks(&client, COUNT / 10).await?;
         report.progress("turns that clients begin");
         let bare = COUNT as f64 / turns(&client, COUNT).await?.as_secs_f64();
-        report.figure("turns per second, 8 at once", bare, "1/s", Target::None);
+        report.figure("turns per second, 8 at once", bare, "1/s", Bound::None);
         report.progress("tasks");
         let queued = COUNT as f64 / tasks(&client, COUNT).await?.as_secs_f64();
-        report.figure("tasks per second, 8 workers", queued, "1/s", Target::None);
+        report.figure("tasks per second, 8 workers", queued, "1/s", Bound::None);
         let ratio = queued / bare;
-        report.figure("tasks / turns", ratio, "", Target::AtLeast(0.7));
+        report.figure("tasks / turns", ratio, "", Bound::AtLeast(0.7));
         report.progress("tasks of an idle daemon");
         let mut waits = Vec::new();
         for _ in 0..ALONE {
@@ -62,24 +62,24 @@ pub fn run(mut report: Report) -> Result<Report> {
         }
         waits.sort_by(f64::total_cmp);
         let at = |part: f64| waits[(waits.len() as f64 * part) as usize];
-        report.figure("queued to started, median", at(0.5), "ms", Target::None);
+        report.figure("queued to started, median", at(0.5), "ms", Bound::None);
         let p99 = at(0.99);
-        report.figure("queued to started, p99", p99, "ms", Target::AtMost(100.0));
+        report.figure("queued to started, p99", p99, "ms", Bound::AtMost(100.0));
         report.progress("automations that are due at the next minute");
         let worst = due(&client).await?;
         report.figure(
             "due to started, worst of 8",
             worst,
             "ms",
-            Target::AtMost(100.0),
+            Bound::AtMost(100.0),
         );
         Ok::<_, Error>(())
     })?;
     Ok(report)
 }
 
-/// Makes threads with one turn each, several at once; returns how long that took.
-async fn turns(client: &Client, count: usize) -> Result<Duration> {
+/// Creates threads with one turn each, several concurrently; returns the duration.
+async fn turns(client: &BenchClient, count: usize) -> Result<Duration> {
     let begun = Instant::now();
     let mut clients = JoinSet::new();
     for _ in 0..AT_ONCE {
@@ -100,7 +100,7 @@ async fn turns(client: &Client, count: usize) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-async fn completed(client: &Client) -> Result<u64> {
+async fn completed(client: &BenchClient) -> Result<u64> {
     let list: Value = serde_json::from_slice(&client.get("/tasks?limit=1").await?)?;
     let counts = &list["counts"];
     if counts["failed"].as_u64() != Some(0) {
@@ -109,8 +109,8 @@ async fn completed(client: &Client) -> Result<u64> {
     Ok(counts["completed"].as_u64().unwrap_or(0))
 }
 
-/// Queues tasks, several at once, and waits until they are done; returns how long that took.
-async fn tasks(client: &Client, count: usize) -> Result<Duration> {
+/// Queues tasks, several concurrently, and waits until they have ended; returns the duration.
+async fn tasks(client: &BenchClient, count: usize) -> Result<Duration> {
     let before = completed(client).await?;
     let begun = Instant::now();
     let mut clients = JoinSet::new();
@@ -132,8 +132,8 @@ async fn tasks(client: &Client, count: usize) -> Result<Duration> {
     Ok(begun.elapsed())
 }
 
-/// Queues one task; returns how many milliseconds it waited, by the daemon's clock.
-async fn waited(client: &Client) -> Result<f64> {
+/// Queues one task; returns its wait in milliseconds, by the daemon's clock.
+async fn waited(client: &BenchClient) -> Result<f64> {
     let task = client.post("/tasks", &json!({ "prompt": PROMPT })).await?;
     let id = task["id"].as_str().ok_or("a task without an id")?;
     let task = ended(client, id).await?;
@@ -141,7 +141,7 @@ async fn waited(client: &Client) -> Result<f64> {
 }
 
 /// Waits until a task has ended.
-async fn ended(client: &Client, id: &str) -> Result<Value> {
+async fn ended(client: &BenchClient, id: &str) -> Result<Value> {
     loop {
         let task: Value = serde_json::from_slice(&client.get(&format!("/tasks/{id}")).await?)?;
         if task["status"] == "completed" {
@@ -156,9 +156,9 @@ fn time(of: &Value, name: &str) -> Result<DateTime<FixedOffset>> {
     Ok(DateTime::parse_from_rfc3339(text)?)
 }
 
-/// Makes automations that are due at the next minute; returns how many milliseconds behind it the last of their tasks began.
-async fn due(client: &Client) -> Result<f64> {
-    // One that is made in the last moment is due an hour later.
+/// Creates automations due at the next minute; returns the delay of the last started task in milliseconds.
+async fn due(client: &BenchClient) -> Result<f64> {
+    // An automation created just before its time would be due an hour later.
     if Utc::now().second() > 55 {
         tokio::time::sleep(Duration::from_secs(6)).await;
     }
@@ -193,7 +193,7 @@ async fn due(client: &Client) -> Result<f64> {
     Ok(worst)
 }
 
-/// Reports the memory of queued tasks in a process that has just started.
+/// Reports the memory of queued tasks in a fresh process.
 async fn memory(report: &mut Report) -> Result<()> {
     report.progress(&format!("nothing yet: queueing {WAITING} tasks"));
     let home = tempfile::tempdir()?;
@@ -217,8 +217,8 @@ async fn memory(report: &mut Report) -> Result<()> {
         return Err(format!("{waiting} tasks wait").into());
     }
     let grown = after.saturating_sub(before) as f64 / 1e6;
-    report.figure("100,000 queued tasks", grown, "MB", Target::AtMost(40.0));
-    report.figure("taking them up at a start", took, "ms", Target::None);
+    report.figure("100,000 queued tasks", grown, "MB", Bound::AtMost(40.0));
+    report.figure("taking them up at a start", took, "ms", Bound::None);
     drop(tasks);
     store.close().await;
     Ok(())

@@ -14,23 +14,23 @@ use windlass_store::{
     Batch, BeginOutcome, Journal, RunLog, SqliteJournal, SqliteOptions, SqliteStore, StreamKey,
 };
 
-use crate::daemon::child::{self, Daemon};
-use crate::report::{Report, Target};
+use crate::daemon::child::{self, DaemonProcess};
+use crate::report::{Bound, Report};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Error>;
 
-/// How many runs there are in the two stores that are compared.
+/// Number of runs in the two compared stores.
 const FEW: usize = 1_000;
 const MANY: usize = 500_000;
-/// How many are written at once.
+/// Runs per write.
 const AT_ONCE: usize = 256;
-/// How often the daemon is started on each.
+/// Starts of the daemon per store.
 const STARTS: usize = 7;
-/// How many sessions there are, and how many old events each has.
+/// Number of sessions, and old events per session.
 const SESSIONS: usize = 200;
 const EVENTS: u64 = 500;
-/// How much of the bytes must go.
+/// Fraction of the bytes that must be removed.
 const TOO_MUCH: f64 = 0.05;
 
 pub fn run(mut report: Report) -> Result<Report> {
@@ -44,11 +44,11 @@ pub fn run(mut report: Report) -> Result<Report> {
         executor.block_on(fill(&home.path().join("data"), runs))?;
         let start = best_start(&binary, home.path())?;
         let name = format!("start to ready with {runs} runs");
-        report.figure(&name, milliseconds(start), "ms", Target::None);
+        report.figure(&name, milliseconds(start), "ms", Bound::None);
         starts.push(start.as_secs_f64());
     }
     let ratio = starts[1] / starts[0];
-    report.figure("ratio of the two", ratio, "", Target::AtMost(1.5));
+    report.figure("ratio of the two", ratio, "", Bound::AtMost(1.5));
     executor.block_on(sweep(&mut report, &many.path().join("data")))?;
     Ok(report)
 }
@@ -57,16 +57,16 @@ fn milliseconds(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// The best of several starts, since the machine does other things too. The first one migrates and checks.
+/// The best of several starts, because of other load on the machine. The first start migrates and checks.
 fn best_start(binary: &Path, home: &Path) -> Result<Duration> {
     let mut best = Duration::MAX;
     for _ in 0..STARTS {
-        best = best.min(Daemon::start(binary, home)?.start);
+        best = best.min(DaemonProcess::start(binary, home)?.start);
     }
     Ok(best)
 }
 
-/// Writes runs that have ended.
+/// Writes ended runs.
 async fn fill(directory: &Path, runs: usize) -> Result<()> {
     let store = SqliteStore::open(SqliteOptions::new(directory)).await?;
     for first in (0..runs).step_by(AT_ONCE) {
@@ -110,7 +110,7 @@ fn event(seq: u64, at: DateTime<Utc>) -> Arc<Event> {
     Arc::new(Event { ts: at, ..event })
 }
 
-/// Appends one event at a time until it is stopped; returns how long each append took.
+/// Appends one event at a time until it is stopped; returns the duration of each append.
 async fn append(journal: SqliteJournal, stop: Arc<AtomicBool>) -> Result<Vec<Duration>> {
     let claim = journal.claim(&StreamKey::new("at-work")).await?;
     let mut times = Vec::new();
@@ -153,15 +153,15 @@ async fn beside(
     ] {
         let name = format!("append while {what}, {name}");
         let target = if part < 0.999 {
-            Target::None
+            Bound::None
         } else {
-            Target::AtMost(20.0)
+            Bound::AtMost(20.0)
         };
         report.figure(&name, milliseconds(at(part)), "ms", target);
     }
     let longest = times.last().copied().unwrap_or_default();
     let name = format!("append while {what}, longest");
-    report.figure(&name, milliseconds(longest), "ms", Target::None);
+    report.figure(&name, milliseconds(longest), "ms", Bound::None);
     Ok(())
 }
 
@@ -187,8 +187,8 @@ async fn sweep(report: &mut Report, directory: &Path) -> Result<()> {
     let limit = (used as f64 * (1.0 - TOO_MUCH)) as u64;
 
     let store = SqliteStore::open(SqliteOptions::new(directory)).await?;
-    report.progress("appends while nothing else goes on");
-    beside(report, &store, "nothing else goes on", async {
+    report.progress("appends without other load");
+    beside(report, &store, "no other load", async {
         tokio::time::sleep(Duration::from_secs(5)).await;
         Ok(())
     })
@@ -215,14 +215,14 @@ async fn sweep(report: &mut Report, directory: &Path) -> Result<()> {
         };
         beside(report, &store, what, sweeping).await?;
         let name = format!("{what} took");
-        report.figure(&name, begun.elapsed().as_secs_f64(), "s", Target::None);
+        report.figure(&name, begun.elapsed().as_secs_f64(), "s", Bound::None);
         if let Some(limit) = retention.max_bytes {
             let used = store.used_bytes().await? as f64 / limit as f64;
             report.figure(
                 "bytes in use beside the limit",
                 used,
                 "",
-                Target::AtMost(1.0),
+                Bound::AtMost(1.0),
             );
         }
         store.close().await;

@@ -4,16 +4,16 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::command;
-use crate::failure::Failure;
-use crate::word::{Word, no_arguments};
+use crate::error::XtaskError;
+use crate::subcommand::{Subcommand, no_arguments};
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "accept",
     summary: "runs the acceptance check of the embedding API, where there is one",
     help: "\
 Runs the program that the variable WINDLASS_ACCEPTANCE names, with the root of the workspace as its
 argument. The check lives outside of the repository, so that the code cannot bend what judges it.
-Where the variable is unset or names no file, this says so and succeeds.
+If the variable is unset or names no file, the command reports that and succeeds.
 
 Usage: cargo xtask accept
 
@@ -25,14 +25,14 @@ Examples:
 
 const VARIABLE: &str = "WINDLASS_ACCEPTANCE";
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
-    no_arguments(WORD.name, arguments)?;
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
+    no_arguments(SUBCOMMAND.name, arguments)?;
     let Some(program) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
         println!("skipped: {VARIABLE} is not set");
         return Ok(());
     };
     let program = PathBuf::from(program);
-    // Made absolute here, because the check starts in the workspace and not in the caller's directory.
+    // Resolved here, because the check runs in the workspace and not in the caller's directory.
     let Ok(program) = program.canonicalize() else {
         println!(
             "skipped: {VARIABLE} names {}, which is not there",

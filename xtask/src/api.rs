@@ -5,20 +5,20 @@
 use std::process::Command;
 
 use crate::command;
-use crate::daemon::{self, Daemon};
-use crate::failure::Failure;
+use crate::daemon::{self, SpawnedDaemon};
+use crate::error::XtaskError;
 use crate::python;
+use crate::subcommand::Subcommand;
 use crate::tally::Tally;
-use crate::word::Word;
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "api",
-    summary: "throws made-up requests at the daemon and checks the answers against its description",
+    summary: "sends generated requests to the daemon and checks the responses against its description",
     help: "\
-Builds the daemon, installs schemathesis into a virtual environment under target/api, and lets it make requests
-from the daemon's own OpenAPI document: no answer may be a 5xx, have a status or media type that is not described, or
-a body outside of its schema. Event streams, which do not end, are left out. Needs python3 and its package index; where
-there is none, this says so and succeeds. `test` does it with 20 examples for each operation.
+Builds the daemon, installs schemathesis into a virtual environment under target/api, and runs it
+with the daemon's OpenAPI document: no response may be a 5xx, have an undocumented status or media type, or
+a body that violates its schema. Event streams are excluded. Needs python3 and its package index; if
+it is not available, the command reports that and succeeds. `test` does it with 20 examples for each operation.
 
 Usage: cargo xtask api [--examples N]
 
@@ -32,7 +32,7 @@ Examples:
 const PACKAGE: &str = "schemathesis==4.32.5";
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let examples = match arguments.as_slice() {
         [] => Some(500),
@@ -41,7 +41,7 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     };
     let wrong = || {
         let given = arguments.join(" ");
-        Failure::Usage(format!(
+        XtaskError::Usage(format!(
             "`api` takes `--examples N`, but got `{given}`; see `cargo xtask api --help`"
         ))
     };
@@ -50,21 +50,21 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     examine(examples, &mut Tally::default())
 }
 
-/// A short run against the daemon that is built, for every change.
-pub(crate) fn check(tally: &mut Tally) -> Result<(), Failure> {
+/// A short run against the built daemon, for every change.
+pub(crate) fn check(tally: &mut Tally) -> Result<(), XtaskError> {
     examine(20, tally)
 }
 
-fn examine(examples: u32, tally: &mut Tally) -> Result<(), Failure> {
+fn examine(examples: u32, tally: &mut Tally) -> Result<(), XtaskError> {
     let root = command::root().join("target").join("api");
     let python = match python::environment(&root.join("venv"), PACKAGE, "schemathesis") {
-        Err(Failure::Missing(why)) => {
+        Err(XtaskError::Missing(why)) => {
             tally.skip(&format!("cargo xtask api: {why}"));
             return Ok(());
         }
         found => found?,
     };
-    let daemon = Daemon::start(&root.join("home"), &["--insecure"])?;
+    let daemon = SpawnedDaemon::start(&root.join("home"), &["--insecure"])?;
     let mut run = Command::new(python.with_file_name("schemathesis"));
     run.arg("run")
         .arg(format!("http://{}/v1/openapi.json", daemon.address))
@@ -76,7 +76,7 @@ fn examine(examples: u32, tally: &mut Tally) -> Result<(), Failure> {
         ])
         .args(["--phases", "examples,coverage,fuzzing"])
         .args(["--max-examples", &examples.to_string()])
-        // With more than one worker it trips over itself now and then.
+        // Its workers sometimes conflict, so there is only one.
         .args(["--request-timeout", "30", "--workers", "1"])
         .current_dir(&daemon.home);
     command::run(run)

@@ -4,15 +4,15 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command;
-use crate::failure::Failure;
-use crate::plan::{self, OnFailure, Step};
+use crate::error::XtaskError;
+use crate::plan::{self, OnFailure, PlanStep};
+use crate::subcommand::{Subcommand, no_arguments};
 use crate::tally::Tally;
 use crate::verify::FEATURES;
-use crate::word::{Word, no_arguments};
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "backends",
-    summary: "installs Claude Code, Codex and Gemini and lets them carry turns of the daemon against a fake model",
+    summary: "installs Claude Code, Codex and Gemini and runs turns of the daemon with them against a fake model",
     help: "\
 Installs Claude Code, Codex and Gemini CLI from npm into target/backends, in the versions that were tried, and runs the tests that
 need them, and acpx, a client that drives `windlass acp`: text, tools with approvals, steering, interrupts, kills of the daemon and of the agent, lost sessions, limits and logins.
@@ -30,37 +30,37 @@ Examples:
     run,
 };
 
-/// The step of `cargo xtask test`.
-pub(crate) const QUICK: Step = Step::Own("cargo xtask backends --quick", |tally| {
+/// The step for `cargo xtask test`.
+pub(crate) const QUICK: PlanStep = PlanStep::Own("cargo xtask backends --quick", |tally| {
     check(tally, Extent::Quick)
 });
-const WHOLE: Step = Step::Own("cargo xtask backends", |tally| check(tally, Extent::Whole));
+const WHOLE: PlanStep = PlanStep::Own("cargo xtask backends", |tally| check(tally, Extent::Whole));
 
-/// How much is tried.
+/// Which tests run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Extent {
     Quick,
     Whole,
 }
 
-/// An agent that npm can install.
-struct Agent {
-    /// As people call it.
+/// An agent from the npm registry.
+struct NpmAgent {
+    /// Name for display.
     name: &'static str,
-    /// Its directory, and the module of its tests.
+    /// Name of its directory and of its test module.
     module: &'static str,
     package: &'static str,
     version: &'static str,
-    /// The program, below `node_modules`.
+    /// Path of the program below `node_modules`.
     program: &'static str,
-    /// By which the tests find the program.
+    /// The environment variable with the program's path for the tests.
     variable: &'static str,
     extent: Extent,
 }
 
-const AGENTS: [Agent; 4] = [
-    // The package for this machine, which needs no Node to run.
-    Agent {
+const AGENTS: [NpmAgent; 4] = [
+    // The platform package, which runs without Node.
+    NpmAgent {
         name: "Claude Code",
         module: "claude",
         package: "@anthropic-ai/claude-code-linux-x64",
@@ -69,8 +69,8 @@ const AGENTS: [Agent; 4] = [
         variable: "WINDLASS_CLAUDE",
         extent: Extent::Quick,
     },
-    // Beside the launcher, which needs Node, lies the program itself.
-    Agent {
+    // The program itself, next to the launcher that needs Node.
+    NpmAgent {
         name: "Codex",
         module: "codex",
         package: "@openai/codex",
@@ -79,8 +79,8 @@ const AGENTS: [Agent; 4] = [
         variable: "WINDLASS_CODEX",
         extent: Extent::Quick,
     },
-    // It takes ten seconds to start.
-    Agent {
+    // Its start takes ten seconds.
+    NpmAgent {
         name: "Gemini CLI",
         module: "gemini",
         package: "@google/gemini-cli",
@@ -89,8 +89,8 @@ const AGENTS: [Agent; 4] = [
         variable: "WINDLASS_GEMINI",
         extent: Extent::Whole,
     },
-    // The other way round: a client of the Agent Client Protocol that works with `windlass acp`.
-    Agent {
+    // The opposite side: an ACP client for `windlass acp`.
+    NpmAgent {
         name: "acpx",
         module: "editor",
         package: "acpx",
@@ -101,22 +101,22 @@ const AGENTS: [Agent; 4] = [
     },
 ];
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
     let step = match arguments.split_first() {
         Some((word, rest)) if word == "--quick" => {
-            no_arguments(WORD.name, rest)?;
+            no_arguments(SUBCOMMAND.name, rest)?;
             QUICK
         }
         _ => {
-            no_arguments(WORD.name, arguments)?;
+            no_arguments(SUBCOMMAND.name, arguments)?;
             WHOLE
         }
     };
     plan::run(&[step], OnFailure::Stop)
 }
 
-/// Runs the tests of the agents that can be had, and says why not of the others.
-fn check(tally: &mut Tally, extent: Extent) -> Result<(), Failure> {
+/// Runs the tests of the available agents, and reports why the others are skipped.
+fn check(tally: &mut Tally, extent: Extent) -> Result<(), XtaskError> {
     let place = command::root().join("target").join("backends");
     let wanted = AGENTS
         .iter()
@@ -132,7 +132,7 @@ fn check(tally: &mut Tally, extent: Extent) -> Result<(), Failure> {
         return Ok(());
     }
     let mut cargo = command::cargo();
-    // As all tests are built, so that nothing is built for this alone.
+    // The same features as for all tests, so that nothing is rebuilt.
     cargo
         .args(["test", "--workspace"])
         .args(FEATURES)
@@ -143,9 +143,9 @@ fn check(tally: &mut Tally, extent: Extent) -> Result<(), Failure> {
     }
     let has = |module: &str| installed.iter().any(|(agent, _)| agent.module == module);
     if has("claude") && has("codex") {
-        cargo.arg("real_agents::alike::");
+        cargo.arg("real_agents::equal_events::");
     }
-    // Each of these skips an agent that is not here.
+    // Each of these skips missing agents.
     cargo.arg("real_agents_hooks::");
     if has("claude") && extent == Extent::Whole {
         cargo.arg("real_agents::kills::");
@@ -153,14 +153,14 @@ fn check(tally: &mut Tally, extent: Extent) -> Result<(), Failure> {
     command::run_tests(cargo, tally)
 }
 
-impl Agent {
-    /// Installs the program, unless it is there.
+impl NpmAgent {
+    /// Installs the program if it is missing.
     fn install(&self, place: &Path) -> Result<PathBuf, String> {
         if cfg!(not(all(target_os = "linux", target_arch = "x86_64"))) {
-            return Err("what was tried is for Linux on x86-64".to_owned());
+            return Err("only Linux on x86-64 is supported".to_owned());
         }
         if place.starts_with("/tmp") {
-            return Err("the checkout is below /tmp, of which a sandbox has its own".to_owned());
+            return Err("the checkout is below /tmp, which a sandbox replaces".to_owned());
         }
         let place = place.join(self.module);
         let modules = place.join("node_modules");
@@ -177,28 +177,28 @@ impl Agent {
         npm.args(["install", "--no-audit", "--no-fund", "--force", "--prefix"])
             .arg(&place)
             .arg(format!("{}@{}", self.package, self.version));
-        let said = npm
+        let output = npm
             .output()
             .map_err(|error| format!("npm cannot be run: {error}"))?;
-        if !said.status.success() || !is_there() {
-            let said = String::from_utf8_lossy(&said.stderr);
-            let last = said.trim().lines().next_back().unwrap_or("it says nothing");
+        if !output.status.success() || !is_there() {
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let last = stderr.trim().lines().next_back().unwrap_or("no output");
             let (package, version) = (self.package, self.version);
             return Err(format!("npm could not install {package} {version}: {last}"));
         }
         self.works(program)
     }
 
-    /// Asks the program for its version: one that is there may still lack what it needs, such as Node.
+    /// Runs the program with `--version`: an installed program may still lack a dependency such as Node.
     fn works(&self, program: PathBuf) -> Result<PathBuf, String> {
-        let asked = Command::new(&program).arg("--version").output();
-        let said = asked.map_err(|error| format!("it cannot be started: {error}"))?;
-        if String::from_utf8_lossy(&said.stdout).contains(self.version) {
+        let output = Command::new(&program).arg("--version").output();
+        let output = output.map_err(|error| format!("it cannot be started: {error}"))?;
+        if String::from_utf8_lossy(&output.stdout).contains(self.version) {
             Ok(program)
         } else {
-            let said = String::from_utf8_lossy(&said.stderr);
-            let last = said.trim().lines().next_back().unwrap_or("nothing");
-            Err(format!("asked for its version, it says: {last}"))
+            let stderr = String::from_utf8_lossy(&output.stderr);
+            let last = stderr.trim().lines().next_back().unwrap_or("no output");
+            Err(format!("`--version` failed: {last}"))
         }
     }
 }

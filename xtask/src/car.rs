@@ -1,26 +1,26 @@
-//! `car`: clients that others wrote, unchanged, against the daemon.
+//! `car`: unchanged third-party clients against the daemon.
 //!
 //! The package `car-runtime` is installed from the Python package index into virtual environments under `target`; it is
-//! not shipped. What it does is in `scripts/car_client.py`.
+//! not shipped. The client is `scripts/car_client.py`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command;
-use crate::daemon::{self, Daemon};
-use crate::failure::Failure;
+use crate::daemon::{self, SpawnedDaemon};
+use crate::error::XtaskError;
 use crate::python;
+use crate::subcommand::{Subcommand, no_arguments};
 use crate::tally::Tally;
-use crate::word::{Word, no_arguments};
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "car",
-    summary: "drives unchanged clients of the run protocol against the daemon",
+    summary: "runs unchanged clients of the run protocol against the daemon",
     help: "\
-Builds the daemon, installs the Python package car-runtime in its oldest and its newest version of interest
-into virtual environments under target/car, and lets each record runs on the daemon: without tokens, with the
-server's token, and bound to an agent where the version can do that. Needs python3 and its package index; where
-there is none, this says so and succeeds.
+Builds the daemon, installs the Python package car-runtime in an old and a new version
+into virtual environments under target/car, and records runs with each: without tokens, with the
+server's token, and bound to an agent if the version supports it. Needs python3 and its package index; if
+it is not available, the command reports that and succeeds.
 
 Usage: cargo xtask car
 ",
@@ -30,29 +30,29 @@ Usage: cargo xtask car
 const OLD: &str = "0.22.0";
 const NEW: &str = "0.58.0";
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
-    no_arguments(WORD.name, arguments)?;
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
+    no_arguments(SUBCOMMAND.name, arguments)?;
     daemon::build()?;
     check(&mut Tally::default())
 }
 
-/// Runs every client against the daemon that is built, or says why not.
-pub(crate) fn check(tally: &mut Tally) -> Result<(), Failure> {
+/// Runs every client against the built daemon, or reports why it is skipped.
+pub(crate) fn check(tally: &mut Tally) -> Result<(), XtaskError> {
     let (old, new) = match (install(OLD), install(NEW)) {
         (Ok(old), Ok(new)) => (old, new),
-        (Err(Failure::Missing(why)), _) | (_, Err(Failure::Missing(why))) => {
+        (Err(XtaskError::Missing(why)), _) | (_, Err(XtaskError::Missing(why))) => {
             tally.skip(&format!("cargo xtask car: {why}"));
             return Ok(());
         }
         (Err(failure), _) | (_, Err(failure)) => return Err(failure),
     };
 
-    let open = Daemon::start(&root_of("open"), &["--insecure"])?;
+    let open = SpawnedDaemon::start(&root_of("open"), &["--insecure"])?;
     drive(&open, &old, OLD, &[])?;
     drive(&open, &new, NEW, &[])?;
     drop(open);
     let token = "a-token-for-clients";
-    let guarded = Daemon::start(&root_of("guarded"), &["--token", token])?;
+    let guarded = SpawnedDaemon::start(&root_of("guarded"), &["--token", token])?;
     drive(&guarded, &old, OLD, &[("CAR_AUTH_TOKEN", token)])?;
     let agent = agent_token(&guarded, "agent-A")?;
     let bound = [("CAR_AGENT_ID", "agent-A"), ("CAR_AGENT_TOKEN", &agent)];
@@ -63,14 +63,14 @@ fn root_of(name: &str) -> PathBuf {
     command::root().join("target").join("car").join(name)
 }
 
-/// Makes a virtual environment with that version, unless it is there, and returns its interpreter.
-fn install(version: &str) -> Result<PathBuf, Failure> {
+/// Creates a virtual environment with that version if it is missing, and returns its interpreter.
+fn install(version: &str) -> Result<PathBuf, XtaskError> {
     let package = format!("car-runtime=={version}");
     python::environment(&root_of(version), &package, "car_runtime")
 }
 
-/// Makes a token for an agent.
-fn agent_token(daemon: &Daemon, agent: &str) -> Result<String, Failure> {
+/// Creates a token for an agent.
+fn agent_token(daemon: &SpawnedDaemon, agent: &str) -> Result<String, XtaskError> {
     let mut create = Command::new(daemon::binary());
     let scope = format!("agent:{agent}");
     create
@@ -79,13 +79,13 @@ fn agent_token(daemon: &Daemon, agent: &str) -> Result<String, Failure> {
     Ok(command::read(create)?.trim().to_owned())
 }
 
-/// Lets a client do its work, with these variables.
+/// Runs a client with these variables.
 fn drive(
-    daemon: &Daemon,
+    daemon: &SpawnedDaemon,
     python: &Path,
     version: &str,
     variables: &[(&str, &str)],
-) -> Result<(), Failure> {
+) -> Result<(), XtaskError> {
     let mut client = Command::new(python);
     let script = command::root().join("scripts").join("car_client.py");
     client

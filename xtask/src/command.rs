@@ -1,11 +1,11 @@
-//! Starting programs: cargo above all.
+//! Starting programs, mainly cargo.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, IsTerminal, Read, Write};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use crate::failure::Failure;
+use crate::error::XtaskError;
 use crate::tally::Tally;
 
 /// The cargo that started this program, at the root of the workspace.
@@ -18,7 +18,7 @@ pub(crate) fn cargo() -> Command {
 
 /// The root of the workspace.
 pub(crate) fn root() -> PathBuf {
-    // Cargo tells where the package is now; the place it was compiled in is only the second guess.
+    // Cargo sets the package's current path; the compile-time path is only a fallback.
     let package = std::env::var_os("CARGO_MANIFEST_DIR")
         .unwrap_or_else(|| OsString::from(env!("CARGO_MANIFEST_DIR")));
     let mut path = PathBuf::from(package);
@@ -26,14 +26,14 @@ pub(crate) fn root() -> PathBuf {
     path
 }
 
-/// Runs a program whose output goes straight to ours.
-pub(crate) fn run(mut command: Command) -> Result<(), Failure> {
+/// Runs a program with inherited output.
+pub(crate) fn run(mut command: Command) -> Result<(), XtaskError> {
     let status = command.status().map_err(|e| cannot("start", &command, e))?;
-    status.success().then_some(()).ok_or(Failure::Shown)
+    status.success().then_some(()).ok_or(XtaskError::Shown)
 }
 
-/// Runs a program and shows what it prints only if it fails.
-pub(crate) fn run_quietly(mut command: Command) -> Result<(), Failure> {
+/// Runs a program and prints its output only if it fails.
+pub(crate) fn run_quietly(mut command: Command) -> Result<(), XtaskError> {
     let output = command
         .stdin(Stdio::null())
         .output()
@@ -43,10 +43,10 @@ pub(crate) fn run_quietly(mut command: Command) -> Result<(), Failure> {
     }
     eprint!("{}", String::from_utf8_lossy(&output.stdout));
     eprint!("{}", String::from_utf8_lossy(&output.stderr));
-    Err(Failure::Shown)
+    Err(XtaskError::Shown)
 }
 
-/// Tells whether a program can be run at all, without showing what it prints.
+/// Returns whether a program can be started, without printing its output.
 pub(crate) fn works(mut command: Command) -> bool {
     command
         .stdout(Stdio::null())
@@ -55,22 +55,22 @@ pub(crate) fn works(mut command: Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// Runs a program and returns what it prints on stdout.
-pub(crate) fn read(mut command: Command) -> Result<String, Failure> {
+/// Runs a program and returns its stdout.
+pub(crate) fn read(mut command: Command) -> Result<String, XtaskError> {
     let output = command
         .stderr(Stdio::inherit())
         .output()
         .map_err(|e| cannot("start", &command, e))?;
     if !output.status.success() {
-        return Err(Failure::Shown);
+        return Err(XtaskError::Shown);
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs tests: passes their output on line by line and adds what it tells to `tally`, also when they fail.
-pub(crate) fn run_tests(mut command: Command, tally: &mut Tally) -> Result<(), Failure> {
+/// Runs tests: forwards their output line by line and adds their results to `tally`, also if they fail.
+pub(crate) fn run_tests(mut command: Command, tally: &mut Tally) -> Result<(), XtaskError> {
     if std::io::stderr().is_terminal() {
-        // Cargo sees a pipe instead of the terminal behind it.
+        // Cargo writes to a pipe and cannot detect the terminal.
         command.env("CARGO_TERM_COLOR", "always");
     }
     let mut child = command
@@ -79,7 +79,7 @@ pub(crate) fn run_tests(mut command: Command, tally: &mut Tally) -> Result<(), F
         .spawn()
         .map_err(|e| cannot("start", &command, e))?;
     let (output, errors) = (child.stdout.take(), child.stderr.take());
-    // Tests name what they skip on either of the two.
+    // Tests report skipped parts on either stream.
     let passed_on = std::thread::scope(|scope| {
         let errors = scope.spawn(|| pass_on(errors, &mut std::io::stderr()));
         tally.add(pass_on(output, &mut std::io::stdout())?);
@@ -88,7 +88,7 @@ pub(crate) fn run_tests(mut command: Command, tally: &mut Tally) -> Result<(), F
     });
     let status = child.wait().map_err(|e| cannot("wait for", &command, e))?;
     passed_on.map_err(|e| cannot("read", &command, e))?;
-    status.success().then_some(()).ok_or(Failure::Shown)
+    status.success().then_some(()).ok_or(XtaskError::Shown)
 }
 
 fn pass_on(from: Option<impl Read>, to: &mut impl Write) -> std::io::Result<Tally> {
@@ -105,8 +105,8 @@ fn pass_on(from: Option<impl Read>, to: &mut impl Write) -> std::io::Result<Tall
     Ok(tally)
 }
 
-fn cannot(verb: &str, command: &Command, source: std::io::Error) -> Failure {
-    Failure::Io {
+fn cannot(verb: &str, command: &Command, source: std::io::Error) -> XtaskError {
+    XtaskError::Io {
         doing: format!("{verb} `{}`", command.get_program().display()),
         source,
     }
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_output_passes_unchanged_while_it_is_summed() {
+    fn test_output_is_forwarded_unchanged_and_summed() {
         let output =
             b"caf\xe9\ntest result: ok. 1 passed; 0 failed; 0 ignored\nno newline at the end";
         let mut seen = Vec::new();

@@ -4,14 +4,14 @@ use std::process::Command;
 
 use crate::command;
 use crate::daemon;
-use crate::failure::Failure;
-use crate::plan::Step;
+use crate::error::XtaskError;
+use crate::plan::PlanStep;
+use crate::subcommand::Subcommand;
 use crate::tally::Tally;
-use crate::word::Word;
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "crash",
-    summary: "kills a working runtime 2,000 times and checks what it left",
+    summary: "kills a working runtime 2,000 times and checks its data",
     help: "\
 Builds the package windlass-crash in release mode and runs it: a child process works on sessions on disk and is ended
 with SIGKILL at random moments and at named points; after each death the journal and the effects of tools are checked.
@@ -19,28 +19,28 @@ with SIGKILL at random moments and at named points; after each death the journal
 
 With `feed` 64 writers are killed together, 200 times, while three readers follow the feed over all streams from their cursors.
 
-With `backends` the daemon is killed 100 times while an agent of others carries a turn, by the debug build. Nothing of the agent's processes
-is left, every turn completes, and nothing is told twice without a notice. `cargo xtask test` does the same 10 times, and
+With `backends` the debug build of the daemon is killed 100 times while an external agent executes a turn. No process of the agent
+is left, every turn completes, and no prompt is sent twice without a notice. `cargo xtask test` does the same 10 times, and
 `cargo xtask backends` kills it 5 times under the real Claude Code.
 
-With `undo` the daemon, by the debug build, is killed 200 times while a scripted model edits a file, runs a command in the sandbox and asks, and
-while that is taken back. Every turn ends once, no command runs twice, files and conversation come back together, and edits of others
-stay. `cargo xtask test` does the same 10 times.
+With `undo` the debug build of the daemon is killed 200 times while a scripted model edits a file, runs a command in the sandbox and asks a question, and
+while that is undone. Every turn ends once, no command runs twice, files and conversation are restored together, and external edits
+remain. `cargo xtask test` does the same 10 times.
 
-With `fleet` the daemon, by the debug build, is killed 50 times while a run of 200 tasks is carried out by 8 workers, half of them on an agent of
-others, and workers are interrupted and restarted. Every task ends once, attempts are counted as the rule says, and nothing is repeated in
-silence. `cargo xtask test` does the same with 24 tasks and 6 kills.
+With `fleet` the debug build of the daemon is killed 50 times while 8 workers execute a run of 200 tasks, half of them with an external
+agent, and workers are interrupted and restarted. Every task ends once, attempts are counted according to the rule, and every repetition is
+recorded. `cargo xtask test` does the same with 24 tasks and 6 kills.
 
-With `config` the daemon, by the debug build, is killed 100 times and restarted while a backend, a model, a directory and the token file are
-removed and restored at random. A job whose needs are missing is held, none ends while its turn is open, and once everything is restored each is done
+With `config` the debug build of the daemon is killed 100 times and restarted while a backend, a model, a directory and the token file are
+removed and restored at random. A job with a missing dependency is held, no job ends while its turn is open, and once everything is restored each job completes
 once. `cargo xtask test` does the same 8 times.
 
-With `children` a process is killed 200 times, by the debug build, while twenty agents of one turn work under a budget of one dollar that they
-share. What is used is never above it by more than what is set aside for one call, and the journal's sum agrees with the read model's.
+With `children` a debug build is killed 200 times while twenty subagents of one turn share a budget of one
+dollar. The usage never exceeds it by more than the reservation of one call, and the sums of the journal and the read model agree.
 
-With `tasks` the daemon, in release mode, is killed 200 times while three tokens queue 10,000 tasks and 8 workers carry them out. None is lost or
-made twice, each ends once with one turn for each attempt, and no token is served much better than another. `cargo xtask test` does the
-same with 60 tasks and 5 kills, by the debug build.
+With `tasks` the release build of the daemon is killed 200 times while three tokens queue 10,000 tasks and 8 workers execute them. None is lost or
+duplicated, each ends once with one turn per attempt, and no token is served much better than another. `cargo xtask test` does the
+same with 60 tasks and 5 kills, with the debug build.
 
 Usage: cargo xtask crash [feed|backends|undo|children|config] [--kills N] [--seed S]
        cargo xtask crash tasks|fleet [--tasks N] [--workers N] [--kills N] [--seed S]
@@ -59,25 +59,27 @@ Examples:
     run,
 };
 
-/// Steps of `cargo xtask test`, with the programs that were built for the tests.
-pub(crate) const BACKENDS: Step = Step::Own("cargo xtask crash backends --kills 10", |tally| {
-    kill_ten_times("backends", tally)
-});
-pub(crate) const UNDO: Step = Step::Own("cargo xtask crash undo --kills 10", |tally| {
+/// Steps of `cargo xtask test`, with the binaries of its test build.
+pub(crate) const BACKENDS: PlanStep =
+    PlanStep::Own("cargo xtask crash backends --kills 10", |tally| {
+        kill_ten_times("backends", tally)
+    });
+pub(crate) const UNDO: PlanStep = PlanStep::Own("cargo xtask crash undo --kills 10", |tally| {
     kill_ten_times("undo", tally)
 });
 
-pub(crate) const FLEET: Step = Step::Own("cargo xtask crash fleet --tasks 24 --kills 6", |tally| {
-    let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
-    crash.args(["fleet", "--tasks", "24", "--kills", "6"]);
-    command::run_tests(crash, tally)
-});
-pub(crate) const CONFIG: Step = Step::Own("cargo xtask crash config --kills 8", |tally| {
+pub(crate) const FLEET: PlanStep =
+    PlanStep::Own("cargo xtask crash fleet --tasks 24 --kills 6", |tally| {
+        let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
+        crash.args(["fleet", "--tasks", "24", "--kills", "6"]);
+        command::run_tests(crash, tally)
+    });
+pub(crate) const CONFIG: PlanStep = PlanStep::Own("cargo xtask crash config --kills 8", |tally| {
     let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
     crash.args(["config", "--kills", "8"]);
     command::run_tests(crash, tally)
 });
-pub(crate) const TASKS: Step = Step::Own(
+pub(crate) const TASKS: PlanStep = PlanStep::Own(
     "cargo xtask crash tasks --tasks 60 --workers 4 --kills 5",
     |tally| {
         let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
@@ -86,13 +88,13 @@ pub(crate) const TASKS: Step = Step::Own(
     },
 );
 
-fn kill_ten_times(word: &str, tally: &mut Tally) -> Result<(), Failure> {
+fn kill_ten_times(word: &str, tally: &mut Tally) -> Result<(), XtaskError> {
     let mut crash = Command::new(daemon::binary().with_file_name("windlass-crash"));
     crash.args([word, "--kills", "10"]);
     command::run_tests(crash, tally)
 }
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
     let mut cargo = command::cargo();
     let kills_daemon = ["backends", "config", "fleet", "undo"];
     if arguments

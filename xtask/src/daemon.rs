@@ -1,39 +1,39 @@
-//! The daemon as a process of its own, for programs that others wrote.
+//! The daemon as a separate process, for third-party programs.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use crate::command;
-use crate::failure::Failure;
+use crate::error::XtaskError;
 
-/// A daemon on data of its own. Dropping it ends it.
-pub(crate) struct Daemon {
+/// A daemon with its own data. Dropping it stops the process.
+pub(crate) struct SpawnedDaemon {
     child: Child,
     pub(crate) home: PathBuf,
     pub(crate) address: String,
 }
 
-/// Builds the binary.
-pub(crate) fn build() -> Result<(), Failure> {
+/// Builds the `windlass` binary.
+pub(crate) fn build() -> Result<(), XtaskError> {
     let mut build = command::cargo();
     build.args(["build", "-p", "windlass"]);
     command::run(build)
 }
 
-/// Where the binary is when it is built.
+/// Returns the path of the built binary.
 pub(crate) fn binary() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
     let target = target.unwrap_or_else(|| command::root().join("target"));
     target.join("debug").join("windlass")
 }
 
-impl Daemon {
+impl SpawnedDaemon {
     /// Starts a daemon in an empty home.
-    pub(crate) fn start(home: &Path, arguments: &[&str]) -> Result<Self, Failure> {
-        // What an earlier run left would be in the lists.
+    pub(crate) fn start(home: &Path, arguments: &[&str]) -> Result<Self, XtaskError> {
+        // Data of an earlier run would appear in lists.
         let _ = std::fs::remove_dir_all(home);
-        let io = |doing: &str, source| Failure::Io {
+        let io = |doing: &str, source| XtaskError::Io {
             doing: doing.to_owned(),
             source,
         };
@@ -61,7 +61,7 @@ impl Daemon {
     }
 }
 
-impl Drop for Daemon {
+impl Drop for SpawnedDaemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();

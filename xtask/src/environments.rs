@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command;
-use crate::failure::Failure;
+use crate::error::XtaskError;
+use crate::subcommand::Subcommand;
 use crate::tally::Tally;
 use crate::terminal::bold;
 use crate::verify::FEATURES;
-use crate::word::Word;
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "environments",
     summary: "all tests under other priorities, umasks, locales, time zones, homes, limits, users and without bubblewrap",
     help: "\
@@ -35,24 +35,24 @@ Examples:
     run,
 };
 
-/// The user and the group of the environments with another user.
-const NOBODY: &str = "65534";
+/// User and group ID of the environments with another user.
+const UNPRIVILEGED: &str = "65534";
 
-/// Sets all values but the priority; `$ODD` is a directory that every user can write.
+/// Sets all values except the priority; `$ODD` is a world-writable directory.
 const VALUES: &str =
     "umask 002; export LANG=C LC_ALL=C TZ=Asia/Kathmandu HOME=\"$ODD/home\" TMPDIR=\"$ODD/tmp\"; ";
 
-struct Environment {
+struct TestEnvironment {
     name: &'static str,
-    /// Runs as part of all, not only by its name.
+    /// Whether it runs by default, and not only by name.
     is_default: bool,
     hides_bubblewrap: bool,
     is_other_user: bool,
-    /// What a shell does before it starts a test program, up to `exec`.
+    /// Shell commands before the test program, up to `exec`.
     values: &'static [&'static str],
 }
 
-impl Environment {
+impl TestEnvironment {
     const fn all_values(name: &'static str) -> Self {
         Self {
             name,
@@ -84,7 +84,7 @@ impl Environment {
         if self.is_other_user {
             let _ = write!(
                 script,
-                "setpriv --reuid {NOBODY} --regid {NOBODY} --clear-groups "
+                "setpriv --reuid {UNPRIVILEGED} --regid {UNPRIVILEGED} --clear-groups "
             );
         }
         script.push_str("\"$@\"");
@@ -107,30 +107,30 @@ impl Environment {
 const HIDE_BUBBLEWRAP: &str =
     "if bwrap=$(command -v bwrap); then mount --bind /dev/null \"$bwrap\" || exit 1; fi; ";
 
-const ENVIRONMENTS: &[Environment] = &[
-    Environment::all_values("values"),
-    Environment {
+const ENVIRONMENTS: &[TestEnvironment] = &[
+    TestEnvironment::all_values("values"),
+    TestEnvironment {
         hides_bubblewrap: true,
-        ..Environment::all_values("values-no-bwrap")
+        ..TestEnvironment::all_values("values-no-bwrap")
     },
-    Environment {
+    TestEnvironment {
         is_other_user: true,
-        ..Environment::all_values("user")
+        ..TestEnvironment::all_values("user")
     },
-    Environment {
+    TestEnvironment {
         hides_bubblewrap: true,
         is_other_user: true,
-        ..Environment::all_values("user-no-bwrap")
+        ..TestEnvironment::all_values("user-no-bwrap")
     },
-    Environment {
+    TestEnvironment {
         is_default: true,
-        ..Environment::one_value("files", &["ulimit -n 256; exec "])
+        ..TestEnvironment::one_value("files", &["ulimit -n 256; exec "])
     },
-    Environment::one_value("nice", &["exec nice -n 5 "]),
-    Environment::one_value("umask", &["umask 002; exec "]),
-    Environment::one_value("locale", &["export LANG=C LC_ALL=C; exec "]),
-    Environment::one_value("zone", &["export TZ=Asia/Kathmandu; exec "]),
-    Environment::one_value(
+    TestEnvironment::one_value("nice", &["exec nice -n 5 "]),
+    TestEnvironment::one_value("umask", &["umask 002; exec "]),
+    TestEnvironment::one_value("locale", &["export LANG=C LC_ALL=C; exec "]),
+    TestEnvironment::one_value("zone", &["export TZ=Asia/Kathmandu; exec "]),
+    TestEnvironment::one_value(
         "directories",
         &["export HOME=\"$ODD/home\" TMPDIR=\"$ODD/tmp\"; exec "],
     ),
@@ -143,7 +143,7 @@ struct Program {
     executable: PathBuf,
 }
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
     let (only, packages) = read(arguments)?;
     let mut cargo = command::cargo();
     // Examples are built too: some tests run them.
@@ -157,7 +157,7 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     let programs: Vec<_> = built.lines().filter_map(program).collect();
     let odd = odd_directory()?;
     let (mut sum, mut lines, mut failed) = (Tally::default(), Vec::new(), Vec::new());
-    let is_wanted = |environment: &&Environment| {
+    let is_wanted = |environment: &&TestEnvironment| {
         if only.is_empty() {
             environment.is_default
         } else {
@@ -182,7 +182,7 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
             let mut test = environment.command(&program.executable);
             test.current_dir(&program.package)
                 .env("CARGO_MANIFEST_DIR", &program.package)
-                // Otherwise snapshots are looked for with the help of cargo, which another user may not have.
+                // Otherwise insta runs cargo to find snapshots, and another user may not have it.
                 .env("INSTA_WORKSPACE_ROOT", command::root())
                 .env("ODD", &odd);
             if command::run_tests(test, &mut tally).is_err() {
@@ -203,12 +203,12 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     if failed.is_empty() {
         Ok(())
     } else {
-        Err(Failure::Shown)
+        Err(XtaskError::Shown)
     }
 }
 
-/// Reads the environments to run, all where none is named, and the packages.
-fn read(arguments: &[String]) -> Result<(Vec<&str>, Vec<&str>), Failure> {
+/// Parses the environments (default: all) and the packages to run.
+fn read(arguments: &[String]) -> Result<(Vec<&str>, Vec<&str>), XtaskError> {
     let (mut only, mut packages) = (Vec::new(), Vec::new());
     let mut arguments = arguments.iter().map(String::as_str);
     while let Some(argument) = arguments.next() {
@@ -218,14 +218,14 @@ fn read(arguments: &[String]) -> Result<(Vec<&str>, Vec<&str>), Failure> {
                 let names: Vec<_> = ENVIRONMENTS.iter().map(|known| known.name).collect();
                 if !names.contains(&name) {
                     let text = format!("`{name}` is no environment; use {}", names.join(", "));
-                    return Err(Failure::Usage(text));
+                    return Err(XtaskError::Usage(text));
                 }
                 only.push(name);
             }
             option if option.starts_with('-') => {
                 let text =
                     format!("`{option}` is not known; see `cargo xtask environments --help`");
-                return Err(Failure::Usage(text));
+                return Err(XtaskError::Usage(text));
             }
             package => packages.push(package),
         }
@@ -233,7 +233,7 @@ fn read(arguments: &[String]) -> Result<(Vec<&str>, Vec<&str>), Failure> {
     Ok((only, packages))
 }
 
-/// Reads a line of cargo about something that it has built; `None` where that is no test program.
+/// Parses a line of cargo about a built artifact; `None` if it is not a test program.
 fn program(line: &str) -> Option<Program> {
     let value = |name: &str| {
         let (_, rest) = line.split_once(&format!("\"{name}\":\""))?;
@@ -247,8 +247,8 @@ fn program(line: &str) -> Option<Program> {
     })
 }
 
-/// Makes directories with odd names that every user can write.
-fn odd_directory() -> Result<PathBuf, Failure> {
+/// Creates world-writable directories with odd names.
+fn odd_directory() -> Result<PathBuf, XtaskError> {
     let odd = std::env::temp_dir().join(format!("windlass odd ünï {}", std::process::id()));
     let mut shell = Command::new("sh");
     let make =
@@ -258,19 +258,25 @@ fn odd_directory() -> Result<PathBuf, Failure> {
     Ok(odd)
 }
 
-/// Tells whether a file can be covered in a mount namespace.
+/// Returns whether a file can be hidden in a mount namespace.
 fn can_hide_bubblewrap() -> bool {
     let mut unshare = Command::new("unshare");
     unshare.args(["--mount", "mount", "--bind", "/dev/null", "/dev/null"]);
     command::works(unshare)
 }
 
-/// Tells whether a user without rights can run the programs.
+/// Returns whether an unprivileged user can run the programs.
 fn has_user(programs: &[Program]) -> bool {
     let reads = |path: &Path| {
         let mut setpriv = Command::new("setpriv");
         setpriv
-            .args(["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups"])
+            .args([
+                "--reuid",
+                UNPRIVILEGED,
+                "--regid",
+                UNPRIVILEGED,
+                "--clear-groups",
+            ])
             .args(["test", "-r"])
             .arg(path);
         command::works(setpriv)
@@ -284,7 +290,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn test_programs_are_found_among_the_lines_of_cargo() {
+    fn test_programs_are_parsed_from_cargo_output() {
         let line = |test: bool| {
             format!(
                 r#"{{"reason":"compiler-artifact","manifest_path":"/w/crates/store/Cargo.toml","profile":{{"opt_level":"0","test":{test}}},"executable":"/w/target/it-1"}}"#
@@ -300,7 +306,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_starts_behind_all_that_its_environment_sets() {
+    fn command_line_starts_with_its_environment_wrappers() {
         let find = |name: &str| ENVIRONMENTS.iter().find(|known| known.name == name);
         let command = |name: &str| {
             let command = find(name).unwrap().command(Path::new("/t"));
@@ -320,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn environments_and_packages_are_read_or_refused() {
+    fn environments_and_packages_are_parsed_or_refused() {
         let words =
             |line: &str| -> Vec<String> { line.split_whitespace().map(str::to_owned).collect() };
         let given = words("--only umask a --only zone b");

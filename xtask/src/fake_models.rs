@@ -1,22 +1,22 @@
-//! `fake-models`: the model drivers against a fake that was not written with them.
+//! `fake-models`: the model drivers against an independent fake.
 
 use std::path::PathBuf;
 
 use crate::command;
-use crate::failure::Failure;
+use crate::error::XtaskError;
 use crate::python;
+use crate::subcommand::{Subcommand, no_arguments};
 use crate::tally::Tally;
 use crate::verify::FEATURES;
-use crate::word::{Word, no_arguments};
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "fake-models",
     summary: "runs the model drivers against an independent fake, where there is one",
     help: "\
 Starts a fake of the four model APIs and runs the tests of the drivers against it: text, tools, errors. The
 fake is a Python script that lives outside of the repository, so that it does not share our mistakes. The
 variable WINDLASS_FAKE_MODELS names it; when it is unset, ../shared/tools/fake_models.py beside the
-workspace is taken. Where there is no script or no python3, this says so and succeeds.
+workspace is taken. Without a script or python3, the command reports that and succeeds.
 
 Usage: cargo xtask fake-models
 
@@ -27,21 +27,21 @@ Examples:
     run,
 };
 
-/// What the tests read the script's path from.
+/// The environment variable with the path of the script.
 const VARIABLE: &str = "WINDLASS_FAKE_MODELS";
 /// Default path of the script, from the root of the workspace.
 const DEFAULT: &str = "../shared/tools/fake_models.py";
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
-    no_arguments(WORD.name, arguments)?;
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
+    no_arguments(SUBCOMMAND.name, arguments)?;
     check(&mut Tally::default())
 }
 
-/// Runs the tests that need the script, or says why they are passed over.
-pub(crate) fn check(tally: &mut Tally) -> Result<(), Failure> {
+/// Runs the tests that need the script, or reports why they are skipped.
+pub(crate) fn check(tally: &mut Tally) -> Result<(), XtaskError> {
     let named = std::env::var_os(VARIABLE).filter(|value| !value.is_empty());
     let script = named.map_or_else(|| command::root().join(DEFAULT), PathBuf::from);
-    // Made absolute here, because the tests start in the folder of their package.
+    // Resolved here, because the tests start in the directory of their package.
     let Ok(script) = script.canonicalize() else {
         tally.skip(&format!(
             "cargo xtask fake-models: there is no {DEFAULT} beside the workspace, and {VARIABLE} names no other script"

@@ -1,10 +1,10 @@
 //! `fuzz`: starts the fuzzer.
 
 use crate::command;
-use crate::failure::Failure;
-use crate::word::Word;
+use crate::error::XtaskError;
+use crate::subcommand::Subcommand;
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "fuzz",
     summary: "runs the fuzzer of the turn machine and the parsers",
     help: "\
@@ -21,7 +21,7 @@ Examples:
     run,
 };
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
     let mut cargo = command::cargo();
     cargo
         .args(["run", "--release", "-p", "windlass-fuzz", "--"])

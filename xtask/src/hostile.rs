@@ -1,12 +1,12 @@
-//! `hostile`: lets a hostile model try what it can.
+//! `hostile`: a hostile model that calls tools.
 
 use crate::command;
-use crate::failure::Failure;
-use crate::word::Word;
+use crate::error::XtaskError;
+use crate::subcommand::Subcommand;
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "hostile",
-    summary: "lets a hostile model call tools for 30 minutes beside honest sessions",
+    summary: "lets a hostile model call tools for 30 minutes next to honest sessions",
     help: "\
 Builds the package windlass-crash in release mode and runs its hostile trial. First commands try to escape: to outlive a command, its time,
 an interrupt and a killed host by forking without end, to take the port of a killed host, and to reach shared memory and the home of
@@ -30,12 +30,12 @@ Examples:
 const DAEMON_ATTACKS: [(&str, &[&str]); 2] = [
     (
         "windlass-server",
-        &["readers::", "token_revoked_while_a_body_arrives"],
+        &["slow_readers::", "token_revoked_while_a_body_arrives"],
     ),
     ("windlass", &["backend_output::"]),
 ];
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
     for (package, tests) in DAEMON_ATTACKS {
         let mut cargo = command::cargo();
         cargo.args(["test", "-p", package, "--test", "it", "--"]);

@@ -1,13 +1,13 @@
-//! `lines`: how much product code each crate has, and the size limits of files and folders.
+//! `lines`: product lines of each crate, and the size limits of files and folders.
 
 use std::collections::BTreeMap;
 use std::process::Command;
 
 use crate::command;
-use crate::failure::Failure;
-use crate::word::Word;
+use crate::error::XtaskError;
+use crate::subcommand::Subcommand;
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "lines",
     summary: "counts product lines by crate and checks the limits of files and folders",
     help: "\
@@ -39,17 +39,17 @@ const OVER_LIMIT: &[(&str, usize)] = &[
 ];
 
 /// A file of product code.
-struct Source {
+struct SourceFile {
     path: String,
     text: String,
 }
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
     let is_json = match arguments {
         [] => false,
         [flag] if flag == "--json" => true,
         [first, ..] => {
-            return Err(Failure::Usage(format!(
+            return Err(XtaskError::Usage(format!(
                 "`lines` takes only `--json`, but got `{first}`; see `cargo xtask lines --help`"
             )));
         }
@@ -68,30 +68,30 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
 }
 
 /// Fails if a file or a folder exceeds its limit.
-pub(crate) fn check() -> Result<(), Failure> {
+pub(crate) fn check() -> Result<(), XtaskError> {
     fail_on(&excesses(&sources()?))
 }
 
-fn fail_on(excesses: &[String]) -> Result<(), Failure> {
+fn fail_on(excesses: &[String]) -> Result<(), XtaskError> {
     excesses.iter().for_each(|line| eprintln!("{line}"));
-    excesses.is_empty().then_some(()).ok_or(Failure::Shown)
+    excesses.is_empty().then_some(()).ok_or(XtaskError::Shown)
 }
 
-fn sources() -> Result<Vec<Source>, Failure> {
+fn sources() -> Result<Vec<SourceFile>, XtaskError> {
     let mut git = Command::new("git");
     git.current_dir(command::root())
         .args(["ls-files", "crates"]);
     let listed = command::read(git)?;
     let product = listed.lines().filter(|path| is_product(path));
-    // A file that was deleted and not committed yet is still listed.
+    // A deleted file is listed until the deletion is committed.
     let present = product.filter(|path| command::root().join(path).exists());
     let read = present.map(|path| {
         let text = std::fs::read_to_string(command::root().join(path));
-        let text = text.map_err(|source| Failure::Io {
+        let text = text.map_err(|source| XtaskError::Io {
             doing: format!("read {path}"),
             source,
         })?;
-        Ok(Source {
+        Ok(SourceFile {
             path: path.to_owned(),
             text,
         })
@@ -110,7 +110,7 @@ pub(crate) fn is_product(path: &str) -> bool {
     name.ends_with(".rs") && *package != "testkit" && !is_test && !folders.iter().any(is_excluded)
 }
 
-fn count(sources: &[Source]) -> BTreeMap<&str, usize> {
+fn count(sources: &[SourceFile]) -> BTreeMap<&str, usize> {
     let mut by_crate = BTreeMap::new();
     for source in sources {
         let package = source.path.split('/').nth(1).unwrap_or_default();
@@ -152,10 +152,10 @@ pub(crate) fn without_tests(text: &str) -> Vec<(usize, &str)> {
     product
 }
 
-fn excesses(sources: &[Source]) -> Vec<String> {
+fn excesses(sources: &[SourceFile]) -> Vec<String> {
     let mut folders = BTreeMap::<&str, usize>::new();
     let mut found = Vec::new();
-    for Source { path, text } in sources {
+    for SourceFile { path, text } in sources {
         let (folder, _) = path.rsplit_once('/').unwrap_or_default();
         *folders.entry(folder).or_default() += 1;
         let lines = text.lines().count();
@@ -201,8 +201,8 @@ fn json(by_crate: &BTreeMap<&str, usize>) -> String {
 mod tests {
     use super::*;
 
-    fn source(path: &str, text: String) -> Source {
-        Source {
+    fn source(path: &str, text: String) -> SourceFile {
+        SourceFile {
             path: path.to_owned(),
             text,
         }
@@ -227,7 +227,7 @@ fn lower() {}
     }
 
     #[test]
-    fn only_files_of_the_product_are_counted() {
+    fn only_product_files_are_counted() {
         for (path, expected) in [
             ("crates/core/src/lib.rs", true),
             ("crates/core/README.md", false),

@@ -1,4 +1,4 @@
-//! The project's chores, one word each: `cargo xtask <word>`.
+//! The project's development tasks: `cargo xtask <subcommand>`.
 #![expect(
     clippy::print_stdout,
     clippy::print_stderr,
@@ -13,7 +13,7 @@ mod command;
 mod crash;
 mod daemon;
 mod environments;
-mod failure;
+mod error;
 mod fake_models;
 mod fuzz;
 mod hostile;
@@ -26,45 +26,45 @@ mod race;
 mod setup;
 mod slim;
 mod soak;
+mod subcommand;
 mod tally;
 mod terminal;
 mod test;
 mod toolchain;
 mod verify;
-mod word;
 mod words;
 
 use std::process::ExitCode;
 
-use crate::failure::Failure;
-use crate::word::Word;
+use crate::error::XtaskError;
+use crate::subcommand::Subcommand;
 
-/// Every word, in the order in which the help lists them.
-const WORDS: &[Word] = &[
-    test::WORD,
-    verify::WORD,
-    setup::WORD,
-    slim::WORD,
-    map::WORD,
-    lines::WORD,
-    words::WORD,
-    fuzz::WORD,
-    crash::WORD,
-    soak::WORD,
-    hostile::WORD,
-    backends::WORD,
-    mcp::WORD,
-    race::WORD,
-    environments::WORD,
-    fake_models::WORD,
-    accept::WORD,
-    car::WORD,
-    api::WORD,
+/// The subcommands in the order of the help.
+const SUBCOMMANDS: &[Subcommand] = &[
+    test::SUBCOMMAND,
+    verify::SUBCOMMAND,
+    setup::SUBCOMMAND,
+    slim::SUBCOMMAND,
+    map::SUBCOMMAND,
+    lines::SUBCOMMAND,
+    words::SUBCOMMAND,
+    fuzz::SUBCOMMAND,
+    crash::SUBCOMMAND,
+    soak::SUBCOMMAND,
+    hostile::SUBCOMMAND,
+    backends::SUBCOMMAND,
+    mcp::SUBCOMMAND,
+    race::SUBCOMMAND,
+    environments::SUBCOMMAND,
+    fake_models::SUBCOMMAND,
+    accept::SUBCOMMAND,
+    car::SUBCOMMAND,
+    api::SUBCOMMAND,
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match word::dispatch(WORDS, &arguments) {
+    match subcommand::dispatch(SUBCOMMANDS, &arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             report(&failure);
@@ -73,9 +73,9 @@ fn main() -> ExitCode {
     }
 }
 
-fn report(failure: &Failure) {
-    // What was already shown is not said again: the summary stays the last line.
-    if !matches!(failure, Failure::Shown) {
+fn report(failure: &XtaskError) {
+    // A reported failure is not printed again, so that the summary stays the last line.
+    if !matches!(failure, XtaskError::Shown) {
         eprintln!("{}: {failure}", terminal::red("error"));
     }
 }

@@ -1,36 +1,36 @@
-//! `map`: the arrows between our crates, as ARCHITECTURE.md draws them and as they are.
+//! `map`: compares the dependencies between our crates with ARCHITECTURE.md.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command;
-use crate::failure::Failure;
-use crate::word::{Word, no_arguments};
+use crate::error::XtaskError;
+use crate::subcommand::{Subcommand, no_arguments};
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "map",
-    summary: "compares who knows whom with the map in ARCHITECTURE.md",
+    summary: "compares the dependencies between crates with the map in ARCHITECTURE.md",
     help: "\
 Reads the table under `The map` in ARCHITECTURE.md and the dependencies of every crate of the workspace (all features, tests left
-out), and fails where the two differ: a crate that knows another without the map saying so, an arrow that nobody uses, a crate
-that the map does not name or that is not there.
+excluded), and fails if the two differ: a dependency that the map does not contain, a dependency of the map that does not exist, a crate
+that is missing in the map or in the workspace.
 
 Usage: cargo xtask map
 ",
     run,
 };
 
-/// Packages by name, and which of ours each knows; `None` where the map lets it know any.
+/// Our dependencies of each package by name; `None` if the map allows any.
 type Arrows = BTreeMap<String, Option<BTreeSet<String>>>;
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
-    no_arguments(WORD.name, arguments)?;
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
+    no_arguments(SUBCOMMAND.name, arguments)?;
     check()
 }
 
 /// Prints each difference and fails if there is one.
-pub(crate) fn check() -> Result<(), Failure> {
+pub(crate) fn check() -> Result<(), XtaskError> {
     let page = command::root().join("ARCHITECTURE.md");
-    let page = std::fs::read_to_string(page).map_err(|source| Failure::Io {
+    let page = std::fs::read_to_string(page).map_err(|source| XtaskError::Io {
         doing: "read ARCHITECTURE.md".to_owned(),
         source,
     })?;
@@ -42,13 +42,13 @@ pub(crate) fn check() -> Result<(), Failure> {
     let differences = differences(&drawn, &built);
     differences.iter().for_each(|line| println!("{line}"));
     if !differences.is_empty() {
-        return Err(Failure::Shown);
+        return Err(XtaskError::Shown);
     }
     println!("the arrows of {} crates are as drawn", built.len());
     Ok(())
 }
 
-/// Reads rows such as ``| `crates/turn` | `windlass-turn` | … | core |``.
+/// Parses rows such as ``| `crates/turn` | `windlass-turn` | … | core |``.
 fn drawn(page: &str) -> Arrows {
     let cells = page
         .lines()
@@ -74,7 +74,7 @@ fn full_name(short: &str) -> String {
     format!("windlass-{short}")
 }
 
-/// Reads lines such as `0windlass-turn v0.1.0 (…)` and, below it, `1serde v1.0.0`.
+/// Parses lines such as `0windlass-turn v0.1.0 (…)` and, below it, `1serde v1.0.0`.
 fn built(tree: &str) -> Arrows {
     let mut arrows = Arrows::new();
     let mut package = String::new();
@@ -106,11 +106,12 @@ fn differences(drawn: &Arrows, built: &Arrows) -> Vec<String> {
         };
         let undrawn = known.difference(drawn);
         found.extend(undrawn.map(|other| {
-            format!("{package} knows {other}: draw the arrow if it belongs there, or cut it")
+            format!("{package} depends on {other}: add it to the map or remove the dependency")
         }));
         let unused = drawn.difference(known);
         found.extend(
-            unused.map(|other| format!("{package} does not know {other}, as the map says it does")),
+            unused
+                .map(|other| format!("{package} does not depend on {other}, contrary to the map")),
         );
     }
     let gone = drawn.keys().filter(|package| !built.contains_key(*package));
@@ -149,19 +150,19 @@ mod tests {
     }
 
     #[test]
-    fn a_map_that_is_right_has_no_differences() {
+    fn correct_map_has_no_differences() {
         assert_eq!(compare(PAGE, TREE), Vec::<String>::new());
     }
 
     #[test]
-    fn each_kind_of_difference_is_told() {
+    fn each_kind_of_difference_is_reported() {
         let other = TREE
             .replace("1serde", "1windlass-turn v0.1.0 (/w)\n1serde")
             .replace("0windlass-turn", "0windlass-new");
         assert_eq!(
             compare(PAGE, &other),
             [
-                "windlass-core knows windlass-turn: draw the arrow if it belongs there, or cut it",
+                "windlass-core depends on windlass-turn: add it to the map or remove the dependency",
                 "windlass-new is not on the map",
                 "windlass-turn is on the map and not in the workspace",
             ]
@@ -169,7 +170,7 @@ mod tests {
         let lonely = TREE.replace("1windlass-core", "1serde");
         assert_eq!(
             compare(PAGE, &lonely),
-            ["windlass-turn does not know windlass-core, as the map says it does"]
+            ["windlass-turn does not depend on windlass-core, contrary to the map"]
         );
     }
 }

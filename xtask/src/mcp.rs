@@ -4,13 +4,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::command;
-use crate::failure::Failure;
-use crate::plan::{self, OnFailure, Step};
+use crate::error::XtaskError;
+use crate::plan::{self, OnFailure, PlanStep};
+use crate::subcommand::{Subcommand, no_arguments};
 use crate::tally::Tally;
 use crate::verify::FEATURES;
-use crate::word::{Word, no_arguments};
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "mcp",
     summary: "installs real MCP servers and calls their tools",
     help: "\
@@ -24,7 +24,7 @@ Usage: cargo xtask mcp
     run,
 };
 
-const STEP: Step = Step::Own("cargo xtask mcp", check);
+const STEP: PlanStep = PlanStep::Own("cargo xtask mcp", check);
 
 const NODE: [&str; 2] = [
     "@modelcontextprotocol/server-everything@2026.8.31",
@@ -32,20 +32,20 @@ const NODE: [&str; 2] = [
 ];
 const PYTHON: &str = "mcp-server-time==2026.10.19";
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
-    no_arguments(WORD.name, arguments)?;
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
+    no_arguments(SUBCOMMAND.name, arguments)?;
     plan::run(&[STEP], OnFailure::Stop)
 }
 
-/// Runs the tests of the servers that can be had, and says why not of the others.
-fn check(tally: &mut Tally) -> Result<(), Failure> {
+/// Runs the tests of the available servers, and reports why the others are skipped.
+fn check(tally: &mut Tally) -> Result<(), XtaskError> {
     let place = command::root().join("target").join("mcp");
     if place.starts_with("/tmp") {
         tally.skip("cargo xtask mcp: the checkout is below /tmp, of which a sandbox has its own");
         return Ok(());
     }
     let mut cargo = command::cargo();
-    // As all tests are built, so that nothing is built for this alone.
+    // The same features as for all tests, so that nothing is rebuilt.
     cargo
         .args(["test", "--workspace"])
         .args(FEATURES)
@@ -91,7 +91,7 @@ fn from_npm(place: &Path) -> Result<PathBuf, String> {
         npm.args(["install", "--no-audit", "--no-fund", "--prefix"])
             .arg(place)
             .args(NODE);
-        carry_out(npm)?;
+        install(npm)?;
     }
     Ok(place.to_owned())
 }
@@ -100,24 +100,22 @@ fn from_pypi(place: &Path) -> Result<PathBuf, String> {
     if !place.join("bin/mcp-server-time").exists() {
         let mut venv = Command::new("python3");
         venv.args(["-m", "venv"]).arg(place);
-        carry_out(venv)?;
+        install(venv)?;
         let mut pip = Command::new(place.join("bin/pip"));
         pip.args(["install", "--quiet", PYTHON]);
-        carry_out(pip)?;
+        install(pip)?;
     }
     Ok(place.to_owned())
 }
 
-fn carry_out(mut command: Command) -> Result<(), String> {
+fn install(mut command: Command) -> Result<(), String> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let said = command.output();
-    let said = said.map_err(|error| format!("{name} cannot be run: {error}"))?;
-    if said.status.success() {
+    let output = command.output();
+    let output = output.map_err(|error| format!("{name} cannot be run: {error}"))?;
+    if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&said.stderr);
-    let last = said.trim().lines().next_back().unwrap_or("nothing");
-    Err(format!(
-        "{name} could not install what is needed; it says: {last}"
-    ))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    let last = stderr.trim().lines().next_back().unwrap_or("nothing");
+    Err(format!("{name} failed to install the servers: {last}"))
 }

@@ -1,34 +1,34 @@
-//! Steps as data, and the one place that runs them.
+//! Plans: steps as data, and their execution.
 
 use std::time::{Duration, Instant};
 
 use crate::command;
-use crate::failure::Failure;
+use crate::error::XtaskError;
 use crate::tally::Tally;
 use crate::terminal::{bold, green, red};
 
-/// One thing a plan does.
-pub(crate) enum Step {
+/// A step of a plan.
+pub(crate) enum PlanStep {
     /// A cargo command that succeeds or fails.
     Cargo(&'static [&'static str]),
     /// A cargo command under one environment variable.
     CargoWith((&'static str, &'static str), &'static [&'static str]),
     /// A cargo command that runs tests, whose results are summed.
     Tests(&'static [&'static str]),
-    /// A check of our own under its title. It may add test results, and name what this machine cannot run.
-    Own(&'static str, fn(&mut Tally) -> Result<(), Failure>),
+    /// A function with its title. It may add test results and report skipped parts.
+    Own(&'static str, fn(&mut Tally) -> Result<(), XtaskError>),
 }
 
-/// What a failed step does to those after it.
+/// The effect of a failed step on later ones.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnFailure {
-    /// They run all the same: one run tells everything.
+    /// They still run, so that one run reports everything.
     GoOn,
-    /// They do not run: the first trouble is mended first.
+    /// They are skipped, so that the first problem is fixed first.
     Stop,
 }
 
-impl Step {
+impl PlanStep {
     fn title(&self) -> String {
         match self {
             Self::Cargo(arguments) | Self::Tests(arguments) => {
@@ -41,7 +41,7 @@ impl Step {
         }
     }
 
-    fn run(&self, tally: &mut Tally) -> Result<(), Failure> {
+    fn run(&self, tally: &mut Tally) -> Result<(), XtaskError> {
         let mut cargo = command::cargo();
         match self {
             Self::Cargo(arguments) => {
@@ -62,7 +62,7 @@ impl Step {
 }
 
 /// Runs the steps in order and prints the sum of all test results as the last line.
-pub(crate) fn run(steps: &[Step], on_failure: OnFailure) -> Result<(), Failure> {
+pub(crate) fn run(steps: &[PlanStep], on_failure: OnFailure) -> Result<(), XtaskError> {
     let mut tally = Tally::default();
     let mut failed = Vec::new();
     for step in steps {
@@ -74,7 +74,7 @@ pub(crate) fn run(steps: &[Step], on_failure: OnFailure) -> Result<(), Failure> 
         match outcome {
             Ok(()) => eprintln!("    {} in {took}", green("ok")),
             Err(failure) => {
-                if !matches!(failure, Failure::Shown) {
+                if !matches!(failure, XtaskError::Shown) {
                     eprintln!("    {failure}");
                 }
                 eprintln!("    {} after {took}", red("failed"));
@@ -92,7 +92,7 @@ pub(crate) fn run(steps: &[Step], on_failure: OnFailure) -> Result<(), Failure> 
     if failed.is_empty() {
         Ok(())
     } else {
-        Err(Failure::Shown)
+        Err(XtaskError::Shown)
     }
 }
 
@@ -105,16 +105,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_title_can_be_pasted_into_a_shell() {
+    fn step_title_is_a_shell_command() {
         for (step, title) in [
-            (Step::Cargo(&["fmt", "--check"]), "cargo fmt --check"),
-            (Step::Tests(&["test"]), "cargo test"),
+            (PlanStep::Cargo(&["fmt", "--check"]), "cargo fmt --check"),
+            (PlanStep::Tests(&["test"]), "cargo test"),
             (
-                Step::CargoWith(("F", "-D x"), &["doc"]),
+                PlanStep::CargoWith(("F", "-D x"), &["doc"]),
                 "F=\"-D x\" cargo doc",
             ),
             (
-                Step::Own("cargo xtask slim", |_| Ok(())),
+                PlanStep::Own("cargo xtask slim", |_| Ok(())),
                 "cargo xtask slim",
             ),
         ] {
@@ -123,9 +123,9 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_step_fails_the_plan_whatever_follows() {
-        let fails = || Step::Own("fails", |_| Err(Failure::Shown));
-        let works = || Step::Own("works", |_| Ok(()));
+    fn failed_step_fails_the_plan() {
+        let fails = || PlanStep::Own("fails", |_| Err(XtaskError::Shown));
+        let works = || PlanStep::Own("works", |_| Ok(()));
         for on_failure in [OnFailure::GoOn, OnFailure::Stop] {
             assert!(run(&[works()], on_failure).is_ok());
             assert!(run(&[fails(), works()], on_failure).is_err());

@@ -1,12 +1,12 @@
 //! `race`: the long form of the race test of the file system on disk.
 
 use crate::command;
-use crate::failure::Failure;
-use crate::word::Word;
+use crate::error::XtaskError;
+use crate::subcommand::Subcommand;
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "race",
-    summary: "swaps names for links under 100,000 operations on files",
+    summary: "replaces names by links during 100,000 file operations",
     help: "\
 Builds windlass-store and windlass-tools in release mode and runs their race tests: threads swap directories
 for links to the outside while files are read, written, listed, searched and deleted below them. Nothing
@@ -23,10 +23,10 @@ Examples:
 
 /// Default number of operations.
 const OPERATIONS: u64 = 100_000;
-/// What the test reads the number from.
+/// The environment variable with the number for the test.
 const VARIABLE: &str = "WINDLASS_RACE_OPERATIONS";
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
     let operations = operations(arguments)?;
     let mut cargo = command::cargo();
     cargo
@@ -46,15 +46,15 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     Ok(())
 }
 
-fn operations(arguments: &[String]) -> Result<u64, Failure> {
+fn operations(arguments: &[String]) -> Result<u64, XtaskError> {
     match arguments {
         [] => Ok(OPERATIONS),
         [count] => count
             .parse()
             .ok()
             .filter(|count| *count > 0)
-            .ok_or_else(|| Failure::Usage(format!("`{count}` is not a number of operations"))),
-        [_, second, ..] => Err(Failure::Usage(format!(
+            .ok_or_else(|| XtaskError::Usage(format!("`{count}` is not a number of operations"))),
+        [_, second, ..] => Err(XtaskError::Usage(format!(
             "`race` takes one argument, but got `{second}` too; see `cargo xtask race --help`"
         ))),
     }
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_number_of_operations_is_read_or_refused() {
+    fn number_of_operations_is_parsed_or_refused() {
         let read = |line: &str| {
             let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
             operations(&arguments).ok()

@@ -3,24 +3,24 @@
 use std::process::Command;
 
 use crate::command;
-use crate::failure::Failure;
+use crate::error::XtaskError;
+use crate::subcommand::{Subcommand, no_arguments};
 use crate::tally::Tally;
-use crate::word::{Word, no_arguments};
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "setup",
     summary: "installs the system packages that some tests need",
     help: "\
 Installs what is missing of the system packages that tests can use, with apt-get: as root, or by sudo where that asks for no
 password. Elsewhere it names them and fails. Nothing else of the project needs them: tests that lack one say SKIPPED.
-`cargo xtask test` calls this only where the variable CI is `true`: a machine that is somebody's own is left as it is.
+`cargo xtask test` calls this only if the variable CI is `true`, so that it changes no personal machine.
 
 Usage: cargo xtask setup
 ",
     run,
 };
 
-/// A system package, known by a program that it brings.
+/// A system package, identified by one of its programs.
 struct Package {
     name: &'static str,
     program: &'static str,
@@ -45,8 +45,8 @@ const PACKAGES: &[Package] = &[
     },
 ];
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
-    no_arguments(WORD.name, arguments)?;
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
+    no_arguments(SUBCOMMAND.name, arguments)?;
     let missing = missing();
     if missing.is_empty() {
         println!("nothing is missing");
@@ -55,8 +55,8 @@ fn run(arguments: &[String]) -> Result<(), Failure> {
     install(&missing)
 }
 
-/// Installs what is missing where the machine is CI's. What cannot be had is skipped by the tests, by name.
-pub(crate) fn in_ci(_: &mut Tally) -> Result<(), Failure> {
+/// Installs missing packages if `CI=true`. The tests report and skip whatever cannot be installed.
+pub(crate) fn in_ci(_: &mut Tally) -> Result<(), XtaskError> {
     let is_ci = std::env::var_os("CI").is_some_and(|value| value == "true");
     let missing = missing();
     for package in &missing {
@@ -80,10 +80,10 @@ fn missing() -> Vec<&'static Package> {
     PACKAGES.iter().filter(is_missing).collect()
 }
 
-fn install(packages: &[&Package]) -> Result<(), Failure> {
+fn install(packages: &[&Package]) -> Result<(), XtaskError> {
     let names: Vec<_> = packages.iter().map(|package| package.name).collect();
     let Some(apt) = apt_get() else {
-        return Err(Failure::Missing(format!(
+        return Err(XtaskError::Missing(format!(
             "install {} by hand: there is no apt-get that may be used here without a password",
             names.join(", ")
         )));
@@ -99,7 +99,7 @@ fn install(packages: &[&Package]) -> Result<(), Failure> {
     command::run_quietly(install)
 }
 
-/// Returns what makes an apt-get that may install.
+/// Returns the command that runs apt-get with sufficient rights.
 fn apt_get() -> Option<fn() -> Command> {
     let direct: fn() -> Command = || {
         let mut apt = Command::new("apt-get");

@@ -1,14 +1,14 @@
 //! `slim`: the dependency budget of the library.
 //!
-//! An embedder compiles everything we depend on. What is not counted grows, so the count is a check like any other.
+//! An embedder compiles all our dependencies, so their number is checked.
 
 use std::collections::BTreeSet;
 
 use crate::command;
-use crate::failure::Failure;
-use crate::word::{Word, no_arguments};
+use crate::error::XtaskError;
+use crate::subcommand::{Subcommand, no_arguments};
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "slim",
     summary: "counts the crates the library compiles, against its budget",
     help: "\
@@ -20,25 +20,25 @@ Usage: cargo xtask slim
 
 Examples:
   cargo xtask slim
-  cargo tree -p windlass-runtime -e normal,build    who brings what
+  cargo tree -p windlass-runtime -e normal,build    the dependency tree
 ",
     run,
 };
 
-/// How many crates windlass-runtime may compile under one set of features.
-struct Budget {
+/// Maximum number of crates that windlass-runtime compiles with one set of features.
+struct CrateBudget {
     features: &'static str,
     flags: &'static [&'static str],
     limit: usize,
 }
 
-const BUDGETS: &[Budget] = &[
-    Budget {
+const BUDGETS: &[CrateBudget] = &[
+    CrateBudget {
         features: "default features",
         flags: &[],
         limit: 150,
     },
-    Budget {
+    CrateBudget {
         features: "no default features",
         flags: &["--no-default-features"],
         limit: 60,
@@ -91,13 +91,13 @@ const UNWANTED: &[&str] = &[
     "pty-process",
 ];
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
-    no_arguments(WORD.name, arguments)?;
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
+    no_arguments(SUBCOMMAND.name, arguments)?;
     check()
 }
 
 /// Prints the table and fails when a budget is exceeded or an unwanted crate is found.
-pub(crate) fn check() -> Result<(), Failure> {
+pub(crate) fn check() -> Result<(), XtaskError> {
     let mut good = true;
     println!(
         "{:<16} {:<20} {:>6} {:>6}",
@@ -133,10 +133,10 @@ pub(crate) fn check() -> Result<(), Failure> {
             names.join(", ")
         );
     }
-    if good { Ok(()) } else { Err(Failure::Shown) }
+    if good { Ok(()) } else { Err(XtaskError::Shown) }
 }
 
-fn tree(package: &str, edges: &str, flags: &[&str]) -> Result<String, Failure> {
+fn tree(package: &str, edges: &str, flags: &[&str]) -> Result<String, XtaskError> {
     let mut cargo = command::cargo();
     cargo
         .args(["tree", "-p", package, "-e", edges, "--prefix", "none"])
@@ -152,7 +152,7 @@ fn distinct(tree: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The names in a tree that belong to an unwanted family.
+/// Returns the names in a tree that belong to an unwanted family.
 fn unwanted(tree: &str) -> BTreeSet<&str> {
     tree.lines()
         .filter_map(|line| line.split_whitespace().next())
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_crate_counts_once_per_version() {
+    fn crate_counts_once_per_version() {
         let tree = "\
 windlass-runtime v0.1.0 (crates/runtime)
 serde v1.0.0
@@ -187,7 +187,7 @@ serde_derive v1.0.0 (proc-macro) (*)
     }
 
     #[test]
-    fn an_unwanted_crate_is_found_with_its_family_only() {
+    fn unwanted_crate_is_found_only_with_its_family() {
         let tree = "hyper v1.0.0\nhyper-util v0.1.0 (*)\nclap_builder v4.0.0\nhyperloglog v1.0.0\nserde v1.0.0\n";
         let found: Vec<_> = unwanted(tree).into_iter().collect();
         assert_eq!(found, ["clap_builder", "hyper", "hyper-util"]);

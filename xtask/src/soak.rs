@@ -1,15 +1,15 @@
 //! `soak`: runs a runtime for a long time and measures its resources.
 
 use crate::command;
-use crate::failure::Failure;
-use crate::word::Word;
+use crate::error::XtaskError;
+use crate::subcommand::Subcommand;
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "soak",
-    summary: "lets sessions come and go for 30 minutes and watches memory, log and disk",
+    summary: "creates and deletes sessions for 30 minutes and checks memory, log and disk",
     help: "\
-Builds the package windlass-crash in release mode and runs its soak: random sessions come, have turns of all kinds, rest
-and go on a store in a temporary directory, with retention. Resident set, write-ahead log and disk are sampled; each must
+Builds the package windlass-crash in release mode and runs its soak test: random sessions are created, run turns of all kinds, stay idle
+and are deleted, on a store with retention in a temporary directory. Resident set, write-ahead log and disk are sampled; each must
 level off: the median of the last third is at most 1.15 times that of the middle third. `cargo xtask test` does the same
 for 45 seconds. The seed is printed.
 
@@ -22,7 +22,7 @@ Examples:
     run,
 };
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
     let mut cargo = command::cargo();
     cargo.args(["run", "--release", "-p", "windlass-crash", "--", "soak"]);
     cargo.args(arguments);

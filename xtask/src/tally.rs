@@ -1,28 +1,28 @@
-//! The sum of the results that test binaries print, and the names of what could not run on this machine.
+//! The sum of the results of test binaries, and the skipped parts.
 
 use std::collections::BTreeSet;
 use std::fmt;
 
-/// How a line begins that names a test or a step which this machine cannot run.
+/// Prefix of a line that reports a skipped test or step.
 const SKIPPED: &str = "SKIPPED: ";
 
-/// How many tests passed and failed, and what was skipped.
+/// Numbers of passed and failed tests, and the skipped parts.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Tally {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
-    /// Each with its reason. A set, because a part that many tests need is named by each of them.
+    /// Skipped parts with their reasons. A set, because several tests may report the same part.
     pub(crate) skipped: BTreeSet<String>,
 }
 
 impl Tally {
-    /// Adds what a line of a test binary tells; most lines tell nothing.
+    /// Adds the result in a line of a test binary; other lines are ignored.
     pub(crate) fn add_line(&mut self, line: &str) {
         if let Some((passed, failed)) = result_in(line) {
             self.passed += passed;
             self.failed += failed;
         } else if let Some((_, what)) = line.split_once(SKIPPED) {
-            // The test harness may have begun the line with the name of the test.
+            // The test harness may have started the line with the name of the test.
             self.skipped.insert(what.trim().to_owned());
         }
     }
@@ -41,7 +41,7 @@ impl Tally {
     }
 }
 
-/// Reads a line such as `test result: ok. 3 passed; 0 failed; …`.
+/// Parses a line such as `test result: ok. 3 passed; 0 failed; …`.
 fn result_in(line: &str) -> Option<(u64, u64)> {
     let (_, counts) = line.strip_prefix("test result: ")?.split_once(". ")?;
     let mut counts = counts.split("; ");
@@ -50,7 +50,7 @@ fn result_in(line: &str) -> Option<(u64, u64)> {
     Some((passed, failed))
 }
 
-/// One line for each thing that was skipped, and the counts as the last line.
+/// One line per skipped part, and the counts as the last line.
 impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for what in &self.skipped {
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn results_of_all_binaries_are_summed_and_what_was_skipped_is_named_once() {
+    fn results_are_summed_and_skipped_tests_listed_once() {
         let output = "\
 running 3 tests
 test a ... ok
@@ -97,7 +97,7 @@ SKIPPED: shell::b: bubblewrap does not work on this machine
     }
 
     #[test]
-    fn other_lines_count_nothing() {
+    fn other_lines_are_ignored() {
         for line in [
             "",
             "test result: ok",

@@ -1,4 +1,4 @@
-//! Colour for people, plain text for files and pipes.
+//! Coloured output on terminals, plain text for files and pipes.
 
 use std::io::IsTerminal;
 
@@ -7,17 +7,17 @@ pub(crate) fn bold(text: &str) -> String {
     paint(text, "1")
 }
 
-/// Green text for what went well.
+/// Green text for successes.
 pub(crate) fn green(text: &str) -> String {
     paint(text, "32")
 }
 
-/// Red text for what did not.
+/// Red text for failures.
 pub(crate) fn red(text: &str) -> String {
     paint(text, "31")
 }
 
-/// Paints what goes to stderr; the summary on stdout is read by programs and never painted.
+/// Colours text for stderr. The summary on stdout is read by programs and never coloured.
 fn paint(text: &str, code: &str) -> String {
     let wanted = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     if wanted && std::io::stderr().is_terminal() {

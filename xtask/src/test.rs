@@ -4,25 +4,25 @@ use crate::api;
 use crate::backends;
 use crate::car;
 use crate::crash;
-use crate::failure::Failure;
+use crate::error::XtaskError;
 use crate::fake_models;
 use crate::map;
-use crate::plan::{self, OnFailure, Step};
+use crate::plan::{self, OnFailure, PlanStep};
 use crate::setup;
 use crate::slim;
+use crate::subcommand::{Subcommand, no_arguments};
 use crate::verify::{FORMAT, LIMITS, LINTS, TESTS, TOOLCHAIN};
-use crate::word::{Word, no_arguments};
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "test",
     summary: "everything CI checks",
     help: "\
 Checks format, lints, the runtime without its default features and the dependency budget, runs all tests, examples
-included, lets clients that others wrote record runs on the daemon, the model drivers speak to an independent fake where there is
-one, and Claude Code and Codex carry turns where npm can install them. On a fresh machine it first adds rustfmt and clippy through rustup; system packages are installed (see `setup`) only where
-the variable CI is `true`. Every step runs, also after one that failed. What this machine cannot run is named on lines that begin with
-SKIPPED. The last line on stdout is the sum of the test results: `N passed, N failed`, and `, N skipped` if anything was. The exit
-status is 0 only when every step succeeded.
+included, and tests the daemon with third-party clients, the model drivers with an independent fake if there is one, and turns of Claude
+Code and Codex if npm can install them. It adds rustfmt and clippy through rustup if they are missing; system packages (see `setup`) are
+installed only if the variable CI is `true`. Every step runs, also after a failed one. Parts that this machine cannot run are reported on
+lines that start with SKIPPED. The last line on stdout is the sum of the test results: `N passed, N failed`, and `, N skipped` if anything
+was. The exit status is 0 only if every step succeeded.
 
 Usage: cargo xtask test
 
@@ -33,12 +33,12 @@ Examples:
     run,
 };
 
-const STEPS: &[Step] = &[
-    Step::Own("system packages", setup::in_ci),
+const STEPS: &[PlanStep] = &[
+    PlanStep::Own("system packages", setup::in_ci),
     TOOLCHAIN,
     FORMAT,
     LINTS,
-    Step::Cargo(&[
+    PlanStep::Cargo(&[
         "clippy",
         "-p",
         "windlass-runtime",
@@ -47,7 +47,7 @@ const STEPS: &[Step] = &[
         "-D",
         "warnings",
     ]),
-    Step::Tests(&[
+    PlanStep::Tests(&[
         "test",
         "-p",
         "windlass-runtime",
@@ -55,14 +55,14 @@ const STEPS: &[Step] = &[
         "--no-fail-fast",
         "--lib",
     ]),
-    Step::Own("cargo xtask slim", |_| slim::check()),
-    Step::Own("cargo xtask map", |_| map::check()),
+    PlanStep::Own("cargo xtask slim", |_| slim::check()),
+    PlanStep::Own("cargo xtask map", |_| map::check()),
     LIMITS,
     TESTS,
-    // The daemon that these drive was built with the tests.
-    Step::Own("cargo xtask car", car::check),
-    Step::Own("cargo xtask api", api::check),
-    Step::Own("cargo xtask fake-models", fake_models::check),
+    // These use the daemon of the test build.
+    PlanStep::Own("cargo xtask car", car::check),
+    PlanStep::Own("cargo xtask api", api::check),
+    PlanStep::Own("cargo xtask fake-models", fake_models::check),
     crash::BACKENDS,
     crash::UNDO,
     crash::FLEET,
@@ -71,7 +71,7 @@ const STEPS: &[Step] = &[
     backends::QUICK,
 ];
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
-    no_arguments(WORD.name, arguments)?;
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
+    no_arguments(SUBCOMMAND.name, arguments)?;
     plan::run(STEPS, OnFailure::GoOn)
 }

@@ -1,15 +1,15 @@
-//! The parts of the Rust toolchain that the checks need and a minimal install lacks.
+//! Components of the Rust toolchain that the checks need and a minimal installation lacks.
 
 use std::process::Command;
 
 use crate::command;
-use crate::failure::Failure;
+use crate::error::XtaskError;
 
-/// Each cargo word and the rustup component that brings it.
+/// Each cargo subcommand and its rustup component.
 const COMPONENTS: &[(&str, &str)] = &[("fmt", "rustfmt"), ("clippy", "clippy")];
 
-/// Installs what is missing; touches nothing when all is there.
-pub(crate) fn complete() -> Result<(), Failure> {
+/// Installs missing components.
+pub(crate) fn complete() -> Result<(), XtaskError> {
     let missing: Vec<_> = COMPONENTS
         .iter()
         .filter(|(word, _)| !has(word))

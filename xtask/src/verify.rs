@@ -1,12 +1,12 @@
 //! `verify`: the quick loop before a commit.
 
-use crate::failure::Failure;
+use crate::error::XtaskError;
 use crate::lines;
-use crate::plan::{self, OnFailure, Step};
+use crate::plan::{self, OnFailure, PlanStep};
+use crate::subcommand::{Subcommand, no_arguments};
 use crate::toolchain;
-use crate::word::{Word, no_arguments};
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "verify",
     summary: "format, lints and tests: the quick loop before a commit",
     help: "\
@@ -22,18 +22,19 @@ Examples:
     run,
 };
 
-/// The tools of the steps after it.
-pub(crate) const TOOLCHAIN: Step = Step::Own("rustfmt and clippy", |_| toolchain::complete());
+/// The tools of the later steps.
+pub(crate) const TOOLCHAIN: PlanStep =
+    PlanStep::Own("rustfmt and clippy", |_| toolchain::complete());
 
 /// The format of every file.
-pub(crate) const FORMAT: Step = Step::Cargo(&["fmt", "--all", "--check"]);
+pub(crate) const FORMAT: PlanStep = PlanStep::Cargo(&["fmt", "--all", "--check"]);
 
-/// Switches on what no default has; the rest is on because some member of the workspace needs it. Lints, tests and the
-/// daemon of the later checks share one set, so that the workspace is compiled once for each kind of check.
+/// Features that are off by default and not enabled by another workspace member. Lints, tests and the
+/// daemon of the later checks share them, so that the workspace is compiled once per kind of check.
 pub(crate) const FEATURES: [&str; 2] = ["--features", "windlass-runtime/typed-tools"];
 
-/// The lints of every target.
-pub(crate) const LINTS: Step = Step::Cargo(&[
+/// Clippy on every target.
+pub(crate) const LINTS: PlanStep = PlanStep::Cargo(&[
     "clippy",
     "--workspace",
     "--all-targets",
@@ -45,7 +46,7 @@ pub(crate) const LINTS: Step = Step::Cargo(&[
 ]);
 
 /// Every unit, integration and doc test. One broken test must not hide the results of the rest.
-pub(crate) const TESTS: Step = Step::Tests(&[
+pub(crate) const TESTS: PlanStep = PlanStep::Tests(&[
     "test",
     "--workspace",
     FEATURES[0],
@@ -53,18 +54,18 @@ pub(crate) const TESTS: Step = Step::Tests(&[
     "--no-fail-fast",
 ]);
 
-/// What the documentation links to is there.
-const PAGES: Step = Step::CargoWith(
+/// The links of the documentation.
+const PAGES: PlanStep = PlanStep::CargoWith(
     ("RUSTDOCFLAGS", "-D warnings"),
     &["doc", "--workspace", "--no-deps"],
 );
 
 /// The sizes of files and folders.
-pub(crate) const LIMITS: Step = Step::Own("cargo xtask lines", |_| lines::check());
+pub(crate) const LIMITS: PlanStep = PlanStep::Own("cargo xtask lines", |_| lines::check());
 
-const STEPS: &[Step] = &[TOOLCHAIN, FORMAT, LIMITS, LINTS, PAGES, TESTS];
+const STEPS: &[PlanStep] = &[TOOLCHAIN, FORMAT, LIMITS, LINTS, PAGES, TESTS];
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
-    no_arguments(WORD.name, arguments)?;
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
+    no_arguments(SUBCOMMAND.name, arguments)?;
     plan::run(STEPS, OnFailure::Stop)
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use crate::command;
-use crate::failure::Failure;
+use crate::error::XtaskError;
 use crate::lines::{is_product, without_tests};
-use crate::word::{Word, no_arguments};
+use crate::subcommand::{Subcommand, no_arguments};
 
-pub(crate) const WORD: Word = Word {
+pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
     name: "words",
     summary: "phrases that code, comments, messages and pages must not contain",
     help: "\
@@ -130,13 +130,13 @@ const SKIPPED: &[&str] = &[
     "xtask/src/words.rs",
 ];
 
-fn run(arguments: &[String]) -> Result<(), Failure> {
-    no_arguments(WORD.name, arguments)?;
+fn run(arguments: &[String]) -> Result<(), XtaskError> {
+    no_arguments(SUBCOMMAND.name, arguments)?;
     check()
 }
 
 /// Prints each match and fails if there is one.
-pub(crate) fn check() -> Result<(), Failure> {
+pub(crate) fn check() -> Result<(), XtaskError> {
     let mut git = std::process::Command::new("git");
     git.current_dir(command::root()).args([
         "ls-files", "*.rs", "*.md", "*.toml", "*.sql", "*.js", "*.ts", "*.py",
@@ -147,7 +147,7 @@ pub(crate) fn check() -> Result<(), Failure> {
             continue;
         }
         let text = std::fs::read_to_string(command::root().join(path));
-        let text = text.map_err(|source| Failure::Io {
+        let text = text.map_err(|source| XtaskError::Io {
             doing: format!("read {path}"),
             source,
         })?;
@@ -177,7 +177,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     }
     if matches > 0 {
         println!("{matches} phrases to replace");
-        return Err(Failure::Shown);
+        return Err(XtaskError::Shown);
     }
     println!("no denied phrases");
     Ok(())

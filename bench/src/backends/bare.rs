@@ -1,4 +1,4 @@
-//! The bare side: the stub agent without a runtime. A line is given, lines are read and parsed, and nothing more.
+//! The reference: the stub agent without a runtime. It gets a line, and its lines are read and parsed.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
@@ -17,12 +17,12 @@ pub struct Stub {
     lines: BufReader<ChildStdout>,
 }
 
-/// How long a turn took.
+/// Durations and size of a turn.
 pub struct Took {
-    /// To the first piece of text.
+    /// Until the first text.
     pub first: Duration,
     pub whole: Duration,
-    /// How much text there was.
+    /// Bytes of text.
     pub bytes: usize,
 }
 

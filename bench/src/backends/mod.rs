@@ -12,19 +12,19 @@ use serde_json::json;
 use tokio::task::JoinSet;
 
 use crate::daemon::Result;
-use crate::daemon::child::{self, Daemon};
-use crate::daemon::client::{Client, Events};
+use crate::daemon::child::{self, DaemonProcess};
+use crate::daemon::client::{BenchClient, EventStream};
 use crate::machine;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 use bare::{Stub, Took};
 
-/// What the agent does in a turn: text, a call, and text.
+/// The agent's orders for a turn: text, a call, and text.
 const TURN: &str = "say a windlass hauls; tool t1; say and its pawl holds";
 const TURNS: usize = 200;
 const AT_ONCE: usize = 50;
-/// An answer of 50 MB, in pieces of 1 KiB.
+/// An answer of 50 MB in chunks of 1 KiB.
 const LONG_TURN: &str = "flood 48828";
-/// How the agent is named.
+/// Name of the backend.
 const BACKEND: &str = "stub";
 
 /// Measures turns of the stub on the daemon and without it.
@@ -34,15 +34,15 @@ pub fn run(mut report: Report) -> Result<Report> {
     let stub = build_stub()?;
     let executor = tokio::runtime::Runtime::new()?;
     executor.block_on(async {
-        let place = Place::make(&daemon, &stub)?;
-        one_after_the_other(&mut report, &place).await?;
-        at_once(&mut report, &place).await?;
-        long_answer(&mut report, &place).await?;
+        let fixture = StubFixture::make(&daemon, &stub)?;
+        one_after_the_other(&mut report, &fixture).await?;
+        at_once(&mut report, &fixture).await?;
+        long_answer(&mut report, &fixture).await?;
         Ok(report)
     })
 }
 
-/// Builds the stub beside this program, as optimised as this program is.
+/// Builds the stub with this program's profile.
 fn build_stub() -> Result<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut build = Command::new(cargo);
@@ -56,14 +56,14 @@ fn build_stub() -> Result<PathBuf> {
     Ok(std::env::current_exe()?.with_file_name("windlass-stub-agent"))
 }
 
-/// A home with the stub in its workspace, which every sandbox shows.
-struct Place {
+/// A home with the stub in its workspace, where every sandbox can see it.
+struct StubFixture {
     home: tempfile::TempDir,
     daemon: PathBuf,
     stub: PathBuf,
 }
 
-impl Place {
+impl StubFixture {
     fn make(daemon: &Path, stub: &Path) -> Result<Self> {
         let home = tempfile::tempdir()?;
         let workspace = home.path().join("workspace");
@@ -82,26 +82,31 @@ impl Place {
         })
     }
 
-    /// Starts a daemon, and makes a client of it.
-    fn start(&self) -> Result<(Daemon, Client)> {
+    /// Starts a daemon and connects a client.
+    fn start(&self) -> Result<(DaemonProcess, BenchClient)> {
         let at = |name: &str| self.home.path().join(name).display().to_string();
         let (workspace, config) = (at("workspace"), at("windlass.toml"));
         let arguments = ["--workspace", &workspace, "--config", &config];
-        let daemon = Daemon::start_with(&self.daemon, self.home.path(), &arguments)?;
-        let client = Client::of(&daemon.address)?;
+        let daemon = DaemonProcess::start_with(&self.daemon, self.home.path(), &arguments)?;
+        let client = BenchClient::of(&daemon.address)?;
         Ok((daemon, client))
     }
 }
 
-/// Makes a thread on the stub.
-async fn thread(client: &Client) -> Result<(String, Events)> {
+/// Creates a thread that uses the stub.
+async fn thread(client: &BenchClient) -> Result<(String, EventStream)> {
     let thread = client.thread_with(&json!({"backend": BACKEND})).await?;
     let events = client.events(&thread).await?;
     Ok((thread, events))
 }
 
-/// Runs a turn on the daemon, as a client sees it.
-async fn turn(client: &Client, thread: &str, events: &mut Events, prompt: &str) -> Result<Took> {
+/// Runs a turn on the daemon and measures it from the client.
+async fn turn(
+    client: &BenchClient,
+    thread: &str,
+    events: &mut EventStream,
+    prompt: &str,
+) -> Result<Took> {
     let started = Instant::now();
     client.turn(thread, prompt).await?;
     let (mut first, mut bytes) = (None, 0);
@@ -131,10 +136,10 @@ async fn turn(client: &Client, thread: &str, events: &mut Events, prompt: &str) 
     }
 }
 
-/// What a turn costs above the stub's own time, in a process that is there already.
-async fn one_after_the_other(report: &mut Report, place: &Place) -> Result<()> {
+/// Overhead of a turn over the stub's own time, with a running process.
+async fn one_after_the_other(report: &mut Report, fixture: &StubFixture) -> Result<()> {
     report.progress("turns of one stub, bare");
-    let mut stub = Stub::start(&place.stub)?;
+    let mut stub = Stub::start(&fixture.stub)?;
     stub.turn(TURN)?;
     let cpu = machine::cpu_time() + stub.cpu_time();
     let bare: Vec<Took> = (0..TURNS).map(|_| stub.turn(TURN)).collect::<Result<_>>()?;
@@ -142,7 +147,7 @@ async fn one_after_the_other(report: &mut Report, place: &Place) -> Result<()> {
     drop(stub);
 
     report.progress("turns of one stub on the daemon");
-    let (daemon, client) = place.start()?;
+    let (daemon, client) = fixture.start()?;
     let (id, mut events) = thread(&client).await?;
     turn(&client, &id, &mut events, TURN).await?;
     let cpu = daemon.cpu_time();
@@ -154,40 +159,40 @@ async fn one_after_the_other(report: &mut Report, place: &Place) -> Result<()> {
 
     let firsts = |took: &[Took]| median(took.iter().map(|it| it.first));
     let wholes = |took: &[Took]| median(took.iter().map(|it| it.whole));
-    report.figure("bare stub: CPU of a turn", ms(bare_cpu), "ms", Target::None);
+    report.figure("bare stub: CPU of a turn", ms(bare_cpu), "ms", Bound::None);
     report.figure(
         "bare stub: first text",
         ms(firsts(&bare)),
         "ms",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         "CPU above the stub's own",
         ms(above),
         "ms",
-        Target::AtMost(5.0),
+        Bound::AtMost(5.0),
     );
     let first = ms(firsts(&carried)) - ms(firsts(&bare));
     report.figure(
         "first text later than the stub's",
         first,
         "ms",
-        Target::AtMost(100.0),
+        Bound::AtMost(100.0),
     );
     let whole = ms(wholes(&carried)) - ms(wholes(&bare));
-    report.figure("turn longer than the stub's", whole, "ms", Target::None);
+    report.figure("turn longer than the stub's", whole, "ms", Bound::None);
     let ratio = (ms(above) + ms(bare_cpu)) / ms(bare_cpu);
-    report.figure("CPU of a turn / bare stub", ratio, "ratio", Target::None);
+    report.figure("CPU of a turn / bare stub", ratio, "ratio", Bound::None);
     Ok(())
 }
 
-/// Fifty agents at once, each with a process that has to be started first.
-async fn at_once(report: &mut Report, place: &Place) -> Result<()> {
+/// Fifty concurrent agents, including the start of their processes.
+async fn at_once(report: &mut Report, fixture: &StubFixture) -> Result<()> {
     report.progress("50 stubs at once, bare");
     let started = Instant::now();
     let running: Vec<_> = (0..AT_ONCE)
         .map(|_| {
-            let program = place.stub.clone();
+            let program = fixture.stub.clone();
             std::thread::spawn(move || Stub::start(&program)?.turn(TURN).map(drop))
         })
         .collect();
@@ -197,12 +202,12 @@ async fn at_once(report: &mut Report, place: &Place) -> Result<()> {
     let bare = started.elapsed();
 
     report.progress("50 stubs at once on the daemon");
-    let (daemon, client) = place.start()?;
+    let (daemon, client) = fixture.start()?;
     let mut threads = Vec::new();
     for _ in 0..AT_ONCE {
         threads.push(thread(&client).await?);
     }
-    for (round, wanted) in [("start and turn", Target::None), ("turn", Target::None)] {
+    for (round, wanted) in [("start and turn", Bound::None), ("turn", Bound::None)] {
         let (started, cpu) = (Instant::now(), daemon.cpu_time());
         let mut work = JoinSet::new();
         for (id, mut events) in threads.drain(..) {
@@ -218,12 +223,12 @@ async fn at_once(report: &mut Report, place: &Place) -> Result<()> {
         let took = started.elapsed();
         let cpu = (daemon.cpu_time() - cpu) / AT_ONCE as u32;
         let label = |what: &str| format!("50 at once, {round}: {what}");
-        report.figure(&label("all done"), ms(took), "ms", Target::None);
+        report.figure(&label("all done"), ms(took), "ms", Bound::None);
         report.figure(
             &label("CPU of the daemon for each"),
             ms(cpu),
             "ms",
-            Target::None,
+            Bound::None,
         );
         report.figure(
             &label("all done / bare stubs with start"),
@@ -237,16 +242,16 @@ async fn at_once(report: &mut Report, place: &Place) -> Result<()> {
         "resident set with 50 agents",
         resident,
         "MB",
-        Target::AtMost(100.0),
+        Bound::AtMost(100.0),
     );
     Ok(())
 }
 
-/// How fast text comes through that an agent pours out.
-async fn long_answer(report: &mut Report, place: &Place) -> Result<()> {
+/// Throughput of a long answer.
+async fn long_answer(report: &mut Report, fixture: &StubFixture) -> Result<()> {
     report.progress("an answer of 50 MB, bare and on the daemon");
-    let bare = Stub::start(&place.stub)?.turn(LONG_TURN)?;
-    let (daemon, client) = place.start()?;
+    let bare = Stub::start(&fixture.stub)?.turn(LONG_TURN)?;
+    let (daemon, client) = fixture.start()?;
     let (id, mut events) = thread(&client).await?;
     let carried = turn(&client, &id, &mut events, LONG_TURN).await?;
     if carried.bytes != bare.bytes {
@@ -254,21 +259,21 @@ async fn long_answer(report: &mut Report, place: &Place) -> Result<()> {
         return Err(format!("of {all} bytes of text {came} came").into());
     }
     let speed = |took: &Took| took.bytes as f64 / 1e6 / took.whole.as_secs_f64();
-    report.figure("50 MB: bare stub", speed(&bare), "MB/s", Target::None);
+    report.figure("50 MB: bare stub", speed(&bare), "MB/s", Bound::None);
     report.figure(
         "50 MB: on the daemon",
         speed(&carried),
         "MB/s",
-        Target::AtLeast(5.0),
+        Bound::AtLeast(5.0),
     );
     report.figure(
         "50 MB: on the daemon / bare stub",
         speed(&carried) / speed(&bare),
         "ratio",
-        Target::None,
+        Bound::None,
     );
     let resident = daemon.resident_bytes() as f64 / 1e6;
-    report.figure("50 MB: resident set after it", resident, "MB", Target::None);
+    report.figure("50 MB: resident set after it", resident, "MB", Bound::None);
     Ok(())
 }
 

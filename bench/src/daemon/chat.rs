@@ -1,19 +1,19 @@
 //! A long conversation: the cost of a turn must not grow with the turns before it.
 
-use super::child::Daemon;
-use super::client::Client;
+use super::child::DaemonProcess;
+use super::client::BenchClient;
 use super::{PROMPT, Result};
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 const TURNS: usize = 400;
 /// Turns at each end that are compared.
 const COMPARED: usize = 40;
-/// Conversations, whose figures are added up.
+/// Number of conversations, whose metrics are summed.
 const THREADS: usize = 3;
 
-pub async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
+pub async fn measure(report: &mut Report, daemon: &DaemonProcess) -> Result<()> {
     report.progress(&format!("{THREADS} conversations of {TURNS} turns"));
-    let client = Client::of(&daemon.address)?;
+    let client = BenchClient::of(&daemon.address)?;
     let (mut first, mut last) = (0.0, 0.0);
     for number in 0..=THREADS {
         let thread = client.thread().await?;
@@ -37,13 +37,13 @@ pub async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
         &name("CPU of a turn, first 40"),
         first * 1e3 / turns,
         "ms",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         &name("CPU, last 40 / first 40"),
         last / first,
         "ratio",
-        Target::AtMost(1.1),
+        Bound::AtMost(1.1),
     );
     Ok(())
 }

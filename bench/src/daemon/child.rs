@@ -7,15 +7,15 @@ use std::time::{Duration, Instant};
 use super::{Error, Result};
 use crate::machine;
 
-/// A daemon that listens, and how long its start took. Dropping it kills it.
-pub struct Daemon {
+/// A listening daemon and its start time. Dropping it kills the process.
+pub struct DaemonProcess {
     process: windlass_testkit::Daemon,
     pub address: String,
-    /// From its start as a process to the line that says where it listens.
+    /// From the start of the process to the line with its address.
     pub start: Duration,
 }
 
-impl Daemon {
+impl DaemonProcess {
     /// Starts a daemon on a data directory, with the simulator as its model.
     pub fn start(binary: &Path, home: &Path) -> Result<Self> {
         Self::start_with(binary, home, &[])
@@ -26,7 +26,7 @@ impl Daemon {
         Self::serve(binary, home, &[&["--insecure"], arguments].concat())
     }
 
-    /// Starts a daemon that asks for a token.
+    /// Starts a daemon that requires a token.
     pub fn start_guarded(binary: &Path, home: &Path, token: &str) -> Result<Self> {
         Self::serve(binary, home, &["--auth-token", token])
     }
@@ -59,7 +59,7 @@ impl Daemon {
     }
 }
 
-/// Builds the binary beside this program, as optimised as this program is.
+/// Builds the binary with this program's profile.
 pub fn build() -> Result<PathBuf> {
     let own = std::env::current_exe()?;
     let directory = own.parent().ok_or("this program has no directory")?;

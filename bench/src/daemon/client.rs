@@ -1,4 +1,4 @@
-//! A client of the Runtime API, as simple as clients are.
+//! A minimal client of the Runtime API.
 
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Client as Http, Response};
@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 
 use super::{Error, Result};
 
-/// A client that keeps its connections.
+/// A client that reuses its connections.
 #[derive(Clone)]
-pub struct Client {
+pub struct BenchClient {
     http: Http,
     base: String,
 }
 
-impl Client {
+impl BenchClient {
     pub fn of(address: &str) -> Result<Self> {
         Self::with_headers(address, HeaderMap::new())
     }
 
-    /// A client that shows a token.
+    /// Creates a client with a token.
     pub fn with_token(address: &str, token: &str) -> Result<Self> {
         let bearer = HeaderValue::from_str(&format!("Bearer {token}"))?;
         Self::with_headers(address, HeaderMap::from_iter([(AUTHORIZATION, bearer)]))
@@ -51,7 +51,7 @@ impl Client {
         Ok(checked(answer)?.bytes().await?.to_vec())
     }
 
-    /// Makes a thread and returns its id.
+    /// Creates a thread and returns its ID.
     pub async fn thread(&self) -> Result<String> {
         self.thread_with(&json!({})).await
     }
@@ -63,7 +63,7 @@ impl Client {
         Ok(id.to_owned())
     }
 
-    /// Forks a thread and returns the id of the fork.
+    /// Forks a thread and returns the ID of the fork.
     pub async fn fork(&self, thread: &str) -> Result<String> {
         let path = format!("/threads/{thread}/fork");
         let fork = self.post(&path, &json!({})).await?;
@@ -77,11 +77,11 @@ impl Client {
     }
 
     /// Follows the events of a thread from its beginning.
-    pub async fn events(&self, thread: &str) -> Result<Events> {
+    pub async fn events(&self, thread: &str) -> Result<EventStream> {
         let path = format!("{}/threads/{thread}/events?since_seq=0", self.base);
-        // A connection per stream: one that stalls blocks no other.
+        // One connection per stream, so that a stalled stream blocks no other.
         let answer = self.http.get(path).send().await?;
-        Ok(Events {
+        Ok(EventStream {
             answer: checked(answer)?,
             bytes: Vec::new(),
             read: 0,
@@ -103,23 +103,23 @@ fn checked(answer: Response) -> Result<Response> {
 }
 
 /// One numbered event.
-pub struct Frame {
+pub struct SseFrame {
     pub seq: u64,
     pub name: String,
     pub data: Value,
 }
 
-/// The events of a thread as they come.
-pub struct Events {
+/// The events of a thread as they arrive.
+pub struct EventStream {
     answer: Response,
     bytes: Vec<u8>,
     read: usize,
     searched: usize,
 }
 
-impl Events {
+impl EventStream {
     /// Waits for the next numbered event.
-    pub async fn next(&mut self) -> Result<Frame> {
+    pub async fn next(&mut self) -> Result<SseFrame> {
         loop {
             while let Some(block) = self.next_block() {
                 if let Some(frame) = parse(&block) {
@@ -132,14 +132,14 @@ impl Events {
         }
     }
 
-    /// Takes the text before the next empty line.
+    /// Reads the text before the next empty line.
     fn next_block(&mut self) -> Option<String> {
         let from = self.searched.max(self.read);
         let found = self.bytes[from..]
             .windows(2)
             .position(|pair| pair == b"\n\n");
         let Some(end) = found.map(|end| from + end) else {
-            // A long event comes in many pieces; what was searched is not searched again.
+            // A long event arrives in many chunks; only new bytes are searched.
             self.searched = self.bytes.len().saturating_sub(1);
             return None;
         };
@@ -153,9 +153,9 @@ impl Events {
     }
 }
 
-fn parse(block: &str) -> Option<Frame> {
+fn parse(block: &str) -> Option<SseFrame> {
     let field = |name: &str| block.lines().find_map(|line| line.strip_prefix(name));
-    Some(Frame {
+    Some(SseFrame {
         seq: field("id: ")?.parse().ok()?,
         name: field("event: ")?.to_owned(),
         data: serde_json::from_str(field("data: ")?).ok()?,

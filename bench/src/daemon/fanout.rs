@@ -1,16 +1,16 @@
-//! Many subscribers of one thread: an event is encoded once, so that a further subscriber costs little more than a write.
+//! Many subscribers of one thread: an event is encoded once, so each further subscriber costs little more than a write.
 
 use std::path::Path;
 
 use tokio::task::JoinSet;
 
-use super::child::Daemon;
-use super::client::{Client, Events};
+use super::child::DaemonProcess;
+use super::client::{BenchClient, EventStream};
 use super::{Error, PROMPT, Result};
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 const SUBSCRIBERS: usize = 1_000;
-/// Turns for one subscriber; a thousand of them get enough events from fewer.
+/// Turns for one subscriber; with a thousand subscribers, fewer turns are enough.
 const TURNS_FOR_ONE: usize = 400;
 const TURNS_FOR_ALL: usize = 20;
 
@@ -21,7 +21,7 @@ pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
         &format!("CPU per event written, {SUBSCRIBERS} subscribers / 1"),
         many / one,
         "ratio",
-        Target::None,
+        Bound::None,
     );
     Ok(())
 }
@@ -35,8 +35,8 @@ async fn cpu_per_write(
 ) -> Result<f64> {
     report.progress(&format!("{subscribers} subscribers of one thread"));
     let home = tempfile::tempdir()?;
-    let daemon = Daemon::start(binary, home.path())?;
-    let client = Client::of(&daemon.address)?;
+    let daemon = DaemonProcess::start(binary, home.path())?;
+    let client = BenchClient::of(&daemon.address)?;
     let thread = client.thread().await?;
     let mut driver = client.events(&thread).await?;
     let mut others = Vec::with_capacity(subscribers - 1);
@@ -49,7 +49,7 @@ async fn cpu_per_write(
     for mut events in others {
         warm.spawn(async move {
             read(&mut events, 1).await?;
-            Ok::<Events, Error>(events)
+            Ok::<EventStream, Error>(events)
         });
     }
     let mut readers = JoinSet::new();
@@ -67,13 +67,18 @@ async fn cpu_per_write(
         &format!("{subscribers} subscribers of one thread: CPU per event written"),
         micros,
         "us",
-        Target::None,
+        Bound::None,
     );
     Ok(micros)
 }
 
-/// Runs turns one after the other and returns how many events came.
-async fn run(client: &Client, thread: &str, events: &mut Events, turns: usize) -> Result<usize> {
+/// Runs turns one after the other and returns the number of events.
+async fn run(
+    client: &BenchClient,
+    thread: &str,
+    events: &mut EventStream,
+    turns: usize,
+) -> Result<usize> {
     let mut count = 0;
     for _ in 0..turns {
         client.turn(thread, PROMPT).await?;
@@ -82,8 +87,8 @@ async fn run(client: &Client, thread: &str, events: &mut Events, turns: usize) -
     Ok(count)
 }
 
-/// Reads to the end of so many turns and returns how many events came.
-async fn read(events: &mut Events, turns: usize) -> Result<usize> {
+/// Reads until `turns` turns have ended and returns the number of events.
+async fn read(events: &mut EventStream, turns: usize) -> Result<usize> {
     let (mut count, mut ended) = (0, 0);
     while ended < turns {
         count += 1;

@@ -1,4 +1,4 @@
-//! A fork of a long thread over HTTP: what it costs must not depend on the length.
+//! A fork of a long thread over HTTP: its cost must not depend on the length.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -8,16 +8,16 @@ use windlass_core::SessionId;
 use windlass_store::sqlite::SqliteStore;
 use windlass_store::{Batch, Journal, StreamKey};
 
-use super::child::Daemon;
-use super::client::Client;
+use super::child::DaemonProcess;
+use super::client::BenchClient;
 use super::{REST, Result};
-use crate::journal::{LONG, PAGE, batches, lay_to_rest, open, record};
-use crate::report::{Report, Target};
+use crate::journal::{LONG, PAGE, batches, end_open_turns, open, record};
+use crate::report::{Bound, Report};
 
 const TRIES: usize = 12;
 
-/// What was seen of forks.
-struct Seen {
+/// Measured costs of forks.
+struct ForkCosts {
     spans: Vec<Duration>,
     commits: u64,
 }
@@ -27,18 +27,18 @@ pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
     let home = tempfile::tempdir()?;
     let data = home.path().join("data");
     let thread = {
-        let daemon = Daemon::start(binary, home.path())?;
-        Client::of(&daemon.address)?.thread().await?
+        let daemon = DaemonProcess::start(binary, home.path())?;
+        BenchClient::of(&daemon.address)?.thread().await?
     };
     let session: SessionId = thread.replacen("thr_", "session_", 1).parse()?;
     let key = StreamKey::from(session);
     let store = open(&data).await?;
     fill(&store, &key, session).await?;
-    lay_to_rest(&store, session).await?;
+    end_open_turns(&store, session).await?;
     let head = store.verify_stream(&key, None).await?.heads;
     store.close().await;
 
-    let seen = fork(&Daemon::start(binary, home.path())?, &data, &thread).await?;
+    let seen = fork(&DaemonProcess::start(binary, home.path())?, &data, &thread).await?;
     let store = open(&data).await?;
     let after = store.verify_stream(&key, None).await?;
     store.close().await;
@@ -51,13 +51,13 @@ pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
         "fork of a thread of 100,000 events, median",
         spans[TRIES / 2].as_secs_f64() * 1e3,
         "ms",
-        Target::AtMost(10.0),
+        Bound::AtMost(10.0),
     );
     report.figure(
         "commits of a fork, the record of its session included",
         seen.commits as f64 / TRIES as f64,
         "",
-        Target::AtMost(2.0),
+        Bound::AtMost(2.0),
     );
     Ok(())
 }
@@ -87,16 +87,16 @@ async fn fill(store: &SqliteStore, key: &StreamKey, session: SessionId) -> Resul
     Ok(())
 }
 
-async fn fork(daemon: &Daemon, data: &Path, thread: &str) -> Result<Seen> {
-    let client = Client::of(&daemon.address)?;
-    // What was written beside the daemon is read once; its own turns keep what it shows of a thread up to date.
+async fn fork(daemon: &DaemonProcess, data: &Path, thread: &str) -> Result<ForkCosts> {
+    let client = BenchClient::of(&daemon.address)?;
+    // Records written outside the daemon are read once; the daemon's own turns update its rows.
     client.fork(thread).await?;
-    let mut seen = Seen {
+    let mut seen = ForkCosts {
         spans: Vec::new(),
         commits: 0,
     };
     for _ in 0..TRIES {
-        // What the daemon does a little later is no part of the next fork.
+        // Deferred work of the daemon must not count for the next fork.
         tokio::time::sleep(REST).await;
         let (before, started) = (commits(data)?, Instant::now());
         client.fork(thread).await?;
@@ -106,7 +106,7 @@ async fn fork(daemon: &Daemon, data: &Path, thread: &str) -> Result<Seen> {
     Ok(seen)
 }
 
-/// Reads how many commits the database of a running daemon has seen: it keeps the number in a file.
+/// Reads the number of commits of a running daemon's database from its change counter.
 fn commits(data: &Path) -> Result<u64> {
     let bytes = std::fs::read(data.join("windlass.commits"))?;
     let number = bytes.get(24..32).ok_or("the counter is too short")?;

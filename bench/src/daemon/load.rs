@@ -4,10 +4,10 @@ use std::time::Instant;
 
 use tokio::task::JoinSet;
 
-use super::child::Daemon;
-use super::client::{Client, Events};
+use super::child::DaemonProcess;
+use super::client::{BenchClient, EventStream};
 use super::{Error, Result};
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 const THREADS: usize = 100;
 const SUBSCRIBERS: usize = 1_000;
@@ -15,9 +15,9 @@ const STALLED: usize = 10;
 const ROUNDS: usize = 10;
 
 /// Every subscriber must get every event in order; a subscriber that does not read catches up later.
-pub async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
+pub async fn measure(report: &mut Report, daemon: &DaemonProcess) -> Result<()> {
     report.progress("1,000 subscribers on 100 threads, 10 of them stalled");
-    let client = Client::of(&daemon.address)?;
+    let client = BenchClient::of(&daemon.address)?;
     let mut threads = Vec::with_capacity(THREADS);
     let mut drivers = Vec::with_capacity(THREADS);
     for _ in 0..THREADS {
@@ -58,42 +58,46 @@ pub async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
         &label("events delivered in order, without gap"),
         delivered as f64,
         "",
-        Target::AtLeast(1.0),
+        Bound::AtLeast(1.0),
     );
     report.figure(
         &label("events delivered per second"),
         delivered as f64 / took.as_secs_f64(),
         "1/s",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         &label("stalled ones that caught up"),
         caught_up as f64,
         "",
-        Target::AtLeast(STALLED as f64),
+        Bound::AtLeast(STALLED as f64),
     );
     report.figure(
         &label("daemon's memory, last round / middle round"),
         resident[ROUNDS - 1] / resident[ROUNDS / 2],
         "ratio",
-        Target::AtMost(1.1),
+        Bound::AtMost(1.1),
     );
     report.figure(
         &label("daemon's memory"),
         resident[ROUNDS - 1] / 1e6,
         "MB",
-        Target::None,
+        Bound::None,
     );
     Ok(())
 }
 
-/// Who starts the turns of a thread, one after the other.
+/// Starts the turns of a thread one after the other.
 struct Driver {
     thread: String,
-    events: Events,
+    events: EventStream,
 }
 
-async fn turn_on_each(client: &Client, drivers: Vec<Driver>, round: usize) -> Result<Vec<Driver>> {
+async fn turn_on_each(
+    client: &BenchClient,
+    drivers: Vec<Driver>,
+    round: usize,
+) -> Result<Vec<Driver>> {
     let mut turns = JoinSet::new();
     for mut driver in drivers {
         let client = client.clone();
@@ -112,8 +116,8 @@ async fn turn_on_each(client: &Client, drivers: Vec<Driver>, round: usize) -> Re
     Ok(drivers)
 }
 
-/// Reads to the end of the last turn and returns how many events came, each after the one that it names.
-async fn follow(mut events: Events) -> Result<usize> {
+/// Reads to the end of the last turn, checks the links between events, and returns their number.
+async fn follow(mut events: EventStream) -> Result<usize> {
     let (mut previous, mut count, mut turns) = (0, 0, 0);
     while turns < ROUNDS {
         let frame = events.next().await?;

@@ -1,4 +1,4 @@
-//! Many threads on disk: what one asks for must not cost more because of the others.
+//! Many threads on disk: the cost of a request must not depend on their number.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,20 +13,20 @@ use windlass_core::{SessionId, TurnId};
 use windlass_store::sqlite::SqliteStore;
 use windlass_store::{Batch, Journal, Records, StreamKey};
 
-use super::child::Daemon;
-use super::client::Client;
+use super::child::DaemonProcess;
+use super::client::BenchClient;
 use super::{Error, Result, turns_of_one};
 use crate::journal::open;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 const FEW: usize = 1_000;
 const MANY: usize = 100_000;
-/// How many threads are written at once.
+/// Number of threads written per batch.
 const AT_ONCE: usize = 64;
 const TRIES: usize = 9;
 
-/// What was seen of a daemon with so many threads.
-struct Seen {
+/// Measured costs of a daemon with many threads.
+struct DaemonCosts {
     start: f64,
     list: f64,
     detail: f64,
@@ -43,35 +43,35 @@ pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
         ("resident set after that", few.resident, many.resident, "MB"),
     ] {
         let name = |threads: usize| format!("{what}, {threads} threads on disk");
-        report.figure(&name(FEW), few, unit, Target::None);
-        report.figure(&name(MANY), many, unit, Target::None);
+        report.figure(&name(FEW), few, unit, Bound::None);
+        report.figure(&name(MANY), many, unit, Bound::None);
         let name = format!("{what}, {MANY} threads / {FEW}");
-        report.figure(&name, many / few, "ratio", Target::AtMost(1.5));
+        report.figure(&name, many / few, "ratio", Bound::AtMost(1.5));
     }
     Ok(())
 }
 
-async fn look(report: &mut Report, binary: &Path, threads: usize) -> Result<Seen> {
+async fn look(report: &mut Report, binary: &Path, threads: usize) -> Result<DaemonCosts> {
     report.progress(&format!("writing {threads} threads"));
     let home = tempfile::tempdir()?;
     {
-        let daemon = Daemon::start(binary, home.path())?;
-        turns_of_one(Client::of(&daemon.address)?, 1).await?;
+        let daemon = DaemonProcess::start(binary, home.path())?;
+        turns_of_one(BenchClient::of(&daemon.address)?, 1).await?;
     }
     fill(&home.path().join("data"), threads - 1).await?;
     report.progress(&format!("a daemon with {threads} threads"));
-    drop(Daemon::start(binary, home.path())?);
+    drop(DaemonProcess::start(binary, home.path())?);
     let mut starts = Vec::new();
     for _ in 0..TRIES {
-        starts.push(Daemon::start(binary, home.path())?.start);
+        starts.push(DaemonProcess::start(binary, home.path())?.start);
     }
-    let daemon = Daemon::start(binary, home.path())?;
-    let client = Client::of(&daemon.address)?;
+    let daemon = DaemonProcess::start(binary, home.path())?;
+    let client = BenchClient::of(&daemon.address)?;
     let list = client.get("/threads?limit=50").await?;
     let list: Vec<serde_json::Value> = serde_json::from_slice(&list)?;
     let id = list.last().and_then(|thread| thread["id"].as_str());
     let detail = format!("/threads/{}", id.ok_or("no thread is listed")?);
-    Ok(Seen {
+    Ok(DaemonCosts {
         start: median(starts),
         list: asked(&client, "/threads?limit=50").await?,
         detail: asked(&client, &detail).await?,
@@ -79,7 +79,7 @@ async fn look(report: &mut Report, binary: &Path, threads: usize) -> Result<Seen
     })
 }
 
-async fn asked(client: &Client, path: &str) -> Result<f64> {
+async fn asked(client: &BenchClient, path: &str) -> Result<f64> {
     let mut spans = Vec::new();
     for _ in 0..TRIES {
         let started = Instant::now();
@@ -94,7 +94,7 @@ fn median(mut spans: Vec<Duration>) -> f64 {
     spans[spans.len() / 2].as_secs_f64() * 1e3
 }
 
-/// Writes a thread that is there again and again, under other names.
+/// Writes copies of an existing thread under other IDs.
 async fn fill(directory: &Path, threads: usize) -> Result<()> {
     let store = open(directory).await?;
     let sessions = store.records().list_sessions().await?;
@@ -103,7 +103,7 @@ async fn fill(directory: &Path, threads: usize) -> Result<()> {
     let mut work = JoinSet::new();
     for _ in 0..threads {
         if work.len() == AT_ONCE {
-            work.join_next().await.ok_or("nobody writes")???;
+            work.join_next().await.ok_or("no writer is left")???;
         }
         let (store, sample) = (store.clone(), Arc::clone(&sample));
         work.spawn(async move { sample.write(&store).await });
@@ -167,7 +167,7 @@ fn text(value: &impl Serialize) -> Result<String> {
     serde_json::to_string(value).map_err(Error::from)
 }
 
-/// Returns an id without what it is of: the same session is a thread elsewhere.
+/// Returns an ID without its prefix, which differs between sessions and threads.
 fn bare(id: &impl ToString) -> String {
     let id = id.to_string();
     id.rsplit('_').next().unwrap_or_default().to_owned()

@@ -1,4 +1,4 @@
-//! The daemon over HTTP and SSE, as clients meet it.
+//! The daemon over HTTP and SSE, measured by its clients.
 
 mod chat;
 pub mod child;
@@ -18,9 +18,9 @@ use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_runtime::{InProcessRuntimeBuilder, RuntimeBackends, SqliteOptions};
 
 use crate::machine;
-use crate::report::{Report, Target};
-use child::Daemon;
-use client::Client;
+use crate::report::{Bound, Report};
+use child::DaemonProcess;
+use client::BenchClient;
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 pub type Result<T> = std::result::Result<T, Error>;
@@ -28,19 +28,19 @@ pub type Result<T> = std::result::Result<T, Error>;
 const PROMPT: &str = "What does a windlass do, and what keeps it from slipping back?";
 const TURNS: usize = 400;
 const PARALLEL: usize = 64;
-const KEPT: usize = 1_000;
-/// How many turns each of many active sessions runs.
+const IDLE_THREADS: usize = 1_000;
+/// Turns of each active session.
 const TURNS_OF_ACTIVE: usize = 4;
-/// How many make those threads at once; divides their number.
+/// Number of workers that create threads; divides the number of threads.
 const WORKERS: usize = 8;
-/// How long threads rest before they are looked at: what the daemon does a little later is done by then.
+/// Pause before a measurement, in which the daemon completes deferred work.
 const REST: Duration = Duration::from_secs(1);
 
-/// What can be measured alone.
+/// A part that can be measured separately.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum DaemonPart {
     Turns,
-    Kept,
+    Idle,
     Many,
     Active,
     Forks,
@@ -50,10 +50,10 @@ pub enum Part {
     Chat,
 }
 
-impl Part {
+impl DaemonPart {
     const ALL: [(&'static str, Self); 9] = [
         ("turns", Self::Turns),
-        ("kept", Self::Kept),
+        ("idle", Self::Idle),
         ("many", Self::Many),
         ("active", Self::Active),
         ("forks", Self::Forks),
@@ -70,12 +70,12 @@ impl Part {
 }
 
 /// Measures the daemon, or a part of it.
-pub fn run(mut report: Report, only: Option<Part>) -> Result<Report> {
+pub fn run(mut report: Report, only: Option<DaemonPart>) -> Result<Report> {
     report.progress("nothing yet: building the daemon");
     let binary = child::build()?;
     let executor = tokio::runtime::Runtime::new()?;
     executor.block_on(async {
-        for (_, part) in Part::ALL {
+        for (_, part) in DaemonPart::ALL {
             if only.is_none_or(|only| only == part) {
                 measure(&mut report, &binary, part).await?;
             }
@@ -84,25 +84,29 @@ pub fn run(mut report: Report, only: Option<Part>) -> Result<Report> {
     })
 }
 
-async fn measure(report: &mut Report, binary: &Path, part: Part) -> Result<()> {
+async fn measure(report: &mut Report, binary: &Path, part: DaemonPart) -> Result<()> {
     let home = tempfile::tempdir()?;
     match part {
-        Part::Turns => {
+        DaemonPart::Turns => {
             let library = library_turn(report).await?;
             turns(report, binary, home.path(), library).await
         }
-        Part::Kept => kept_threads(report, binary).await,
-        Part::Many => many::measure(report, binary).await,
-        Part::Active => active(report, binary).await,
-        Part::Forks => forks::measure(report, binary).await,
-        Part::Load => load::measure(report, &Daemon::start(binary, home.path())?).await,
-        Part::Readers => readers::measure(report, binary).await,
-        Part::Fanout => fanout::measure(report, binary).await,
-        Part::Chat => chat::measure(report, &Daemon::start(binary, home.path())?).await,
+        DaemonPart::Idle => idle_threads(report, binary).await,
+        DaemonPart::Many => many::measure(report, binary).await,
+        DaemonPart::Active => active(report, binary).await,
+        DaemonPart::Forks => forks::measure(report, binary).await,
+        DaemonPart::Load => {
+            load::measure(report, &DaemonProcess::start(binary, home.path())?).await
+        }
+        DaemonPart::Readers => readers::measure(report, binary).await,
+        DaemonPart::Fanout => fanout::measure(report, binary).await,
+        DaemonPart::Chat => {
+            chat::measure(report, &DaemonProcess::start(binary, home.path())?).await
+        }
     }
 }
 
-/// What a turn costs in the library, on disk like the daemon's.
+/// Cost of a turn in the library, on disk like the daemon's.
 async fn library_turn(report: &mut Report) -> Result<f64> {
     report.progress("the same turns in the library");
     let home = tempfile::tempdir()?;
@@ -119,7 +123,7 @@ async fn library_turn(report: &mut Report) -> Result<f64> {
         runtime.run_text_turn(session, PROMPT).await?;
     }
     let cpu = millis_per_turn(machine::cpu_time() - before, TURNS);
-    report.figure("in the library: CPU per turn", cpu, "ms", Target::None);
+    report.figure("in the library: CPU per turn", cpu, "ms", Bound::None);
     Ok(cpu)
 }
 
@@ -128,13 +132,13 @@ fn millis_per_turn(cpu: Duration, turns: usize) -> f64 {
 }
 
 async fn turns(report: &mut Report, binary: &Path, home: &Path, library: f64) -> Result<()> {
-    let daemon = Daemon::start(binary, home)?;
+    let daemon = DaemonProcess::start(binary, home)?;
     let resident = daemon.resident_bytes() as f64 / 1e6;
-    report.figure("resident set, idle", resident, "MB", Target::AtMost(25.0));
+    report.figure("resident set, idle", resident, "MB", Bound::AtMost(25.0));
     for threads in [1, PARALLEL] {
         report.progress(&format!("turns on {threads} threads at once"));
         let label = |what: &str| format!("{threads} threads at once: {what}");
-        let client = Client::of(&daemon.address)?;
+        let client = BenchClient::of(&daemon.address)?;
         let (started, cpu) = (Instant::now(), daemon.cpu_time());
         let mut work = JoinSet::new();
         for _ in 0..threads {
@@ -152,33 +156,33 @@ async fn turns(report: &mut Report, binary: &Path, home: &Path, library: f64) ->
             &label("turns per second"),
             turns as f64 / took.as_secs_f64(),
             "1/s",
-            Target::None,
+            Bound::None,
         );
-        report.figure(&label("CPU per turn"), cpu, "ms", Target::None);
+        report.figure(&label("CPU per turn"), cpu, "ms", Bound::None);
         report.figure(
             &label("CPU per turn above the library's"),
             cpu - library,
             "ms",
-            Target::AtMost(1.5),
+            Bound::AtMost(1.5),
         );
         report.figure(
             &label("event's time to the socket, commit included, p99"),
             p99(delays),
             "ms",
-            Target::AtMost(20.0),
+            Bound::AtMost(20.0),
         );
     }
     Ok(())
 }
 
-/// What a turn costs when many sessions are at work at once.
+/// Cost of a turn while many sessions are active.
 async fn active(report: &mut Report, binary: &Path) -> Result<()> {
     let mut costs = Vec::new();
     for sessions in [500, 2_000] {
         report.progress(&format!("{sessions} sessions active at once"));
         let home = tempfile::tempdir()?;
-        let daemon = Daemon::start(binary, home.path())?;
-        let client = Client::of(&daemon.address)?;
+        let daemon = DaemonProcess::start(binary, home.path())?;
+        let client = BenchClient::of(&daemon.address)?;
         let cpu = daemon.cpu_time();
         let mut work = JoinSet::new();
         for _ in 0..sessions {
@@ -189,20 +193,20 @@ async fn active(report: &mut Report, binary: &Path) -> Result<()> {
         }
         let cpu = millis_per_turn(daemon.cpu_time() - cpu, sessions * TURNS_OF_ACTIVE);
         let name = format!("{sessions} sessions active at once: CPU per turn");
-        report.figure(&name, cpu, "ms", Target::None);
+        report.figure(&name, cpu, "ms", Bound::None);
         costs.push(cpu);
     }
     report.figure(
         "CPU per turn, 2,000 sessions / 500 sessions",
         costs[1] / costs[0],
         "ratio",
-        Target::AtMost(1.3),
+        Bound::AtMost(1.3),
     );
     Ok(())
 }
 
-/// Runs turns on a thread of its own; returns how old each event was when it came, in milliseconds.
-async fn turns_of_one(client: Client, turns: usize) -> Result<Vec<f64>> {
+/// Runs turns on its own thread; returns the age of each event on arrival, in milliseconds.
+async fn turns_of_one(client: BenchClient, turns: usize) -> Result<Vec<f64>> {
     let thread = client.thread().await?;
     let mut events = client.events(&thread).await?;
     let mut delays = Vec::new();
@@ -231,17 +235,17 @@ fn p99(mut values: Vec<f64>) -> f64 {
 }
 
 /// Cost of unused threads: memory, time at the start, time in a list.
-async fn kept_threads(report: &mut Report, binary: &Path) -> Result<()> {
+async fn idle_threads(report: &mut Report, binary: &Path) -> Result<()> {
     report.progress("1,000 threads that rest");
     let home = tempfile::tempdir()?;
-    let daemon = Daemon::start(binary, home.path())?;
+    let daemon = DaemonProcess::start(binary, home.path())?;
     let before = daemon.resident_bytes() as f64;
-    let client = Client::of(&daemon.address)?;
+    let client = BenchClient::of(&daemon.address)?;
     let mut work = JoinSet::new();
     for _ in 0..WORKERS {
         let client = client.clone();
         work.spawn(async move {
-            for _ in 0..KEPT / WORKERS {
+            for _ in 0..IDLE_THREADS / WORKERS {
                 turns_of_one(client.clone(), 1).await?;
             }
             Ok::<(), Error>(())
@@ -251,28 +255,28 @@ async fn kept_threads(report: &mut Report, binary: &Path) -> Result<()> {
         done??;
     }
     tokio::time::sleep(REST).await;
-    let per_thread = (daemon.resident_bytes() as f64 - before) / KEPT as f64 / 1e3;
+    let per_thread = (daemon.resident_bytes() as f64 - before) / IDLE_THREADS as f64 / 1e3;
     report.figure(
         "resident set per idle thread",
         per_thread,
         "KB",
-        Target::None,
+        Bound::None,
     );
     drop((client, daemon));
 
     let mut starts = Vec::new();
     for _ in 0..5 {
-        starts.push(Daemon::start(binary, home.path())?.start);
+        starts.push(DaemonProcess::start(binary, home.path())?.start);
     }
     starts.sort();
     report.figure(
         "start to ready with 1,000 threads on disk",
         starts[2].as_secs_f64() * 1e3,
         "ms",
-        Target::AtMost(50.0),
+        Bound::AtMost(50.0),
     );
-    let daemon = Daemon::start(binary, home.path())?;
-    let client = Client::of(&daemon.address)?;
+    let daemon = DaemonProcess::start(binary, home.path())?;
+    let client = BenchClient::of(&daemon.address)?;
     client.get("/runtime/info").await?;
     let started = Instant::now();
     let listed = client.get("/threads/summary?limit=1000").await?;
@@ -282,9 +286,9 @@ async fn kept_threads(report: &mut Report, binary: &Path) -> Result<()> {
         &format!("threads/summary of {count} threads, cold"),
         took.as_secs_f64() * 1e3,
         "ms",
-        Target::AtMost(50.0),
+        Bound::AtMost(50.0),
     );
     let resident = daemon.resident_bytes() as f64 / 1e6;
-    report.figure("resident set after that list", resident, "MB", Target::None);
+    report.figure("resident set after that list", resident, "MB", Bound::None);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Clients of one token that ask for much and read nothing.
+//! Clients of one token that request much data and read nothing.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,31 +12,31 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::{WebSocketStream, client_async};
 
-use super::child::Daemon;
-use super::client::Client;
+use super::child::DaemonProcess;
+use super::client::BenchClient;
 use super::{Error, Result};
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
-/// How many sockets and how many answers are left unread.
+/// Number of unread sockets and unread responses.
 const UNREAD: usize = 512;
-/// About how many bytes each input has, and how many turns make a thread of 100 MB on disk.
+/// Approximate bytes per input, and number of turns of a thread with 100 MB on disk.
 const INPUT_BYTES: usize = 1_000_000;
 const TURNS: usize = 45;
-/// How long the unread ones are watched. A connection that takes nothing is closed after a minute.
+/// Duration of the observation. A connection whose client does not read is closed after a minute.
 const WATCHED: Duration = Duration::from_secs(20);
-/// How long after they left memory is looked at again.
+/// Pause after the clients have left before memory is measured again.
 const REST: Duration = Duration::from_secs(5);
-/// The operator's token, which the readers that do read use.
+/// The operator's token, used by the clients that read.
 const OPERATOR: &str = "the-operator-of-the-benchmark";
 
 /// Opens sockets and responses that are never read, and reads the thread at the same time.
 pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
     report.progress("512 unread sockets and 512 unread answers on a thread of 100 MB");
     let home = tempfile::tempdir()?;
-    let daemon = Daemon::start_guarded(binary, home.path(), OPERATOR)?;
+    let daemon = DaemonProcess::start_guarded(binary, home.path(), OPERATOR)?;
     let token = create_token(binary, home.path())?;
     let fresh = megabytes(&daemon);
-    let client = Client::with_token(&daemon.address, OPERATOR)?;
+    let client = BenchClient::with_token(&daemon.address, OPERATOR)?;
     let thread = client.thread().await?;
     let mut events = client.events(&thread).await?;
     let mut newest = 0;
@@ -58,7 +58,7 @@ pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
         "thread of 100 MB: resident set after its turns",
         before - fresh,
         "MB",
-        Target::None,
+        Bound::None,
     );
 
     let mut sockets = Vec::with_capacity(UNREAD);
@@ -71,7 +71,7 @@ pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
     }
     let (mut peak, mut slowest) = (before, Duration::ZERO);
     let mut reading = tokio::spawn(read_all(
-        Client::with_token(&daemon.address, OPERATOR)?,
+        BenchClient::with_token(&daemon.address, OPERATOR)?,
         thread.clone(),
         newest,
     ));
@@ -89,19 +89,19 @@ pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
         &label("resident set grows by"),
         peak - before,
         "MB",
-        Target::AtMost(64.0),
+        Bound::AtMost(64.0),
     );
     report.figure(
         &label("slowest /health"),
         slowest.as_secs_f64() * 1e3,
         "ms",
-        Target::AtMost(100.0),
+        Bound::AtMost(100.0),
     );
     report.figure(
         &label("events that a reader got / recorded"),
         read,
         "",
-        Target::AtLeast(1.0),
+        Bound::AtLeast(1.0),
     );
     drop((sockets, answers));
     tokio::time::sleep(REST).await;
@@ -109,12 +109,12 @@ pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
         "thread of 100 MB: resident set after all clients left, above a fresh daemon",
         megabytes(&daemon) - fresh,
         "MB",
-        Target::None,
+        Bound::None,
     );
     Ok(())
 }
 
-fn megabytes(daemon: &Daemon) -> f64 {
+fn megabytes(daemon: &DaemonProcess) -> f64 {
     daemon.resident_bytes() as f64 / 1e6
 }
 
@@ -130,7 +130,7 @@ fn create_token(binary: &Path, home: &Path) -> Result<String> {
     Ok(token.to_owned())
 }
 
-/// Follows a thread over a socket and never reads from it. Each begins elsewhere, so that they share little.
+/// Follows a thread over a socket and never reads. Each socket starts at another position, so that they share little.
 async fn unread_socket(
     address: &str,
     token: &str,
@@ -156,8 +156,8 @@ async fn unread_answer(address: &str, token: &str, thread: &str) -> Result<TcpSt
     Ok(connection)
 }
 
-/// Reads all events of a thread; returns which part of them came, in order.
-async fn read_all(client: Client, thread: String, newest: u64) -> Result<f64> {
+/// Reads all events of a thread; returns the fraction that arrived in order.
+async fn read_all(client: BenchClient, thread: String, newest: u64) -> Result<f64> {
     let mut events = client.events(&thread).await?;
     let mut previous = 0;
     while previous < newest {

@@ -8,22 +8,22 @@ use windlass_store::sqlite::SqliteStore;
 use windlass_store::{Batch, Claim, Journal, StreamKey};
 
 use super::bare::{Bare, Group};
-use super::tapped::Events;
+use super::tapped::RecordGroup;
 use super::workload::{batches, bytes_of, open, record};
 use super::{Result, bare, broke, directory};
-use crate::machine::{self, Written};
-use crate::report::{Report, Target};
+use crate::machine::{self, BytesWritten};
+use crate::report::{Bound, Report};
 
-/// The two take turns, so that what else the machine does falls on both.
+/// The two sides alternate, so that other load on the machine affects both.
 const ROUNDS: usize = 24;
 
 pub async fn measure(report: &mut Report) -> Result<()> {
     let groups = record(50).await?;
-    writers(report, &groups, 1, 500, Target::AtLeast(0.6)).await?;
-    writers(report, &groups, 64, 40, Target::AtLeast(0.45)).await
+    writers(report, &groups, 1, 500, Bound::AtLeast(0.6)).await?;
+    writers(report, &groups, 64, 40, Bound::AtLeast(0.45)).await
 }
 
-/// What one side has used up so far.
+/// Accumulated costs of one side.
 #[derive(Default)]
 struct Spent {
     time: Duration,
@@ -32,7 +32,7 @@ struct Spent {
 }
 
 impl Spent {
-    fn add(&mut self, started: Instant, before: Written) {
+    fn add(&mut self, started: Instant, before: BytesWritten) {
         let now = machine::written();
         self.time += started.elapsed();
         self.to_disk += now.to_disk - before.to_disk;
@@ -41,17 +41,17 @@ impl Spent {
 }
 
 /// A stream with its next batches.
-struct Stream {
+struct WriterStream {
     claim: Claim,
     head: u64,
 }
 
 async fn writers(
     report: &mut Report,
-    groups: &[Events],
+    groups: &[RecordGroup],
     count: usize,
     each: usize,
-    target: Target,
+    target: Bound,
 ) -> Result<()> {
     let appends = count * each;
     report.progress(&format!("{ROUNDS} × {appends} appends of {count} at once"));
@@ -62,14 +62,14 @@ async fn writers(
     for n in 0..count {
         let key = StreamKey::new(format!("stream {n}"));
         let claim = store.journal().claim(&key).await.map_err(broke)?;
-        streams.push(Stream { claim, head: 0 });
+        streams.push(WriterStream { claim, head: 0 });
     }
     let (mut ours, mut theirs) = (Spent::default(), Spent::default());
     let mut with_json = Spent::default();
     let mut commits = 0;
     for round in 0..=ROUNDS {
         let mut work = Vec::new();
-        let mut events: Vec<Events> = Vec::new();
+        let mut events: Vec<RecordGroup> = Vec::new();
         for stream in &mut streams {
             let batches = batches(groups, stream.head, each);
             for batch in &batches {
@@ -111,19 +111,19 @@ async fn writers(
         &label("appends per second"),
         total / ours.time.as_secs_f64(),
         "1/s",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         &label("the same, bare SQLite"),
         total / theirs.time.as_secs_f64(),
         "1/s",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         &label("appends per second / bare SQLite"),
         theirs.time.as_secs_f64() / ours.time.as_secs_f64(),
         "ratio",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         &label("the same, where bare SQLite makes the JSON too"),
@@ -135,7 +135,7 @@ async fn writers(
         &label("appends per commit"),
         total / commits as f64,
         "appends",
-        Target::None,
+        Bound::None,
     );
     show_bytes(report, &label, &ours, &theirs, total);
     drop(bare);
@@ -150,7 +150,7 @@ fn show_bytes(
     theirs: &Spent,
     appends: f64,
 ) {
-    // A file system in memory counts nothing as written; there, what was handed over must do.
+    // A file system in memory reports no disk writes, so the bytes passed to the system are used there.
     let on_disk = theirs.to_disk > 0;
     let bytes = |spent: &Spent| {
         if on_disk {
@@ -163,19 +163,19 @@ fn show_bytes(
         &label("bytes written per append"),
         bytes(ours) / appends,
         "B",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         &label("bytes written / bare SQLite"),
         bytes(ours) / bytes(theirs),
         "ratio",
-        Target::AtMost(1.3),
+        Bound::AtMost(1.3),
     );
     report.figure(
         &label("bytes handed to the system / bare SQLite"),
         ours.handed_over as f64 / theirs.handed_over as f64,
         "ratio",
-        Target::None,
+        Bound::None,
     );
 }
 
@@ -199,7 +199,7 @@ async fn append_all(store: &SqliteStore, work: Vec<(Claim, Vec<Batch>)>) -> Resu
     Ok(())
 }
 
-/// Writes the same in as many commits, spread evenly.
+/// Writes the same groups in as many commits, distributed evenly.
 fn commit_all<T>(
     bare: &mut Bare,
     groups: &[T],

@@ -1,10 +1,10 @@
-//! Bare SQLite, as the yardstick: one table, one row per event, found by stream and number, and nothing that a journal needs beyond that.
+//! Bare SQLite as the reference: one table with one row per event, keyed by stream and number.
 
 use std::path::Path;
 
 use rusqlite::Connection;
 
-/// Events as bytes, that become durable together.
+/// Encoded events that become durable together.
 pub type Group = Vec<Vec<u8>>;
 
 pub struct Bare {
@@ -33,7 +33,7 @@ impl Bare {
         connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         let mut insert = connection
             .prepare_cached("INSERT INTO events (id, stream, seq, body) VALUES (?1, ?2, ?3, ?4)")?;
-        // Those who write together write to streams of their own.
+        // Concurrent writers use separate streams.
         for (stream, group) in (1i64..).zip(groups) {
             for body in group {
                 self.row += 1;

@@ -1,4 +1,4 @@
-//! Forks of a long session: what they cost must not depend on its length.
+//! Forks of a long session: their cost must not depend on its length.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -15,26 +15,26 @@ use super::reading::{LONG, TRIES, reopen, write_long};
 use super::workload::open;
 use super::{Result, best, broke, directory};
 use crate::machine;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 pub async fn measure(report: &mut Report) -> Result<()> {
     let place = directory()?;
     report.progress(&format!("forking a session of {LONG} events"));
     let long = write_long(place.path()).await?;
     let store = open(place.path()).await?;
-    lay_to_rest(&store, long).await?;
+    end_open_turns(&store, long).await?;
     store.close().await;
     fork_sessions(report, place.path(), long).await?;
     fork_streams(report, place.path(), long).await
 }
 
-/// Ends what the recorded turns left open, so that the session can be forked at its end.
-pub async fn lay_to_rest(store: &SqliteStore, session_id: SessionId) -> Result<()> {
+/// Ends the open turn of the recording, so that the session can be forked at its end.
+pub async fn end_open_turns(store: &SqliteStore, session_id: SessionId) -> Result<()> {
     let (journal, key) = (store.journal(), StreamKey::from(session_id));
     let status = journal.status(&key).await.map_err(broke)?;
     let first_seq = status.head + 1;
     let ended = (first_seq..).zip(status.open).map(|(seq, turn_id)| {
-        // Without iterations it would be one that never began.
+        // A turn without iterations would count as never started.
         let payload = serde_json::json!({ "turn_id": turn_id, "iterations": 1 });
         let data = EventData::from_type("turn.cancelled", payload).map_err(broke)?;
         let request = EventRequest::new(session_id, EventContext::of_turn(turn_id), data);
@@ -50,7 +50,7 @@ pub async fn lay_to_rest(store: &SqliteStore, session_id: SessionId) -> Result<(
     journal.append(&claim, batch).await.map_err(broke)
 }
 
-/// All that a fork of a session is: its records, files and values too.
+/// A complete fork of a session: records, files and values.
 async fn fork_sessions(report: &mut Report, place: &Path, long: SessionId) -> Result<()> {
     let mut spans = Vec::new();
     for _ in 0..TRIES {
@@ -65,12 +65,12 @@ async fn fork_sessions(report: &mut Report, place: &Path, long: SessionId) -> Re
         "fork of a session of 100,000 events, after a restart",
         best(&spans).as_secs_f64() * 1e3,
         "ms",
-        Target::AtMost(10.0),
+        Bound::AtMost(10.0),
     );
     Ok(())
 }
 
-/// What the journal does for it, at the end and in the middle.
+/// The journal's part of a fork, at the end and in the middle.
 async fn fork_streams(report: &mut Report, place: &Path, long: SessionId) -> Result<()> {
     let store = open(place).await?;
     let journal = store.journal();
@@ -93,13 +93,13 @@ async fn fork_streams(report: &mut Report, place: &Path, long: SessionId) -> Res
             &format!("fork of its stream, {name}"),
             best(&spans).as_secs_f64() * 1e3,
             "ms",
-            Target::AtMost(5.0),
+            Bound::AtMost(5.0),
         );
         report.figure(
             &format!("bytes written by it, {name}"),
             bytes as f64 / 1024.0,
             "KiB",
-            Target::AtMost(64.0),
+            Bound::AtMost(64.0),
         );
     }
     store.close().await;

@@ -1,4 +1,4 @@
-//! What idle sessions on disk weigh in memory, measured in processes of their own.
+//! Memory of idle sessions on disk, measured in separate processes.
 
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -13,13 +13,13 @@ use super::workload::{open, turns};
 use super::{Result, broke, directory, executor};
 use crate::inprocess::{PROMPT, Shape};
 use crate::machine;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
-/// The word that the child is started with.
+/// The argument that starts this program as the child process.
 pub const CHILD: &str = "journal-child";
 
 const SESSIONS: usize = 10_000;
-/// How many sessions have their turn at once while they are made.
+/// Number of concurrent turns while the sessions are created.
 const AT_ONCE: usize = 250;
 
 pub async fn measure(report: &mut Report) -> Result<()> {
@@ -32,19 +32,19 @@ pub async fn measure(report: &mut Report) -> Result<()> {
         "resident memory with 1 session on disk",
         few / 1e6,
         "MB",
-        Target::None,
+        Bound::None,
     );
     for (what, opened) in [
         ("what 10,000 idle sessions on disk add", 1),
         ("the same, after each was opened once", SESSIONS),
     ] {
         let more = resident(many.path(), opened)? - few;
-        report.figure(what, more.max(0.0) / 1e6, "MB", Target::AtMost(10.0));
+        report.figure(what, more.max(0.0) / 1e6, "MB", Bound::AtMost(10.0));
     }
     Ok(())
 }
 
-/// Makes sessions that have had a turn each.
+/// Creates sessions with one turn each.
 async fn make(directory: &Path, count: usize) -> Result<()> {
     let store = open(directory).await?;
     let harness = HarnessBuilder::new("math", "You are a math assistant.")
@@ -96,8 +96,8 @@ fn resident(directory: &Path, opened: usize) -> Result<f64> {
     text.trim().parse().map_err(broke)
 }
 
-/// Opens a store and some of its sessions one after the other, has a turn in the last one, and says how much memory all
-/// that took.
+/// Opens a store and some of its sessions one after the other, runs a turn in the last one, and prints the memory
+/// usage.
 pub fn live_as_child(directory: &str, opened: &str) -> ExitCode {
     let live = async {
         let (store, runtime) = reopen(Path::new(directory)).await?;

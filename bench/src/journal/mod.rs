@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use windlass_core::AgentLoopError;
 
-pub use forks::lay_to_rest;
+pub use forks::end_open_turns;
 pub use idle::{CHILD, live_as_child};
 pub use reading::{LONG, PAGE};
 pub use workload::{batches, open, record};
@@ -25,9 +25,9 @@ use crate::report::Report;
 
 type Result<T> = std::result::Result<T, AgentLoopError>;
 
-/// What can be measured for itself.
+/// A part that can be measured separately.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Part {
+pub enum JournalPart {
     Appends,
     Turns,
     Reading,
@@ -35,7 +35,7 @@ pub enum Part {
     Idle,
 }
 
-impl Part {
+impl JournalPart {
     const ALL: [Self; 5] = [
         Self::Appends,
         Self::Turns,
@@ -60,17 +60,17 @@ impl Part {
 }
 
 /// Measures one part, or all.
-pub fn run(mut report: Report, only: Option<Part>) -> Result<Report> {
+pub fn run(mut report: Report, only: Option<JournalPart>) -> Result<Report> {
     let executor = executor()?;
     let measuring = executor.spawn(async move {
-        let parts = Part::ALL.into_iter();
+        let parts = JournalPart::ALL.into_iter();
         for part in parts.filter(|part| only.is_none_or(|only| only == *part)) {
             match part {
-                Part::Appends => appends::measure(&mut report).await?,
-                Part::Turns => turns::measure(&mut report).await?,
-                Part::Reading => reading::measure(&mut report).await?,
-                Part::Forks => forks::measure(&mut report).await?,
-                Part::Idle => idle::measure(&mut report).await?,
+                JournalPart::Appends => appends::measure(&mut report).await?,
+                JournalPart::Turns => turns::measure(&mut report).await?,
+                JournalPart::Reading => reading::measure(&mut report).await?,
+                JournalPart::Forks => forks::measure(&mut report).await?,
+                JournalPart::Idle => idle::measure(&mut report).await?,
             }
         }
         Ok(report)
@@ -101,7 +101,7 @@ fn bare(directory: &Path) -> Result<bare::Bare> {
     bare::Bare::open(directory).map_err(broke)
 }
 
-/// The best of several measurements, since the machine does other things too.
+/// The best of several measurements, because of other load on the machine.
 fn best(spans: &[Duration]) -> Duration {
     spans.iter().min().copied().unwrap_or_default()
 }

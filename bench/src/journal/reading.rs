@@ -12,13 +12,13 @@ use super::workload::{batches, open, record, runtime_on, turns};
 use super::{Result, best, broke, directory};
 use crate::inprocess::Shape;
 use crate::machine;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 pub const LONG: usize = 100_000;
 const SHORT: u64 = 1_000;
-/// How many events a reader asks for at a time.
+/// Events per read request.
 pub const PAGE: usize = 1_000;
-/// How many events of the end are asked for.
+/// Number of newest events that are requested.
 const LAST: u64 = 100;
 pub const TRIES: usize = 12;
 
@@ -33,7 +33,7 @@ pub async fn measure(report: &mut Report) -> Result<()> {
     open_short(report, place.path()).await
 }
 
-/// Writes a session whose events are those of ordinary turns, and returns its id.
+/// Writes a session with the events of ordinary turns, and returns its ID.
 pub async fn write_long(directory: &Path) -> Result<SessionId> {
     let store = open(directory).await?;
     let (runtime, session_id) =
@@ -86,13 +86,13 @@ async fn read_back(report: &mut Report, directory: &Path, session_id: SessionId)
         "reading back, pages of 1,000, one reader",
         LONG as f64 / best(&spans).as_secs_f64(),
         "events/s",
-        Target::AtLeast(300_000.0),
+        Bound::AtLeast(300_000.0),
     );
     report.figure(
         "the same, per CPU second",
         LONG as f64 / best(&cpu).as_secs_f64(),
         "events/s",
-        Target::None,
+        Bound::None,
     );
     store.close().await;
     Ok(())
@@ -117,7 +117,7 @@ async fn read_end(report: &mut Report, directory: &Path, session_id: SessionId) 
         "last 100 of 100,000 events, after a restart",
         best(&spans).as_secs_f64() * 1e3,
         "ms",
-        Target::AtMost(20.0),
+        Bound::AtMost(20.0),
     );
     Ok(())
 }
@@ -151,12 +151,12 @@ async fn open_short(report: &mut Report, directory: &Path) -> Result<()> {
         "opening a session of 1,000 events, ready to continue",
         best(&spans).as_secs_f64() * 1e3,
         "ms",
-        Target::AtMost(15.0),
+        Bound::AtMost(15.0),
     );
     Ok(())
 }
 
-/// Another life of the process, as far as the runtime can tell.
+/// A new runtime on the same store, like a restarted process.
 pub async fn reopen(directory: &Path) -> Result<(SqliteStore, InProcessRuntime)> {
     let store = open(directory).await?;
     let runtime = InProcessRuntimeBuilder::new()

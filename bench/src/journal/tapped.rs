@@ -11,28 +11,28 @@ use super::bare::Bare;
 use super::workload::bytes_of;
 
 /// Records that became durable together.
-pub type Events = Vec<Arc<Event>>;
+pub type RecordGroup = Vec<Arc<Event>>;
 
 type Tap = dyn Fn(&[Arc<Event>]) -> Result<(), JournalError> + Send + Sync;
 
-/// Shows each group of records to a function before the journal takes it.
+/// Passes each group of records to a function before the journal appends it.
 pub struct OnAppend(Box<Tap>);
 
 /// A journal whose appends are observed.
 pub type Tapped = HookedJournal<OnAppend>;
 
-/// The groups that a journal took.
+/// The appended groups of a journal.
 #[derive(Clone, Default)]
-pub struct Recording(Arc<Mutex<Vec<Events>>>);
+pub struct Recording(Arc<Mutex<Vec<RecordGroup>>>);
 
 impl Recording {
     /// Returns the groups since the last call.
-    pub fn take(&self) -> Vec<Events> {
+    pub fn take(&self) -> Vec<RecordGroup> {
         std::mem::take(&mut *lock(&self.0))
     }
 }
 
-/// Wraps a journal and remembers the groups that it takes.
+/// Wraps a journal and records its appended groups.
 pub fn recording(inner: impl Journal + 'static) -> (Tapped, Recording) {
     let recording = Recording::default();
     let groups = recording.clone();

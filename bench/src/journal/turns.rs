@@ -1,4 +1,4 @@
-//! Durable turns: what they cost above turns in memory, how often they commit, and what they leave on disk.
+//! Durable turns: their overhead over turns in memory, their commits, and their disk usage.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,9 +12,9 @@ use super::workload::{bytes_of, open, runtime_on, turns};
 use super::{Result, bare, broke, directory};
 use crate::inprocess::Shape;
 use crate::machine;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
-/// The three take turns, so that what else the machine does falls on all.
+/// The three sides alternate, so that other load on the machine affects all.
 const ROUNDS: usize = 5;
 const TURNS: usize = 100;
 
@@ -27,9 +27,9 @@ pub async fn measure(report: &mut Report) -> Result<()> {
 
 /// CPU of a durable one-tool turn.
 ///
-/// What durability adds to a turn in memory is held against what bare SQLite adds when it writes the same groups of the
-/// same events as JSON, at the same moments: `(on disk - in memory) / (bare - in memory)`. All are CPU times of the whole
-/// process, with what the kernel does for it.
+/// Compares the overhead of durability with that of bare SQLite, which writes the same groups of the
+/// same events as JSON at the same times: `(on disk - in memory) / (bare - in memory)`. All are CPU times of the whole
+/// process, including the kernel.
 async fn cpu(report: &mut Report) -> Result<()> {
     report.progress(&format!(
         "{ROUNDS} × {TURNS} one-tool turns, in memory, with bare SQLite and on disk"
@@ -63,28 +63,28 @@ async fn cpu(report: &mut Report) -> Result<()> {
         ("in memory, rows in bare SQLite", with_bare),
         ("on disk", on_disk),
     ] {
-        report.figure(&label(what), value, "us", Target::None);
+        report.figure(&label(what), value, "us", Bound::None);
     }
     report.figure(
         &label("above in memory / bare SQLite"),
         (on_disk - in_memory) / (with_bare - in_memory),
         "ratio",
-        Target::AtMost(1.5),
+        Bound::AtMost(1.5),
     );
     drop(sides);
     store.close().await;
     Ok(())
 }
 
-/// A runtime on disk whose appends are remembered.
-struct Recorded {
+/// A runtime on disk whose appends are recorded.
+struct RecordingRuntime {
     store: SqliteStore,
     recording: Recording,
     runtime: InProcessRuntime,
     session_id: SessionId,
 }
 
-impl Recorded {
+impl RecordingRuntime {
     async fn open(directory: &std::path::Path, shape: Shape) -> Result<Self> {
         let store = open(directory).await?;
         let (journal, recording) = tapped::recording(store.journal());
@@ -112,14 +112,14 @@ impl Recorded {
     }
 }
 
-/// Commits per turn, without those that hold nothing but pieces of text, and what the turns leave on disk.
+/// Commits per turn, without those that contain only text chunks, and bytes on disk per turn.
 async fn commits(report: &mut Report, shape: Shape, expected: f64) -> Result<()> {
     let name = shape.name();
     report.progress(&format!("commits of {TURNS} {name} turns"));
     let place = directory()?;
-    let recorded = Recorded::open(place.path(), shape).await?;
+    let recorded = RecordingRuntime::open(place.path(), shape).await?;
     let before = recorded.store.commits();
-    // What an empty store weighs belongs to no turn.
+    // The size of an empty store is subtracted.
     let used_before = recorded.store.used_bytes().await.map_err(broke)?;
     let messages_before = recorded.message_bytes().await?;
     turns(&recorded.runtime, recorded.session_id, TURNS).await?;
@@ -135,13 +135,13 @@ async fn commits(report: &mut Report, shape: Shape, expected: f64) -> Result<()>
         &label("commits without text chunks"),
         (commits as f64 - only_text) / turns,
         "commits",
-        Target::AtMost(expected),
+        Bound::AtMost(expected),
     );
     report.figure(
         &label("commits of text chunks"),
         only_text / turns,
         "commits",
-        Target::None,
+        Bound::None,
     );
     let messages = recorded.message_bytes().await? - messages_before;
     let events: usize = groups
@@ -154,13 +154,13 @@ async fn commits(report: &mut Report, shape: Shape, expected: f64) -> Result<()>
         &label("stored bytes / event JSON"),
         stored / events as f64,
         "ratio",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         &label("stored bytes / message JSON"),
         stored / messages as f64,
         "ratio",
-        Target::AtMost(3.0),
+        Bound::AtMost(3.0),
     );
     recorded.store.close().await;
     Ok(())
@@ -183,7 +183,7 @@ async fn large_arguments(report: &mut Report) -> Result<()> {
         "a call with 60 KB of arguments: bytes stored",
         stored / 1e3,
         "KB",
-        Target::AtMost(90.0),
+        Bound::AtMost(90.0),
     );
     store.close().await;
     Ok(())

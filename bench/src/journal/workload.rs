@@ -1,4 +1,4 @@
-//! What is written: the groups of ordinary turns, recorded once and numbered anew for every use.
+//! The workload: groups of ordinary turns, recorded once and renumbered for every use.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,17 +10,17 @@ use windlass_store::sqlite::{OpenCheck, SqliteOptions, SqliteStore};
 use windlass_store::{Batch, MemoryJournal};
 
 use super::bare::Group;
-use super::tapped::{self, Events};
+use super::tapped::{self, RecordGroup};
 use super::{Result, broke};
 use crate::inprocess::{PROMPT, Shape};
 
-/// Opens a store without the look at every page, which would be measured along.
+/// Opens a store without the full integrity check, which would distort the measurement.
 pub async fn open(directory: &Path) -> Result<SqliteStore> {
     let options = SqliteOptions::new(directory).with_check(OpenCheck::Nothing);
     SqliteStore::open(options).await.map_err(broke)
 }
 
-/// A runtime with one session whose turns have a shape.
+/// A runtime with one session whose turns have the given shape.
 pub async fn runtime_on(
     backends: RuntimeBackends,
     shape: Shape,
@@ -54,7 +54,7 @@ pub async fn turns(runtime: &InProcessRuntime, session_id: SessionId, count: usi
 }
 
 /// Returns the groups of one-tool turns.
-pub async fn record(count: usize) -> Result<Vec<Events>> {
+pub async fn record(count: usize) -> Result<Vec<RecordGroup>> {
     let (journal, recording) = tapped::recording(MemoryJournal::new());
     let backends = RuntimeBackends::on_journal(Arc::new(journal));
     let (runtime, session_id) = runtime_on(backends, Shape::OneTool).await?;
@@ -62,8 +62,8 @@ pub async fn record(count: usize) -> Result<Vec<Events>> {
     Ok(recording.take())
 }
 
-/// Returns so many groups, over and over the same, numbered on behind `head`.
-pub fn batches(groups: &[Events], head: u64, count: usize) -> Vec<Batch> {
+/// Returns `count` groups by repeating `groups`, numbered after `head`.
+pub fn batches(groups: &[RecordGroup], head: u64, count: usize) -> Vec<Batch> {
     let mut seq = head;
     let numbered = groups.iter().cycle().take(count).map(|group| Batch {
         first_seq: seq + 1,

@@ -1,5 +1,5 @@
-//! The bare loop: what a program without a runtime would do with the same client library. It writes the requests that
-//! Windlass writes, and reads the events of the answers, and nothing more.
+//! The bare loop: a program without a runtime on the same client library. It sends the same requests as
+//! Windlass and reads the events of the answers.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,12 +9,12 @@ use serde_json::Value;
 use windlass_core::AgentLoopError;
 use windlass_testkit::Wire;
 
-use super::server::Script;
+use super::server::AnswerScript;
 use super::sessions::{KEY, Sessions, turn};
 use super::{Result, broke};
 
-/// The bodies that a session of Windlass sends in so many turns.
-pub async fn recorded(wire: Wire, script: Script, turns: usize) -> Result<Vec<Value>> {
+/// The request bodies of a session of Windlass with this many turns.
+pub async fn recorded(wire: Wire, script: AnswerScript, turns: usize) -> Result<Vec<Value>> {
     let bodies = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&bodies);
     let server = script
@@ -32,7 +32,7 @@ pub async fn recorded(wire: Wire, script: Script, turns: usize) -> Result<Vec<Va
     bodies.map_err(|_| AgentLoopError::config("the recording broke"))
 }
 
-/// A client as it is made when nothing is set.
+/// A client with default settings.
 pub fn client() -> Result<Client> {
     let client = Client::builder().no_proxy().tls_certs_only([]).build();
     client.map_err(|error| broke("no HTTP client", error))
@@ -60,7 +60,7 @@ pub async fn ask(client: &Client, url: &str, conversation: &Value) -> Result<usi
     Ok(events)
 }
 
-/// Sends bytes and takes those of the answer.
+/// Sends a request body and reads the answer.
 pub async fn post(
     client: &Client,
     url: &str,

@@ -1,20 +1,20 @@
-//! How soon the provider sees that a turn was cancelled in the middle of an answer.
+//! Time until the provider notices that a turn was cancelled during an answer.
 
 use std::time::{Duration, Instant};
 
 use windlass_testkit::Wire;
 
-use super::server::{Script, Server};
+use super::server::{AnswerScript, ModelServer};
 use super::sessions::{PROMPT, Sessions};
 use super::{Result, name};
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 const CANCELS: usize = 50;
 
 pub async fn measure(report: &mut Report) -> Result<()> {
     for wire in Wire::ALL {
         report.progress(&format!("{}: {CANCELS} cancelled turns", name(wire)));
-        let mut server = Server::start(wire, Script::Held).await?;
+        let mut server = ModelServer::start(wire, AnswerScript::Held).await?;
         let sessions = Sessions::start(wire, &server.url, CANCELS).await?;
         let mut worst = Duration::ZERO;
         for id in &sessions.ids {
@@ -30,7 +30,7 @@ pub async fn measure(report: &mut Report) -> Result<()> {
             &format!("{}: cancel until the connection closes", name(wire)),
             worst.as_secs_f64() * 1e3,
             "ms (worst)",
-            Target::AtMost(100.0),
+            Bound::AtMost(100.0),
         );
     }
     Ok(())

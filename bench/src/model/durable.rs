@@ -13,11 +13,11 @@ use windlass_runtime::{
 use windlass_store::sqlite::{SqliteOptions, SqliteStore};
 use windlass_testkit::Wire;
 
-use super::server::{Script, Server};
+use super::server::{AnswerScript, ModelServer};
 use super::sessions::{driver_registry, model, turn};
 use super::{Result, bare, broke};
 use crate::machine;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 const WIRE: Wire = Wire::OpenAi;
 /// Sessions that run one after the other in a round.
@@ -27,13 +27,15 @@ const AT_ONCE: usize = 1_000;
 
 pub async fn measure(report: &mut Report) -> Result<()> {
     report.progress("new sessions on disk with one turn each");
-    let request = bare::recorded(WIRE, Script::Plain, 1).await?.remove(0);
-    let server = Server::start(WIRE, Script::Plain).await?;
+    let request = bare::recorded(WIRE, AnswerScript::Plain, 1)
+        .await?
+        .remove(0);
+    let server = ModelServer::start(WIRE, AnswerScript::Plain).await?;
     let client = bare::client()?;
     let directory = tempfile::tempdir().map_err(|error| broke("no directory", error))?;
     let durable = Durable::open(directory.path(), &server.url).await?;
 
-    // The first session creates what all sessions share.
+    // The first session creates the shared state.
     durable.session().await?;
     let (mut ours, mut bare) = (Duration::ZERO, Duration::ZERO);
     let before = durable.used_bytes().await?;
@@ -66,7 +68,7 @@ pub async fn measure(report: &mut Report) -> Result<()> {
         "new session, one turn: bytes on disk",
         stored / 1e3,
         "KB",
-        Target::AtMost(5.0),
+        Bound::AtMost(5.0),
     );
     Ok(())
 }
@@ -81,14 +83,14 @@ fn figures(
 ) {
     let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / count;
     let name = |figure: &str| format!("durable, {label}: {figure}");
-    report.figure(&name("CPU"), micros(ours), "us", Target::None);
-    report.figure(&name("CPU, bare loop"), micros(bare), "us", Target::None);
+    report.figure(&name("CPU"), micros(ours), "us", Bound::None);
+    report.figure(&name("CPU, bare loop"), micros(bare), "us", Bound::None);
     let ratio = ours.as_secs_f64() / bare.as_secs_f64();
     report.figure(
         &name("CPU / bare loop"),
         ratio,
         "ratio",
-        Target::AtMost(at_most),
+        Bound::AtMost(at_most),
     );
 }
 

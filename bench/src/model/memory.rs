@@ -8,20 +8,20 @@ use tokio::process::Command;
 use tokio::task::JoinSet;
 use windlass_testkit::Wire;
 
-use super::server::{Script, Server};
+use super::server::{AnswerScript, ModelServer};
 use super::sessions::{Sessions, turn};
 use super::{Result, bare, broke, name, runtime, wire};
 use crate::machine;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
-/// The word under which this program is one side.
+/// The argument that starts this program as one side.
 pub const WORD: &str = "model-memory";
 
 const SESSIONS: usize = 1_000;
-/// How long the last bytes of the first half may need to be read.
+/// Time limit for reading the last bytes of the first half.
 const SETTLE: Duration = Duration::from_millis(300);
 
-/// What one side weighs, in bytes.
+/// Memory of one side in bytes.
 #[derive(Serialize, Deserialize)]
 struct Weight {
     empty: u64,
@@ -38,23 +38,23 @@ pub async fn measure(report: &mut Report) -> Result<()> {
     for wire in Wire::ALL {
         let label = |what: &str| format!("{}, {SESSIONS} sessions: {what}", name(wire));
         report.progress(&label("memory"));
-        let asked = bare::recorded(wire, Script::Plain, 1).await?[0].to_string();
+        let asked = bare::recorded(wire, AnswerScript::Plain, 1).await?[0].to_string();
         let ours = weigh(wire, "windlass", &asked).await?;
         let bare = weigh(wire, "bare", &asked).await?;
         let kb = "KB";
-        report.figure(&label("per session"), ours.per_session(), kb, Target::None);
-        report.figure(&label("bare loop"), bare.per_session(), kb, Target::None);
+        report.figure(&label("per session"), ours.per_session(), kb, Bound::None);
+        report.figure(&label("bare loop"), bare.per_session(), kb, Bound::None);
         report.figure(
             &label("process / bare loop's"),
             ours.held as f64 / bare.held as f64,
             "ratio",
-            Target::AtMost(1.5),
+            Bound::AtMost(1.5),
         );
     }
     Ok(())
 }
 
-/// Each side is a process of its own: what one has freed would make the other look too small.
+/// Each side is a separate process, because memory freed by one would distort the other.
 async fn weigh(wire: Wire, side: &str, asked: &str) -> Result<Weight> {
     let failed = |error| broke("the measured process does not start", error);
     let program = std::env::current_exe().map_err(failed)?;
@@ -68,7 +68,7 @@ async fn weigh(wire: Wire, side: &str, asked: &str) -> Result<Weight> {
     serde_json::from_slice(&out.stdout).map_err(|error| broke("the measured process failed", error))
 }
 
-/// Is one side: holds all sessions in the middle of an answer, and prints what they weigh.
+/// Runs one side: parks all sessions in the middle of an answer, and prints their memory.
 pub fn hold(api: &str, side: &str, asked: &str) -> Result<String> {
     let wire = wire(api)?;
     let weight = runtime()?.block_on(async {
@@ -81,7 +81,7 @@ pub fn hold(api: &str, side: &str, asked: &str) -> Result<String> {
 }
 
 async fn hold_sessions(wire: Wire) -> Result<Weight> {
-    let server = Server::start(wire, Script::Held).await?;
+    let server = ModelServer::start(wire, AnswerScript::Held).await?;
     let empty = machine::resident_bytes();
     let sessions = Sessions::start(wire, &server.url, SESSIONS).await?;
     let mut running = JoinSet::new();
@@ -93,7 +93,7 @@ async fn hold_sessions(wire: Wire) -> Result<Weight> {
 }
 
 async fn hold_bare(wire: Wire, asked: &str) -> Result<Weight> {
-    let server = Server::start(wire, Script::Held).await?;
+    let server = ModelServer::start(wire, AnswerScript::Held).await?;
     let empty = machine::resident_bytes();
     let client = bare::client()?;
     let mut running = JoinSet::new();
@@ -101,7 +101,7 @@ async fn hold_bare(wire: Wire, asked: &str) -> Result<Weight> {
         let (client, url, asked) = (client.clone(), server.url.clone(), asked.to_owned());
         running.spawn(async move {
             let done = bare::post(&client, &url, asked.clone().into(), |_| ()).await;
-            // The next request of the conversation would begin with it.
+            // The next request of the conversation starts with this answer.
             drop(asked);
             done
         });
@@ -110,7 +110,7 @@ async fn hold_bare(wire: Wire, asked: &str) -> Result<Weight> {
 }
 
 async fn finish(
-    mut server: Server,
+    mut server: ModelServer,
     mut running: JoinSet<Result<()>>,
     empty: u64,
 ) -> Result<Weight> {

@@ -1,6 +1,6 @@
-//! Turns with a model over HTTP, beside a bare loop that makes the same requests with the same client library.
+//! Turns with a model over HTTP, compared with a bare loop that makes the same requests with the same client library.
 //!
-//! The fake server is a process of its own, so that its work counts for neither side.
+//! The fake server is a separate process, so that its CPU time counts for neither side.
 
 mod bare;
 mod cancel;
@@ -36,14 +36,14 @@ pub fn durable(mut report: Report) -> Result<Report> {
 }
 
 fn one_thread() -> Result<tokio::runtime::Runtime> {
-    // On one thread: what is compared is work, not how threads wake each other on this machine.
+    // One OS thread: the benchmark compares work, not the scheduling of threads.
     let one_thread = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
     one_thread.map_err(|error| broke("no async runtime", error))
 }
 
-/// Is one of the processes that [`run`] starts, when the words say so.
+/// Runs one of the child processes of [`run`] if the arguments select one.
 pub fn part(words: &[&str]) -> Option<ExitCode> {
     let done = match words {
         [server::WORD, api, script] => server::serve(api, script),

@@ -11,27 +11,27 @@ use windlass_testkit::{After, Answer, Exchange, FakeServer, Reply, Wire};
 
 use super::{Result, broke, name, wire};
 
-/// The word under which this program is the server.
+/// The argument that starts this program as the server.
 pub const WORD: &str = "model-server";
 
-/// An ordinary answer, a few letters at a time as models write.
+/// An ordinary answer in chunks of a few characters.
 const REPLY: &str = "The result of the calculation is forty-two, which is the product of six and seven, just as you asked me.";
 const PIECE: usize = 5;
 
-/// What the server answers.
+/// The answers of the server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Script {
+pub enum AnswerScript {
     /// Text in one response.
     Plain,
     /// Five calls in one answer, then text.
     FiveTogether,
     /// Five answers with a call each, then text.
     FiveInTurn,
-    /// The beginning of a text, and the rest after a release.
+    /// The first half of a text, and the rest after a release.
     Held,
 }
 
-impl Script {
+impl AnswerScript {
     const ALL: [Self; 4] = [
         Self::Plain,
         Self::FiveTogether,
@@ -65,7 +65,7 @@ impl Script {
         all.map(|answer| wire.events(&answer)).collect()
     }
 
-    /// Answers requests by themselves, one turn after the other.
+    /// Answers requests automatically, one turn after the other.
     pub async fn answering(
         self,
         wire: Wire,
@@ -90,16 +90,16 @@ impl Script {
     }
 }
 
-/// The server, as the process that started it sees it. It ends with its standard input.
-pub struct Server {
+/// A handle to the server process, which exits when its standard input closes.
+pub struct ModelServer {
     pub url: String,
     lines: Lines<BufReader<ChildStdout>>,
     orders: ChildStdin,
     _process: Child,
 }
 
-impl Server {
-    pub async fn start(wire: Wire, script: Script) -> Result<Self> {
+impl ModelServer {
+    pub async fn start(wire: Wire, script: AnswerScript) -> Result<Self> {
         let failed = |error| broke("the fake server does not start", error);
         let program = std::env::current_exe().map_err(failed)?;
         let mut process = Command::new(program)
@@ -122,24 +122,26 @@ impl Server {
         Ok(server)
     }
 
-    /// Waits for what the server tells next.
+    /// Waits for the next line of the server.
     pub async fn line(&mut self) -> Result<String> {
         let line = self.lines.next_line().await;
         let line = line.map_err(|error| broke("the fake server is gone", error))?;
         line.ok_or_else(|| broke("the fake server is gone", "it has ended"))
     }
 
-    /// Sends the rest of held answers.
+    /// Releases the second half of pending answers.
     pub async fn release(&mut self) -> Result<()> {
         let written = self.orders.write_all(b"go\n").await;
         written.map_err(|error| broke("the fake server is gone", error))
     }
 }
 
-/// Is the server until the standard input ends.
+/// Runs the server until standard input closes.
 pub fn serve(api: &str, script: &str) -> Result<()> {
     let wire = wire(api)?;
-    let script = Script::ALL.into_iter().find(|known| known.name() == script);
+    let script = AnswerScript::ALL
+        .into_iter()
+        .find(|known| known.name() == script);
     let script = script.ok_or_else(|| broke("unknown script", api))?;
     let tokio = tokio::runtime::Builder::new_current_thread()
         .enable_all()
@@ -147,7 +149,7 @@ pub fn serve(api: &str, script: &str) -> Result<()> {
         .map_err(|error| broke("no async runtime", error))?;
     tokio.block_on(async {
         let mut orders = BufReader::new(stdin()).lines();
-        if script != Script::Held {
+        if script != AnswerScript::Held {
             let server = script.answering(wire, |_| ()).await?;
             tell(&server.url()).await?;
             while let Ok(Some(_)) = orders.next_line().await {}
@@ -175,7 +177,7 @@ pub fn serve(api: &str, script: &str) -> Result<()> {
     })
 }
 
-/// Sends one half, then the other when it is released, unless the client has gone before.
+/// Sends one half, and the other after its release unless the client has disconnected.
 async fn hold(
     mut exchange: Exchange,
     events: &[String],
@@ -211,10 +213,10 @@ async fn in_one_line(telling: &Mutex<()>, line: &str) -> Result<()> {
 async fn tell(line: &str) -> Result<()> {
     let mut out = stdout();
     let line = format!("{line}\n");
-    let told = async {
+    let written = async {
         out.write_all(line.as_bytes()).await?;
         out.flush().await
     };
-    let told: std::io::Result<()> = told.await;
-    told.map_err(|error| broke("nobody listens to the fake server", error))
+    let written: std::io::Result<()> = written.await;
+    written.map_err(|error| broke("the reader of the fake server is gone", error))
 }

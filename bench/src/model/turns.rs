@@ -4,32 +4,36 @@ use std::time::Duration;
 
 use windlass_testkit::Wire;
 
-use super::server::{Script, Server};
+use super::server::{AnswerScript, ModelServer};
 use super::sessions::{Sessions, turn};
 use super::{Result, bare, name};
 use crate::machine;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
-/// The two take turns, so that what else the machine does falls on both.
+/// The two sides alternate, so that other load on the machine affects both.
 const ROUNDS: usize = 8;
 const SESSIONS: usize = 10;
-/// Turns of one session: the requests grow as those of a conversation do.
+/// Turns of one session, with requests that grow like those of a conversation.
 const TURNS: usize = 10;
 
 pub async fn measure(report: &mut Report) -> Result<()> {
     for wire in Wire::ALL {
-        for script in [Script::Plain, Script::FiveTogether, Script::FiveInTurn] {
+        for script in [
+            AnswerScript::Plain,
+            AnswerScript::FiveTogether,
+            AnswerScript::FiveInTurn,
+        ] {
             compare(report, wire, script).await?;
         }
     }
     Ok(())
 }
 
-async fn compare(report: &mut Report, wire: Wire, script: Script) -> Result<()> {
+async fn compare(report: &mut Report, wire: Wire, script: AnswerScript) -> Result<()> {
     let label = |what: &str| format!("{}, {}: {what}", name(wire), script.name());
     report.progress(&label("turns"));
     let requests = bare::recorded(wire, script, TURNS).await?;
-    let server = Server::start(wire, script).await?;
+    let server = ModelServer::start(wire, script).await?;
     let client = bare::client()?;
     let (mut ours, mut bare, mut bytes) = (Duration::ZERO, Duration::ZERO, Duration::ZERO);
     for round in 0..=ROUNDS {
@@ -60,15 +64,15 @@ async fn compare(report: &mut Report, wire: Wire, script: Script) -> Result<()> 
         }
     }
     let each = |cpu: Duration| cpu.as_secs_f64() * 1e6 / (ROUNDS * SESSIONS * TURNS) as f64;
-    report.figure(&label("CPU per turn"), each(ours), "us", Target::None);
-    report.figure(&label("CPU, bare loop"), each(bare), "us", Target::None);
+    report.figure(&label("CPU per turn"), each(ours), "us", Bound::None);
+    report.figure(&label("CPU, bare loop"), each(bare), "us", Bound::None);
     let unread = label("CPU, bare loop, answer not read");
-    report.figure(&unread, each(bytes), "us", Target::None);
+    report.figure(&unread, each(bytes), "us", Bound::None);
     report.figure(
         &label("CPU / bare loop"),
         each(ours) / each(bare),
         "ratio",
-        Target::AtMost(2.0),
+        Bound::AtMost(2.0),
     );
     Ok(())
 }

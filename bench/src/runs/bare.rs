@@ -1,4 +1,4 @@
-//! The yardstick: a WebSocket that keeps every message in a bare group commit and sends it back, in a process of its own
+//! The reference: a WebSocket server that stores every message in a bare group commit and echoes it, in a separate process
 //! like the daemon.
 
 use std::io::{BufRead, BufReader};
@@ -15,12 +15,12 @@ use tokio_tungstenite::tungstenite::Message;
 
 use super::{Error, Result};
 
-/// The word under which this program is the yardstick.
+/// The argument that starts this program as the reference server.
 pub const CHILD: &str = "runs-bare";
 
-type Job = (Vec<u8>, oneshot::Sender<()>);
+type WriteJob = (Vec<u8>, oneshot::Sender<()>);
 
-/// A yardstick that listens. Dropping it kills it.
+/// A listening reference server. Dropping it kills the process.
 pub struct Bare {
     pub address: SocketAddr,
     child: Child,
@@ -54,7 +54,7 @@ impl Drop for Bare {
     }
 }
 
-/// Is the yardstick until it is killed.
+/// Runs the reference server until it is killed.
 pub fn live_as_child(directory: &str) -> ExitCode {
     match serve(Path::new(directory)) {
         Ok(()) => ExitCode::SUCCESS,
@@ -84,8 +84,8 @@ fn serve(directory: &Path) -> Result<()> {
     })
 }
 
-/// Commits everything that waits at once.
-fn write(database: &Connection, mut queue: mpsc::Receiver<Job>) {
+/// Commits all queued messages together.
+fn write(database: &Connection, mut queue: mpsc::Receiver<WriteJob>) {
     while let Some(first) = queue.blocking_recv() {
         let mut group = vec![first];
         while let Ok(next) = queue.try_recv() {
@@ -107,7 +107,7 @@ fn write(database: &Connection, mut queue: mpsc::Receiver<Job>) {
     }
 }
 
-async fn echo(stream: tokio::net::TcpStream, jobs: mpsc::Sender<Job>) -> Result<()> {
+async fn echo(stream: tokio::net::TcpStream, jobs: mpsc::Sender<WriteJob>) -> Result<()> {
     let mut socket = accept_async(stream).await?;
     while let Some(message) = socket.next().await {
         let Message::Text(text) = message? else {

@@ -10,12 +10,12 @@ use tokio_tungstenite::{WebSocketStream, client_async};
 
 use super::Result;
 
-pub struct Socket {
+pub struct RunsClient {
     ws: WebSocketStream<TcpStream>,
     next: u64,
 }
 
-impl Socket {
+impl RunsClient {
     pub async fn connect(address: SocketAddr) -> Result<Self> {
         let stream = TcpStream::connect(address).await?;
         stream.set_nodelay(true)?;
@@ -42,7 +42,7 @@ impl Socket {
         }
     }
 
-    /// Starts a run and completes it. The bare server sends the frames back, so there the id is its own.
+    /// Starts a run and completes it. The bare server echoes frames, so its run ID is the client's own.
     pub async fn pair(&mut self, agent: &str) -> Result<()> {
         let params =
             json!({"agent_id": agent, "intent": "measure how many runs a second are recorded"});

@@ -6,16 +6,16 @@ use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
 
 use super::Result;
-use super::client::Socket;
+use super::client::RunsClient;
 
-/// How many clients fill the log at once.
+/// Number of clients that fill the log.
 const AT_ONCE: usize = 200;
 
-/// Lets clients start and complete runs of an agent.
+/// Makes clients start and complete runs of an agent.
 pub async fn pairs(address: SocketAddr, agent: &'static str, count: usize) -> Result<()> {
     let mut clients = JoinSet::new();
     for _ in 0..AT_ONCE {
-        let mut socket = Socket::connect(address).await?;
+        let mut socket = RunsClient::connect(address).await?;
         clients.spawn(async move {
             for _ in 0..count / AT_ONCE {
                 socket.pair(agent).await?;
@@ -29,11 +29,11 @@ pub async fn pairs(address: SocketAddr, agent: &'static str, count: usize) -> Re
     Ok(())
 }
 
-/// Counts pairs on so many connections for a while.
+/// Counts start and complete pairs on several connections for a while.
 pub async fn rate(address: SocketAddr, connections: usize, round: Duration) -> Result<f64> {
     let mut sockets = Vec::new();
     for _ in 0..connections {
-        sockets.push(Socket::connect(address).await?);
+        sockets.push(RunsClient::connect(address).await?);
     }
     let begin = Instant::now();
     let mut clients = JoinSet::new();

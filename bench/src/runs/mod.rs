@@ -1,8 +1,8 @@
 //! Run tracing on disk: durable pairs of start and complete over WebSocket, a page of a long list, and memory.
 //!
-//! The daemon is the built binary. The yardstick in the same run is a WebSocket that keeps the same bytes in a bare group
-//! commit and sends them back, also a process of its own: what remains are the rules, the chain and the row that lists
-//! need.
+//! The daemon is the built binary. The reference in the same run is a WebSocket server that stores the same bytes in a bare group
+//! commit and echoes them, also in a separate process: the difference is the rules, the hash chain and the row for
+//! lists.
 
 mod bare;
 mod client;
@@ -11,36 +11,36 @@ mod load;
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use crate::daemon::child::{self, Daemon};
-use crate::report::{Report, Target};
+use crate::daemon::child::{self, DaemonProcess};
+use crate::report::{Bound, Report};
 use bare::Bare;
-use client::Socket;
+use client::RunsClient;
 
 pub use bare::{CHILD, live_as_child};
 
 type Error = Box<dyn std::error::Error + Send + Sync>;
 type Result<T> = std::result::Result<T, Error>;
 
-/// How long one round of pairs is measured, and how many rounds there are.
+/// Duration of one round of pairs, and number of rounds.
 const ROUND: Duration = Duration::from_secs(2);
 const ROUNDS: usize = 5;
-/// How many runs are there when a list is looked at.
+/// Number of stored runs for the list measurement.
 const MANY: usize = 100_000;
 const LOOKS: usize = 200;
-/// How many further pairs must leave memory as it is.
+/// Number of further pairs that must not increase memory.
 const PAIRS: usize = 50_000;
 
 pub fn run(mut report: Report) -> Result<Report> {
     report.progress("nothing yet: building the daemon");
     let binary = child::build()?;
     let home = tempfile::tempdir()?;
-    let daemon = Daemon::start(&binary, home.path())?;
+    let daemon = DaemonProcess::start(&binary, home.path())?;
     let executor = tokio::runtime::Runtime::new()?;
     executor.block_on(measure(&mut report, &daemon))?;
     Ok(report)
 }
 
-async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
+async fn measure(report: &mut Report, daemon: &DaemonProcess) -> Result<()> {
     let address: SocketAddr = daemon.address.parse()?;
     let bare = Bare::start()?;
     for connections in [1, 50] {
@@ -58,19 +58,19 @@ async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
             &name("durable start + complete"),
             median(ours),
             "pairs/s",
-            Target::None,
+            Bound::None,
         );
         report.figure(
             &name("echo + bare group commit"),
             median(theirs),
             "pairs/s",
-            Target::None,
+            Bound::None,
         );
         report.figure(
             &name("ratio of the two"),
             median(ratios),
             "",
-            Target::AtLeast(0.6),
+            Bound::AtLeast(0.6),
         );
     }
     drop(bare);
@@ -81,7 +81,7 @@ async fn measure(report: &mut Report, daemon: &Daemon) -> Result<()> {
 async fn list(report: &mut Report, address: SocketAddr) -> Result<()> {
     report.progress(&format!("a list of {MANY} runs"));
     load::pairs(address, "filler", MANY).await?;
-    let mut socket = Socket::connect(address).await?;
+    let mut socket = RunsClient::connect(address).await?;
     let mut times = Vec::new();
     for _ in 0..LOOKS {
         let begin = Instant::now();
@@ -89,11 +89,11 @@ async fn list(report: &mut Report, address: SocketAddr) -> Result<()> {
         times.push(begin.elapsed().as_secs_f64() * 1e3);
     }
     let name = "runs.list, one page of 200 among 100,000 runs";
-    report.figure(name, median(times), "ms", Target::AtMost(5.0));
+    report.figure(name, median(times), "ms", Bound::AtMost(5.0));
     Ok(())
 }
 
-async fn memory(report: &mut Report, daemon: &Daemon, address: SocketAddr) -> Result<()> {
+async fn memory(report: &mut Report, daemon: &DaemonProcess, address: SocketAddr) -> Result<()> {
     report.progress(&format!("memory after {PAIRS} further pairs"));
     load::pairs(address, "bench", PAIRS / 5).await?;
     let before = daemon.resident_bytes();
@@ -104,7 +104,7 @@ async fn memory(report: &mut Report, daemon: &Daemon, address: SocketAddr) -> Re
         "memory per finished run",
         per_run,
         "bytes",
-        Target::AtMost(64.0),
+        Bound::AtMost(64.0),
     );
     Ok(())
 }

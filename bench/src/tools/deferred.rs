@@ -1,4 +1,4 @@
-//! What tools cost that a model has not found yet.
+//! Cost of deferred tools that the model has not discovered.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use windlass_runtime::{InProcessRuntime, InProcessRuntimeBuilder, RuntimeSetting
 use super::Result;
 use crate::inprocess::PROMPT;
 use crate::machine;
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 const TOOLS: usize = 100;
 const TURNS: u32 = 400;
@@ -31,10 +31,10 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
         ..Many::of(TOOLS)
     };
     let unsaid = runtime(unsaid, None).await?;
-    let of_server = runtime(Many::of(0), Some(Server::of(TOOLS))).await?;
+    let of_server = runtime(Many::of(0), Some(FakeMcpServer::of(TOOLS))).await?;
     let (mut least_without, mut least_with) = (f64::INFINITY, f64::INFINITY);
     let (mut least_unsaid, mut least_of_server) = (f64::INFINITY, f64::INFINITY);
-    // In turns, so that all meet the same machine; the first round warms caches.
+    // The variants alternate, so that other load affects all; the first round warms up caches.
     for _ in 0..ROUNDS {
         least_without = least_without.min(cpu_of(&without).await?);
         least_with = least_with.min(cpu_of(&with).await?);
@@ -45,31 +45,34 @@ pub(super) async fn measure(report: &mut Report) -> Result<()> {
         "CPU of a turn without tools",
         least_without,
         "us",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         "CPU of a turn, 100 deferred tools / none",
         least_with / least_without,
         "ratio",
-        Target::AtMost(1.1),
+        Bound::AtMost(1.1),
     );
     // Without a revision the runtime cannot know whether tools changed, so each turn requests and compares all of them.
     report.figure(
         "the same, of a capability that says no revision / none",
         least_unsaid / least_without,
         "ratio",
-        Target::None,
+        Bound::None,
     );
     report.figure(
         "the same, of an MCP server whose list stays / none",
         least_of_server / least_without,
         "ratio",
-        Target::None,
+        Bound::None,
     );
     Ok(())
 }
 
-async fn runtime(many: Many, server: Option<Server>) -> Result<(InProcessRuntime, SessionId)> {
+async fn runtime(
+    many: Many,
+    server: Option<FakeMcpServer>,
+) -> Result<(InProcessRuntime, SessionId)> {
     let settings = RuntimeSettings::default().defer_above(Some(24));
     let mut builder = InProcessRuntimeBuilder::new();
     if let Some(server) = server {
@@ -106,7 +109,7 @@ async fn cpu_of((runtime, session_id): &(InProcessRuntime, SessionId)) -> Result
 /// Registers many tools that are never called.
 struct Many {
     tools: usize,
-    /// Whether it says when its tools are others.
+    /// Whether the provider reports a revision of its tools.
     says_revision: bool,
 }
 
@@ -161,9 +164,9 @@ impl Tool for Idle {
 }
 
 /// Offers the same tools each time.
-struct Server(Arc<DiscoveredTools>);
+struct FakeMcpServer(Arc<DiscoveredTools>);
 
-impl Server {
+impl FakeMcpServer {
     fn of(tools: usize) -> Self {
         let tools = (0..tools).map(|n| {
             let mut definition = Idle(format!("tool_{n}")).to_definition();
@@ -180,7 +183,7 @@ impl Server {
 }
 
 #[async_trait]
-impl McpConnector for Server {
+impl McpConnector for FakeMcpServer {
     async fn discover(&self, _: &ScopedMcpServers, _: &McpScope) -> Arc<DiscoveredTools> {
         Arc::clone(&self.0)
     }

@@ -1,4 +1,4 @@
-//! A call of an MCP server's tool, beside the same words over its pipes by hand.
+//! A call of an MCP server's tool, compared with the same messages over its pipes.
 
 use std::io::{BufRead, Write};
 use std::process::{ExitCode, Stdio};
@@ -17,9 +17,9 @@ use windlass_tools::mcp::{McpClient, McpSettings};
 use windlass_tools::{Environments, ShellSettings};
 
 use super::{Result, median, value_of};
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
-/// The word by which this program is the server.
+/// The argument that starts this program as the server.
 pub const CHILD: &str = "tools-mcp-server";
 const CALLS: usize = 500;
 
@@ -64,17 +64,12 @@ pub(super) async fn measure(report: &mut Report, environments: &Environments) ->
     }
     client.close().await;
     let (ours, theirs) = (median(ours), bare(&program).await?);
-    report.figure(
-        "a call of an MCP server by hand",
-        theirs,
-        "us",
-        Target::None,
-    );
-    report.figure("what we add to it", ours - theirs, "us", Target::None);
+    report.figure("a call of an MCP server by hand", theirs, "us", Bound::None);
+    report.figure("what we add to it", ours - theirs, "us", Bound::None);
     Ok(())
 }
 
-/// Asks the same server over its pipes, and returns how long a call takes.
+/// Calls the same server over its pipes, and returns the duration of a call.
 async fn bare(program: &std::path::Path) -> Result<f64> {
     let mut child = tokio::process::Command::new(program);
     child.arg(CHILD).kill_on_drop(true);

@@ -1,4 +1,4 @@
-//! The agent's tools, each beside what does the same by hand.
+//! The agent's tools, each compared with the equivalent program.
 
 mod deferred;
 mod mcp;
@@ -15,7 +15,7 @@ use windlass_tools::{
     CheckpointLimits, Checkpoints, Environment, Environments, Policy, Unconfined,
 };
 
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 pub use mcp::{CHILD, live_as_child};
 
@@ -23,7 +23,7 @@ type Result<T> = std::result::Result<T, Box<dyn std::error::Error + Send + Sync>
 
 const FILES: usize = 20_000;
 const PER_DIRECTORY: usize = 100;
-/// How often something is done of which the best counts, since the machine does other things too.
+/// Number of repetitions, of which the best counts.
 const TRIES: usize = 7;
 
 pub fn run(mut report: Report) -> Result<Report> {
@@ -41,7 +41,7 @@ async fn measure(report: &mut Report) -> Result<()> {
     let local = Environment::new("local", &root, policy())?;
     let environments = Environments::with_default(local);
     search::measure(report, &environments, &root).await?;
-    look(report, &environments, &directory.path().join("kept"))?;
+    look(report, &environments, &directory.path().join("checkpoints"))?;
     sandbox::measure(report, &environments, &root).await?;
     mcp::measure(report, &environments).await?;
     deferred::measure(report).await
@@ -54,7 +54,7 @@ fn policy() -> Policy {
     }
 }
 
-/// Makes files of about two kilobytes, one in a hundred of which holds the needle.
+/// Creates files of about two kilobytes, one in a hundred of which contains the needle.
 fn make_tree(root: &Path) -> std::io::Result<()> {
     for n in 0..FILES {
         let directory = root.join(format!("d{}", n / PER_DIRECTORY));
@@ -74,11 +74,11 @@ fn make_tree(root: &Path) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Measures how long a checkpoint looks at files of which none has changed.
-fn look(report: &mut Report, environments: &Environments, kept: &Path) -> Result<()> {
+/// Measures a checkpoint of unchanged files.
+fn look(report: &mut Report, environments: &Environments, path: &Path) -> Result<()> {
     report.progress("checkpoints");
     let limits = CheckpointLimits::default();
-    let checkpoints = Checkpoints::open(kept, limits)?;
+    let checkpoints = Checkpoints::open(path, limits)?;
     let at = environments.resolve(None)?;
     let started = Instant::now();
     let first = checkpoints.take(&at)?;
@@ -91,22 +91,17 @@ fn look(report: &mut Report, environments: &Environments, kept: &Path) -> Result
         }
         best = best.min(millis(started.elapsed()));
     }
-    report.figure(
-        "first checkpoint of 20,000 files",
-        whole,
-        "ms",
-        Target::None,
-    );
+    report.figure("first checkpoint of 20,000 files", whole, "ms", Bound::None);
     report.figure(
         "checkpoint of 20,000 unchanged files",
         best,
         "ms",
-        Target::None,
+        Bound::None,
     );
     Ok(())
 }
 
-/// Finds a tool of a capability that needs no approval.
+/// Finds a tool of a capability, with approvals disabled.
 fn tool_of(capability: &dyn Capability, name: &str) -> Result<Arc<dyn Tool>> {
     let never = serde_json::json!({ "approval": "never" });
     let mut tools = capability.tools_with_config(&never).into_iter();
@@ -125,7 +120,7 @@ fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// Returns the one in the middle.
+/// Returns the median.
 fn median(mut times: Vec<f64>) -> f64 {
     times.sort_by(f64::total_cmp);
     times.get(times.len() / 2).copied().unwrap_or(f64::NAN)

@@ -1,4 +1,4 @@
-//! The start of a command in the sandbox, beside bubblewrap by hand.
+//! The start of a command in the sandbox, compared with bubblewrap.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use windlass_core::traits::ToolContext;
 use windlass_tools::{Confinement, Environments, ShellCapability, ShellSettings};
 
 use super::{Result, median, millis, tool_of, value_of};
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 const STARTS: usize = 60;
 
@@ -32,7 +32,7 @@ pub(super) async fn measure(
     let capability = ShellCapability::new(environments.clone(), settings);
     let shell = tool_of(&capability, "shell")?;
     let context = ToolContext::new(SessionId::new());
-    // One after the other in turns, so that both meet the same machine.
+    // The sides alternate, so that other load affects both.
     let (mut ours, mut theirs) = (Vec::new(), Vec::new());
     for _ in 0..STARTS {
         let started = Instant::now();
@@ -50,18 +50,18 @@ pub(super) async fn measure(
         }
     }
     let (ours, theirs) = (median(ours), median(theirs));
-    report.figure("start of `true` in the sandbox", ours, "ms", Target::None);
+    report.figure("start of `true` in the sandbox", ours, "ms", Bound::None);
     report.figure(
         "start of `true` by hand in bubblewrap",
         theirs,
         "ms",
-        Target::None,
+        Bound::None,
     );
-    report.figure(NAME, ours / theirs, "ratio", Target::AtMost(1.3));
+    report.figure(NAME, ours / theirs, "ratio", Bound::AtMost(1.3));
     Ok(())
 }
 
-/// Starts what a careful person would write.
+/// Starts bubblewrap with typical careful options.
 async fn by_hand(root: &Path, shell: &Path) -> Result<std::process::ExitStatus> {
     let mut bwrap = tokio::process::Command::new("bwrap");
     bwrap

@@ -1,4 +1,4 @@
-//! `grep` over many files, beside `rg`.
+//! `grep` over many files, compared with `rg`.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -9,7 +9,7 @@ use windlass_core::traits::ToolContext;
 use windlass_tools::{Environments, FilesCapability};
 
 use super::{FILES, Result, TRIES, millis, tool_of, value_of};
-use crate::report::{Report, Target};
+use crate::report::{Bound, Report};
 
 pub(super) async fn measure(
     report: &mut Report,
@@ -32,7 +32,7 @@ pub(super) async fn measure(
             return Err(format!("grep found {hits} lines in {}", found["files_searched"]).into());
         }
     }
-    report.figure("grep over 20,000 files", ours, "ms", Target::None);
+    report.figure("grep over 20,000 files", ours, "ms", Bound::None);
     let (Some(theirs), Some(sorted)) = (
         best_of(root, &[]).await?,
         best_of(root, &["--sort", "path"]).await?,
@@ -44,18 +44,18 @@ pub(super) async fn measure(
         "grep over 20,000 files / rg",
         ours / theirs,
         "ratio",
-        Target::AtMost(1.5),
+        Bound::AtMost(1.5),
     );
     report.figure(
         "the same / rg --sort path, one thread",
         ours / sorted,
         "ratio",
-        Target::None,
+        Bound::None,
     );
     Ok(())
 }
 
-/// Returns how long `rg` takes at best, with its start; `None` where there is none.
+/// Returns the best duration of `rg` including its start; `None` if it is not installed.
 async fn best_of(root: &Path, options: &[&str]) -> Result<Option<f64>> {
     let mut best = f64::INFINITY;
     for _ in 0..TRIES {

@@ -1,13 +1,13 @@
-//! Drives an agent in a directory and prints what it tells.
+//! Drives an installed agent in a directory and prints its events.
 //!
 //! ```text
 //! cargo run -p windlass-external-agents --example drive -- claude --in DIR [--command PROGRAM] [--resume ID] [--model MODEL]
 //!     [--var NAME=VALUE]… [--arg ARGUMENT]… [--confined] [--writable DIR]… [--approval POLICY] PROMPT…
 //! ```
 //!
-//! Backends: `claude`, `codex`, `gemini`. Prompts are said one after the other to one process; `^` before one interrupts its turn
-//! at the first text, `+` says `and this` to the running turn at the first call. Every permission is given. Without `--confined`
-//! nothing keeps the agent from anything.
+//! Backends: `claude`, `codex`, `gemini`. One process gets the prompts one after the other. A prompt with the prefix `^` is interrupted at
+//! the first text; one with `+` is steered with `and this` at the first call. Every permission is granted, and without `--confined` the agent
+//! runs without a sandbox.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -96,10 +96,10 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 }
 
 async fn turn(session: &dyn BackendSession, prompt: &str) {
-    let (events, mut told) = mpsc::channel(64);
-    let said = prompt.trim_start_matches(['^', '+']);
+    let (events, mut received) = mpsc::channel(64);
+    let text = prompt.trim_start_matches(['^', '+']);
     let reading = async {
-        while let Some(event) = told.recv().await {
+        while let Some(event) = received.recv().await {
             say(format_args!("  {event:?}"));
             match &event {
                 BackendEvent::Permission(request) => {
@@ -128,6 +128,6 @@ async fn turn(session: &dyn BackendSession, prompt: &str) {
             }
         }
     };
-    let (outcome, ()) = tokio::join!(session.prompt(said, events), reading);
+    let (outcome, ()) = tokio::join!(session.prompt(text, events), reading);
     say(format_args!("{outcome:?}"));
 }

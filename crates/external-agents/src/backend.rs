@@ -14,7 +14,7 @@ use crate::claude;
 use crate::codex::{self, CodexSettings};
 use crate::protocol::Protocol;
 use crate::sandbox::SandboxProvider;
-use crate::session::{self, SessionSettings, Start};
+use crate::session::{self, AgentProgram, SessionSettings};
 
 /// The agent's program and protocol.
 #[derive(Debug, Clone)]
@@ -76,13 +76,13 @@ impl ExternalAgent {
         }
     }
 
-    fn start(&self, spec: &BackendSpec) -> Result<Start, BackendError> {
+    fn program(&self, spec: &BackendSpec) -> Result<AgentProgram, BackendError> {
         let (program, how_to_install) = self.kind.program();
         let sandbox = self
             .sandboxes
             .sandbox(spec)
             .map_err(|error| BackendError::new(BackendErrorKind::SpawnFailed, error.to_string()))?;
-        Ok(Start {
+        Ok(AgentProgram {
             program: program.to_owned(),
             how_to_install: how_to_install.to_owned(),
             arguments: Vec::new(),
@@ -105,13 +105,13 @@ impl Backend for ExternalAgent {
     }
 
     async fn check(&self, spec: &BackendSpec) -> Result<BackendVersion, BackendError> {
-        self.start(spec)?.version(spec).await
+        self.program(spec)?.version(spec).await
     }
 
     async fn open(&self, spec: BackendSpec) -> Result<Box<dyn BackendSession>, BackendError> {
-        let mut start = self.start(&spec)?;
-        let (arguments, protocol) = self.kind.invocation(&spec, start.sandbox.confinement)?;
-        start.arguments = arguments;
-        session::open(spec, start, protocol).await
+        let mut program = self.program(&spec)?;
+        let (arguments, protocol) = self.kind.invocation(&spec, program.sandbox.confinement)?;
+        program.arguments = arguments;
+        session::open(spec, program, protocol).await
     }
 }

@@ -22,7 +22,7 @@ pub(crate) struct Calls {
     /// Names of calls that were announced but have not started, by call ID.
     names: HashMap<String, String>,
     /// Bytes of output reported so far, by call ID.
-    told: HashMap<String, usize>,
+    reported: HashMap<String, usize>,
 }
 
 impl Calls {
@@ -69,9 +69,9 @@ impl Calls {
         if !is_open {
             return started.into_iter().collect();
         }
-        let told = self.told.entry(id.to_owned()).or_default();
-        let text = cut_text(text, MAX_OUTPUT_BYTES - *told);
-        *told += text.len();
+        let reported = self.reported.entry(id.to_owned()).or_default();
+        let text = cut_text(text, MAX_OUTPUT_BYTES - *reported);
+        *reported += text.len();
         let output = (!text.is_empty()).then(|| {
             Step::Event(BackendEvent::ToolOutput {
                 call_id: id.to_owned(),

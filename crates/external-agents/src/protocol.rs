@@ -10,7 +10,7 @@ use windlass_core::backend::{
     PermissionDecision, SessionTotals, Steered, TerminalRequest,
 };
 
-use crate::limits::Limit;
+use crate::limits::RateLimit;
 use crate::state::SessionState;
 
 /// An action that a protocol requests.
@@ -57,7 +57,7 @@ pub trait Protocol: Send {
     fn line(&mut self, line: &[u8]) -> Vec<Step>;
 
     /// Reads a line from standard error. Most agents write nothing there that can be parsed.
-    fn complaint(&mut self, _text: &str) -> Vec<Step> {
+    fn stderr_text(&mut self, _text: &str) -> Vec<Step> {
         Vec::new()
     }
 
@@ -77,7 +77,7 @@ pub trait Protocol: Send {
     fn answer(&mut self, request: &str, decision: &PermissionDecision) -> Option<Vec<Step>>;
 
     /// Returns whether the agent waits for a person.
-    fn waits_for_person(&self) -> bool;
+    fn waits_for_user(&self) -> bool;
 
     /// Passes on the host's answer.
     fn host_answer(
@@ -92,7 +92,7 @@ pub trait Protocol: Send {
     fn state(&self) -> &SessionState;
 
     /// Explains an unexpected exit of the process. `stderr` is the tail of its standard error.
-    fn why_ended(&self, exit: &BackendExit, stderr: &str) -> BackendError;
+    fn explain_exit(&self, exit: &BackendExit, stderr: &str) -> BackendError;
 
     /// Returns the session ID, if the session is established.
     fn session(&self) -> Option<&str> {
@@ -100,8 +100,8 @@ pub trait Protocol: Send {
     }
 
     /// Returns the rate limit that the agent has hit in this turn.
-    fn limit(&self) -> Option<Limit> {
-        self.state().limits.met()
+    fn limit(&self) -> Option<RateLimit> {
+        self.state().limits.current()
     }
 
     fn usage(&self) -> Option<BackendUsage> {
@@ -120,12 +120,12 @@ pub struct HostCall {
     /// The agent's ID of the request.
     pub request: Value,
     /// The requested operation.
-    pub ask: HostAsk,
+    pub operation: HostOperation,
 }
 
 /// A host operation that an agent requests.
 #[derive(Debug, Clone, PartialEq)]
-pub enum HostAsk {
+pub enum HostOperation {
     /// Read a file.
     Read {
         /// Path of the file.
@@ -154,9 +154,9 @@ pub enum HostAsk {
     ReleaseTerminal(String),
 }
 
-impl HostAsk {
+impl HostOperation {
     /// Returns whether the operation touches the host's files or starts a program.
-    pub(crate) fn does_something(&self) -> bool {
+    pub(crate) fn has_side_effects(&self) -> bool {
         match self {
             Self::Read { .. } | Self::Write { .. } | Self::StartTerminal(_) => true,
             Self::TerminalOutput(_)

@@ -7,7 +7,7 @@ use crate::json::{object, raw, raw_unless_blank};
 use crate::protocol::Step;
 
 /// A connection; `P` is the purpose of each request that Windlass sends.
-pub(crate) struct Connection<P> {
+pub(crate) struct JsonRpcClient<P> {
     writer: MessageWriter,
     open: OpenRequests<P>,
 }
@@ -29,7 +29,7 @@ pub(crate) enum Received<P> {
     },
 }
 
-impl<P> Connection<P> {
+impl<P> JsonRpcClient<P> {
     pub(crate) fn new(writer: MessageWriter) -> Self {
         let open = OpenRequests::starting_at(1);
         Self { writer, open }

@@ -9,13 +9,13 @@ use windlass_core::backend::{
 
 use crate::calls::Calls;
 use crate::json::cut_text;
-use crate::limits::Limits;
+use crate::limits::RateLimits;
 use crate::protocol::Step;
 use crate::usage::Meter;
 
-/// How much of the standard error is put into an error, in bytes.
+/// Maximum bytes of standard error in an error message.
 const MAX_STDERR_BYTES: usize = 512;
-/// How many streamed messages are remembered.
+/// Maximum number of tracked streamed messages.
 const MAX_STREAMED: usize = 16_384;
 
 /// A session and its running turn.
@@ -25,7 +25,7 @@ pub struct SessionState {
     pub(crate) session: Option<String>,
     pub(crate) is_in_turn: bool,
     pub(crate) calls: Calls,
-    pub(crate) limits: Limits,
+    pub(crate) limits: RateLimits,
     pub(crate) meter: Meter,
 }
 
@@ -36,7 +36,7 @@ impl SessionState {
             session: None,
             is_in_turn: false,
             calls: Calls::default(),
-            limits: Limits::default(),
+            limits: RateLimits::default(),
             meter: Meter::new(totals),
         }
     }
@@ -61,8 +61,8 @@ impl SessionState {
         self.meter.turn().map(BackendEvent::Usage).map(Step::Event)
     }
 
-    /// Explains the end of a process in the middle of something. `refusals` are texts by which the agent reports an unknown session.
-    pub(crate) fn why_ended(
+    /// Explains an unexpected exit. `refusals` are texts that report an unknown session.
+    pub(crate) fn explain_exit(
         &self,
         exit: &BackendExit,
         stderr: &str,
@@ -70,11 +70,11 @@ impl SessionState {
     ) -> BackendError {
         let stderr = stderr.trim();
         let line = stderr.lines().rfind(|line| !line.trim().is_empty());
-        let line = cut_text(line.unwrap_or("it said nothing").trim(), MAX_STDERR_BYTES);
+        let line = cut_text(line.unwrap_or("no error output").trim(), MAX_STDERR_BYTES);
         let is_refused = refusals.iter().any(|refusal| stderr.contains(refusal));
         let is_established = self.session.is_some();
         let kind = match (exit.signal, exit.code) {
-            _ if self.limits.met().is_some() => BackendErrorKind::RateLimit,
+            _ if self.limits.current().is_some() => BackendErrorKind::RateLimit,
             _ if !is_established && self.choice.is_resume() && is_refused => {
                 BackendErrorKind::ResumeRefused
             }

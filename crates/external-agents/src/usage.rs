@@ -4,7 +4,7 @@ use windlass_core::backend::{BackendUsage, SessionTotals};
 
 /// Computes the usage of a turn.
 #[derive(Debug, Clone, Default)]
-pub struct Meter {
+pub(crate) struct Meter {
     totals: SessionTotals,
     at_start: SessionTotals,
     turn: Option<BackendUsage>,
@@ -12,8 +12,7 @@ pub struct Meter {
 
 impl Meter {
     /// Continues from the session's previous totals.
-    #[must_use]
-    pub fn new(totals: SessionTotals) -> Self {
+    pub(crate) fn new(totals: SessionTotals) -> Self {
         Self {
             totals,
             at_start: totals,
@@ -21,19 +20,19 @@ impl Meter {
         }
     }
 
-    pub fn begin_turn(&mut self) {
+    pub(crate) fn begin_turn(&mut self) {
         self.at_start = self.totals;
         self.turn = None;
     }
 
     /// Adds tokens of this turn. The cost is unchanged.
-    pub fn turn_tokens(&mut self, tokens: BackendUsage) {
+    pub(crate) fn turn_tokens(&mut self, tokens: BackendUsage) {
         let cost_usd = self.turn.and_then(|turn| turn.cost_usd);
         self.turn = Some(BackendUsage { cost_usd, ..tokens });
     }
 
     /// Sets the session's total tokens. A lower total starts a new count, unless it is zero.
-    pub fn session_tokens(&mut self, total: BackendUsage) {
+    pub(crate) fn session_tokens(&mut self, total: BackendUsage) {
         let before = self.at_start.tokens.unwrap_or_default();
         let is_nothing = fields(&total).iter().all(|count| *count == 0);
         if is_nothing && self.totals.tokens.is_some() {
@@ -54,14 +53,14 @@ impl Meter {
     }
 
     /// Sets the session's total tokens as they were before this turn.
-    pub fn tokens_before(&mut self, total: BackendUsage) {
+    pub(crate) fn tokens_before(&mut self, total: BackendUsage) {
         self.totals.tokens = Some(total);
         self.at_start.tokens = Some(total);
     }
 
     /// Sets the session's total cost. A lower total after a failed turn is ignored, since failed turns may report zeros; after a successful turn it
     /// starts a new count.
-    pub fn session_cost(&mut self, total: f64, turn_is_good: bool) {
+    pub(crate) fn session_cost(&mut self, total: f64, turn_is_good: bool) {
         if !total.is_finite() || total < 0.0 {
             return;
         }
@@ -76,14 +75,12 @@ impl Meter {
     }
 
     /// Returns the turn's usage so far.
-    #[must_use]
-    pub fn turn(&self) -> Option<BackendUsage> {
+    pub(crate) fn turn(&self) -> Option<BackendUsage> {
         self.turn
     }
 
     /// Returns the session's totals.
-    #[must_use]
-    pub fn totals(&self) -> SessionTotals {
+    pub(crate) fn totals(&self) -> SessionTotals {
         self.totals
     }
 }
@@ -111,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cost_of_the_session_is_booked_by_difference() {
+    fn session_cost_is_charged_as_a_difference() {
         let mut meter = Meter::new(SessionTotals::default());
         let mut booked = Vec::new();
         for (total, is_good) in [
@@ -135,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_the_session_are_booked_by_difference() {
+    fn session_tokens_are_charged_as_a_difference() {
         let mut meter = Meter::new(SessionTotals::default());
         let mut booked = Vec::new();
         for totals in [

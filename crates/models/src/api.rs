@@ -1,10 +1,10 @@
-//! The wire APIs.
+//! The supported wire APIs.
 
 use std::fmt;
 
 use crate::decode::Wire;
 
-/// A wire API that is spoken here.
+/// A supported wire API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Api {
     /// OpenAI's Responses API.
@@ -22,7 +22,7 @@ pub enum Api {
 }
 
 impl Api {
-    /// All that are compiled in.
+    /// The compiled-in APIs.
     pub const ALL: &[Self] = &[
         #[cfg(feature = "openai")]
         Self::OpenAi,
@@ -34,7 +34,7 @@ impl Api {
         Self::Gemini,
     ];
 
-    /// Returns the name that people write in `provider/model`.
+    /// Returns the name used in `provider/model`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl Api {
         }
     }
 
-    /// Returns the address that is called when none is set.
+    /// Returns the base URL used if none is set.
     #[must_use]
     pub const fn default_base_url(self) -> &'static str {
         match self {

@@ -1,43 +1,43 @@
-//! Addresses of providers: which can be called.
+//! Validation of providers' base URLs.
 
 use reqwest::Url;
 use windlass_core::error::AgentLoopError;
 
-/// How much of a value is repeated.
+/// Maximum characters of a value in an error.
 const MAX_SHOWN: usize = 60;
-/// How long a word may be that is repeated although it looks like no address.
+/// Maximum length of a repeated word that does not look like a URL; a longer one may be a key.
 const MAX_WORD: usize = 16;
 
-/// An address that cannot be called.
+/// An unusable base URL.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the base URL `{shown}` of {place} {fault}; write one such as http://127.0.0.1:11434/v1")]
 pub struct BaseUrlError {
-    /// Where it was given: a provider, a variable, a place of a configuration.
+    /// Source of the value: a provider, a variable or a configuration key.
     pub place: String,
-    /// The value, without what may be a secret in it.
+    /// The value without possible secrets.
     pub shown: String,
-    /// What is wrong with it.
+    /// The problem with the value.
     pub fault: BaseUrlFault,
 }
 
-/// What is wrong with an address.
+/// The problem with a base URL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BaseUrlFault {
-    /// There is none.
+    /// Empty or blank.
     #[error("is empty")]
     Empty,
-    /// It cannot be read.
-    #[error("is no URL")]
+    /// Does not parse as a URL.
+    #[error("is not a URL")]
     NotAUrl,
-    /// It is called in another way.
-    #[error("begins with neither http:// nor https://")]
+    /// Neither HTTP nor HTTPS.
+    #[error("starts with neither http:// nor https://")]
     Scheme,
-    /// Addresses are shown and logged.
-    #[error("holds a user or a password, which belong into a key or a header")]
+    /// Refused because URLs are shown and logged.
+    #[error("contains a user or a password; use a key or a header instead")]
     Login,
-    /// Paths are put behind it.
+    /// Refused because paths are appended to the URL.
     #[error(
-        "has parameters or a fragment, behind which no path can stand; parameters belong into ProviderSettings::query"
+        "has parameters or a fragment, to which no path can be appended; set parameters in ProviderSettings::query"
     )]
     Parameters,
 }
@@ -48,7 +48,7 @@ impl From<BaseUrlError> for AgentLoopError {
     }
 }
 
-/// Refuses an address that no driver can call. `place` says where it was given.
+/// Refuses a base URL that no driver can use. `place` names its source.
 ///
 /// ```
 /// use windlass_models::{BaseUrlFault, check_base_url};
@@ -83,7 +83,7 @@ fn fault(url: &str) -> Option<BaseUrlFault> {
     (url.query().is_some() || url.fragment().is_some()).then_some(BaseUrlFault::Parameters)
 }
 
-/// Shows a value without login and parameters. What looks like a key in the wrong place is not repeated.
+/// Returns a value without login and parameters, truncated if it looks like a misplaced key.
 fn shown(url: &str) -> String {
     let url = url.split(['?', '#']).next().unwrap_or_default();
     let (scheme, rest) = match url.split_once("://") {
@@ -93,20 +93,20 @@ fn shown(url: &str) -> String {
     // Everything before the last `@` may be part of a password.
     let rest = rest.rsplit_once('@').map_or(rest, |(_, host)| host);
     let is_word = scheme.is_empty() && !rest.contains(['.', ':', '/', ' ']);
-    let keep = if is_word && rest.chars().count() > MAX_WORD {
+    let max_shown = if is_word && rest.chars().count() > MAX_WORD {
         4
     } else {
         MAX_SHOWN
     };
     let text = format!("{scheme}{rest}");
-    match text.char_indices().nth(keep) {
+    match text.char_indices().nth(max_shown) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }
 }
 
-/// Returns host and port of an address, where they are others than those of another.
-pub(crate) fn host_beside(url: &str, own: &str) -> Option<String> {
+/// Returns the host and port of a URL if they differ from those of the default URL.
+pub(crate) fn unusual_host(url: &str, own: &str) -> Option<String> {
     let host = |url: &str| {
         let url = Url::parse(url).ok()?;
         let host = url.host_str()?.to_owned();
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cannot_be_called_is_named_with_its_place() {
+    fn invalid_url_is_reported_with_its_source() {
         for (url, expected, shown) in [
             ("", BaseUrlFault::Empty, "``"),
             (" ", BaseUrlFault::Empty, "` `"),
@@ -155,10 +155,10 @@ mod tests {
         ] {
             let error = check_base_url("OPENAI_BASE_URL", url).unwrap_err();
             assert_eq!(error.fault, expected, "{url}");
-            let told = AgentLoopError::from(error).to_string();
-            assert!(told.contains(shown), "{told}");
-            assert!(told.contains("of OPENAI_BASE_URL"), "{told}");
-            assert!(!told.contains("hunter2"), "{told}");
+            let message = AgentLoopError::from(error).to_string();
+            assert!(message.contains(shown), "{message}");
+            assert!(message.contains("of OPENAI_BASE_URL"), "{message}");
+            assert!(!message.contains("hunter2"), "{message}");
         }
         for url in ["http://[::1]:1/v1/", "https://api.openai.com/v1"] {
             assert_eq!(check_base_url("x", url), Ok(()));
@@ -166,9 +166,9 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_told_where_it_is_not_the_usual_one() {
+    fn unusual_host_is_reported() {
         let own = "https://api.openai.com/v1";
-        let of = |url| host_beside(url, own);
+        let of = |url| unusual_host(url, own);
         assert_eq!(of(own), None);
         assert_eq!(of("https://api.openai.com/v2"), None);
         assert_eq!(
@@ -176,7 +176,7 @@ mod tests {
             Some("127.0.0.1:9")
         );
         assert_eq!(
-            host_beside("https://x.example", "").as_deref(),
+            unusual_host("https://x.example", "").as_deref(),
             Some("x.example")
         );
     }

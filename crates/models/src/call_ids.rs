@@ -1,61 +1,61 @@
-//! The ids of calls in a request.
+//! Unique call IDs in a request.
 //!
-//! Some model servers give every call the same id. Sent back as they came, providers refuse the request, or take the
-//! result of one call for that of another. So a call whose id was used before gets one of its own, the same in every
-//! request, and the result that answers it gets it too.
+//! Some model servers give every call the same ID. If they were returned unchanged, providers would refuse the request or confuse
+//! the results of calls. A call with a used ID therefore gets a unique one, the same in every request, and its result gets
+//! that ID too.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use crate::prompt::PromptEntry;
 
-/// The longest id that all providers take.
+/// Maximum length of an ID that all providers accept.
 const MAX_BYTES: usize = 64;
 
-/// Gives repeated ids of calls a number, and results the ids of the calls that they answer. Results stand in the order of
+/// Numbers repeated call IDs, and gives results the IDs of their calls. Results with equal IDs are in the order of
 /// their calls.
-pub(crate) fn told_apart(mut said: Vec<PromptEntry<'_>>) -> Vec<PromptEntry<'_>> {
-    if !has_repeats(&said) {
-        return said;
+pub(crate) fn with_unique_ids(mut entries: Vec<PromptEntry<'_>>) -> Vec<PromptEntry<'_>> {
+    if !has_repeats(&entries) {
+        return entries;
     }
     let mut used: HashSet<String> = HashSet::new();
     let mut waiting: HashMap<String, VecDeque<String>> = HashMap::new();
-    for entry in &mut said {
+    for entry in &mut entries {
         match entry {
             PromptEntry::Agent(agent) => {
-                // What an earlier message asked for and did not get is not answered any more.
+                // Unanswered calls of earlier messages get no result any more.
                 waiting.clear();
                 for call in &mut agent.calls {
-                    let id = free(&call.id, &used);
+                    let id = unused_id(&call.id, &used);
                     used.insert(id.clone());
-                    let asked = waiting.entry(call.id.to_string()).or_default();
-                    asked.push_back(id.clone());
+                    let open_ids = waiting.entry(call.id.to_string()).or_default();
+                    open_ids.push_back(id.clone());
                     call.id = Cow::Owned(id);
                 }
             }
             PromptEntry::Result(answer) => {
-                let asked = waiting.get_mut(answer.call_id.as_ref());
-                if let Some(id) = asked.and_then(VecDeque::pop_front) {
+                let open_ids = waiting.get_mut(answer.call_id.as_ref());
+                if let Some(id) = open_ids.and_then(VecDeque::pop_front) {
                     answer.call_id = Cow::Owned(id);
                 }
             }
             PromptEntry::System(_) | PromptEntry::User(_) => {}
         }
     }
-    said
+    entries
 }
 
-fn has_repeats(said: &[PromptEntry<'_>]) -> bool {
+fn has_repeats(entries: &[PromptEntry<'_>]) -> bool {
     let mut seen = HashSet::new();
-    let mut calls = said.iter().flat_map(|entry| match entry {
+    let mut calls = entries.iter().flat_map(|entry| match entry {
         PromptEntry::Agent(agent) => agent.calls.as_slice(),
         _ => &[],
     });
     calls.any(|call| !seen.insert(call.id.as_ref()))
 }
 
-/// Returns the id, or the first with a number that is free.
-fn free(id: &str, used: &HashSet<String>) -> String {
+/// Returns the ID, or the first unused one with a numeric suffix.
+fn unused_id(id: &str, used: &HashSet<String>) -> String {
     if !used.contains(id) {
         return id.to_owned();
     }
@@ -102,7 +102,7 @@ mod tests {
         })
     }
 
-    fn ids(said: &[PromptEntry<'_>]) -> Vec<String> {
+    fn ids(entries: &[PromptEntry<'_>]) -> Vec<String> {
         let of = |entry: &PromptEntry<'_>| match entry {
             PromptEntry::Agent(agent) => {
                 agent.calls.iter().map(|call| call.id.to_string()).collect()
@@ -110,13 +110,13 @@ mod tests {
             PromptEntry::Result(answer) => vec![answer.call_id.to_string()],
             _ => Vec::new(),
         };
-        said.iter().flat_map(of).collect()
+        entries.iter().flat_map(of).collect()
     }
 
     #[test]
-    fn each_call_has_an_id_of_its_own_and_its_result_has_the_same() {
+    fn calls_have_unique_ids_shared_with_their_results() {
         let none = json!({});
-        let said = vec![
+        let entries = vec![
             agent(&["toolu_1", "toolu_1", "toolu_1_2"], &none),
             result("toolu_1"),
             result("toolu_1"),
@@ -124,10 +124,10 @@ mod tests {
             agent(&["toolu_1"], &none),
             agent(&["toolu_1"], &none),
             result("toolu_1"),
-            result("of nobody"),
+            result("unmatched"),
         ];
         assert_eq!(
-            ids(&told_apart(said)),
+            ids(&with_unique_ids(entries)),
             [
                 "toolu_1",
                 "toolu_1_2",
@@ -138,18 +138,18 @@ mod tests {
                 "toolu_1_3",
                 "toolu_1_4",
                 "toolu_1_4",
-                "of nobody"
+                "unmatched"
             ]
         );
     }
 
     #[test]
-    fn ids_that_differ_stay_and_long_ones_stay_short_enough() {
+    fn unique_ids_are_unchanged_and_long_ones_are_shortened() {
         let none = json!({});
-        let said = vec![agent(&["a", "b"], &none), result("b"), result("a")];
-        assert_eq!(ids(&told_apart(said)), ["a", "b", "b", "a"]);
+        let entries = vec![agent(&["a", "b"], &none), result("b"), result("a")];
+        assert_eq!(ids(&with_unique_ids(entries)), ["a", "b", "b", "a"]);
         let long: &'static str = "é".repeat(40).leak();
-        let found = ids(&told_apart(vec![agent(&[long, long], &none)]));
+        let found = ids(&with_unique_ids(vec![agent(&[long, long], &none)]));
         assert!(
             found[1].len() <= MAX_BYTES && found[1].ends_with("_2"),
             "{}",

@@ -1,4 +1,4 @@
-//! The driver of any provider that is spoken to over HTTP.
+//! The driver for all providers and wire APIs.
 
 use std::sync::Arc;
 
@@ -15,27 +15,27 @@ use crate::http::{Call, Classify, Clients, Endpoint, Shared};
 use crate::prompt::Prompt;
 use crate::settings::{KeyPlace, ModelSettings, ProviderSettings};
 
-/// How many pages of a list of models are read.
+/// Maximum pages of a model list.
 const MAX_PAGES: usize = 50;
 
-/// How servers of one API differ from each other.
+/// A server's deviations from its API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum Dialect {
-    /// As the API's owner documents it.
+    /// As documented by the API's owner.
     #[default]
     Plain,
     /// OpenRouter's Chat Completions.
     OpenRouter,
 }
 
-/// What a request depends on beside the conversation.
+/// The parts of a request besides the conversation.
 pub(crate) struct RequestOptions<'a> {
     pub(crate) provider: &'a ProviderSettings,
     pub(crate) base: &'a str,
     pub(crate) dialect: Dialect,
 }
 
-/// Speaks one wire API with one provider. `Debug` does not show the key.
+/// The driver of one wire API at one provider. `Debug` does not show the key.
 #[derive(Debug)]
 pub struct ModelDriver {
     api: Api,
@@ -44,8 +44,8 @@ pub struct ModelDriver {
 }
 
 impl ModelDriver {
-    /// Makes a driver with settings of its own. [`register_drivers`](crate::register_drivers) makes drivers that share
-    /// connections and limits. A base URL that cannot be called is refused.
+    /// Creates a driver with its own settings. The drivers of [`register_drivers`](crate::register_drivers) share
+    /// connections and limits. An unusable base URL is refused.
     pub fn new(
         api: Api,
         key: &str,
@@ -94,7 +94,7 @@ impl ModelDriver {
             #[cfg(feature = "gemini")]
             Api::Gemini => crate::gemini::request::call(prompt, &options),
         };
-        call.map_err(|error| AgentLoopError::llm(format!("the request is no JSON: {error}")))
+        call.map_err(|error| AgentLoopError::llm(format!("the request cannot be encoded: {error}")))
     }
 }
 
@@ -119,15 +119,15 @@ fn default_key_place(api: Api) -> KeyPlace {
     }
 }
 
-/// Returns the headers that an API wants on every call.
-pub(crate) fn standing_headers(api: Api) -> &'static [(&'static str, &'static str)] {
+/// Returns the headers that an API requires on every call.
+pub(crate) fn default_headers(api: Api) -> &'static [(&'static str, &'static str)] {
     match api.as_str() {
         "anthropic" => &[("anthropic-version", "2023-06-01")],
         _ => &[],
     }
 }
 
-/// A page of a list of models, and what asks for the next.
+/// A page of a model list, and the query parameter for the next one.
 pub(crate) struct ModelPage {
     pub(crate) models: Vec<DiscoveredModel>,
     pub(crate) next: Option<(&'static str, String)>,
@@ -182,13 +182,13 @@ impl LlmDriver for ModelDriver {
         messages: Vec<LlmMessage>,
         config: &LlmCallConfig,
     ) -> Result<LlmResponseStream> {
-        let call = self.call(&Prompt::of_messages(&messages, config))?;
+        let call = self.call(&Prompt::from_messages(&messages, config))?;
         self.endpoint.stream(call).await
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
-        let call = self.call(&Prompt::of_request(&request))?;
-        // The conversation is not held while the answer comes.
+        let call = self.call(&Prompt::from_request(&request))?;
+        // The conversation is released before the answer arrives.
         drop(request);
         self.endpoint.stream(call).await
     }

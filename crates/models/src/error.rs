@@ -1,4 +1,4 @@
-//! Errors of providers: what is recorded of them, and what never is.
+//! Errors of providers, without their secrets.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use windlass_core::error::{ErrorKind, ProviderError};
 
 /// Maximum bytes of a provider's text in an error.
 const MAX_TEXT: usize = 2_000;
-/// The names under which providers send the id of a request.
+/// Names of response headers that contain the request ID.
 const REQUEST_IDS: &[&str] = &[
     "request-id",
     "x-request-id",
@@ -19,8 +19,8 @@ const REQUEST_IDS: &[&str] = &[
     "cf-ray",
 ];
 
-/// Makes an error of what a provider said about it. The kind comes from its code where that says more than the status.
-pub(crate) fn said(
+/// Creates an error from a provider's response. `kind` takes precedence over the kind derived from the status.
+pub(crate) fn provider_error(
     status: Option<u16>,
     code: Option<&str>,
     message: &str,
@@ -53,14 +53,18 @@ fn shortened(text: &str) -> String {
     }
 }
 
-/// Adds what the head of a response says: how long to wait, and the provider's id of the request.
-pub(crate) fn add_head(error: &mut ProviderError, head: &HeaderMap, now: DateTime<Utc>) {
+/// Adds the retry delay and the request ID from the response headers.
+pub(crate) fn add_response_headers(
+    error: &mut ProviderError,
+    head: &HeaderMap,
+    now: DateTime<Utc>,
+) {
     let text = |name: &str| head.get(name)?.to_str().ok();
     error.retry_after = error.retry_after.or_else(|| {
         let millis = text("retry-after-ms").and_then(|ms| ms.trim().parse::<f64>().ok());
         millis
             .and_then(|ms| Duration::try_from_secs_f64(ms / 1_000.0).ok())
-            .or_else(|| wait(text("retry-after")?, now))
+            .or_else(|| retry_delay(text("retry-after")?, now))
     });
     if error.request_id.is_none() {
         error.request_id = REQUEST_IDS
@@ -70,8 +74,8 @@ pub(crate) fn add_head(error: &mut ProviderError, head: &HeaderMap, now: DateTim
     }
 }
 
-/// Reads `Retry-After`: seconds, or a date.
-fn wait(value: &str, now: DateTime<Utc>) -> Option<Duration> {
+/// Parses `Retry-After`: seconds, or a date.
+fn retry_delay(value: &str, now: DateTime<Utc>) -> Option<Duration> {
     let value = value.trim();
     if let Ok(seconds) = value.parse::<f64>() {
         return Duration::try_from_secs_f64(seconds).ok();
@@ -80,7 +84,7 @@ fn wait(value: &str, now: DateTime<Utc>) -> Option<Duration> {
     Some((at.to_utc() - now).to_std().unwrap_or_default())
 }
 
-/// Takes the key out of a text that a provider may have repeated it in.
+/// Masks the key in a provider's text, which may repeat it.
 pub(crate) fn without_key(text: &str, key: &str) -> String {
     if key.len() < 4 || !text.contains(key) {
         return text.to_owned();
@@ -88,13 +92,13 @@ pub(crate) fn without_key(text: &str, key: &str) -> String {
     text.replace(key, "[key]")
 }
 
-/// Reads a body that should be JSON; what is not stays readable as text.
+/// Parses a body as JSON, or returns it as a string.
 pub(crate) fn body_value(body: &[u8]) -> Value {
     serde_json::from_slice(body)
         .unwrap_or_else(|_| Value::String(String::from_utf8_lossy(body).into_owned()))
 }
 
-/// Returns the text of a field, also when it is a number.
+/// Returns the value of a string or number field as text.
 pub(crate) fn code_text(value: Option<&Value>) -> Option<String> {
     match value? {
         Value::String(text) if !text.is_empty() => Some(text.clone()),
@@ -103,7 +107,7 @@ pub(crate) fn code_text(value: Option<&Value>) -> Option<String> {
     }
 }
 
-/// Makes the error of a connection that did not come about or was lost.
+/// Creates the error of a failed or lost connection.
 pub(crate) fn network(error: reqwest::Error) -> ProviderError {
     use std::error::Error as _;
     let kind = if error.is_builder() {
@@ -111,7 +115,7 @@ pub(crate) fn network(error: reqwest::Error) -> ProviderError {
     } else {
         ErrorKind::Network
     };
-    // The address is left out: it may hold a key. The cause underneath says what went wrong.
+    // The URL is omitted because it may contain a key. The underlying causes explain the failure.
     let error = error.without_url();
     let mut text = error.to_string();
     let mut source = error.source();
@@ -132,34 +136,34 @@ mod tests {
         let now = DateTime::parse_from_rfc3339("2026-01-01T00:00:00Z")
             .unwrap()
             .to_utc();
-        assert_eq!(wait("7", now), Some(Duration::from_secs(7)));
-        assert_eq!(wait("0.5", now), Some(Duration::from_millis(500)));
+        assert_eq!(retry_delay("7", now), Some(Duration::from_secs(7)));
+        assert_eq!(retry_delay("0.5", now), Some(Duration::from_millis(500)));
         let date = "Thu, 01 Jan 2026 00:01:00 GMT";
-        assert_eq!(wait(date, now), Some(Duration::from_secs(60)));
+        assert_eq!(retry_delay(date, now), Some(Duration::from_secs(60)));
         let past = "Wed, 31 Dec 2025 00:00:00 GMT";
-        assert_eq!(wait(past, now), Some(Duration::ZERO));
+        assert_eq!(retry_delay(past, now), Some(Duration::ZERO));
         for bad in ["", "-1", "soon", "NaN", "1e300"] {
-            assert_eq!(wait(bad, now), None, "{bad}");
+            assert_eq!(retry_delay(bad, now), None, "{bad}");
         }
     }
 
     #[test]
-    fn the_head_gives_the_wait_and_the_request_id() {
+    fn headers_give_retry_delay_and_request_id() {
         let mut head = HeaderMap::new();
         head.insert("retry-after-ms", "250".parse().unwrap());
         head.insert("x-request-id", "req_1".parse().unwrap());
-        let mut error = said(Some(429), None, "", None);
-        add_head(&mut error, &head, DateTime::UNIX_EPOCH);
+        let mut error = provider_error(Some(429), None, "", None);
+        add_response_headers(&mut error, &head, DateTime::UNIX_EPOCH);
         assert_eq!(error.retry_after, Some(Duration::from_millis(250)));
         assert_eq!(error.request_id.as_deref(), Some("req_1"));
         assert_eq!(error.kind, ErrorKind::RateLimited);
     }
 
     #[test]
-    fn a_key_is_taken_out_and_a_long_text_is_cut() {
+    fn keys_are_masked_and_long_texts_truncated() {
         assert_eq!(without_key("bad key sk-123!", "sk-123"), "bad key [key]!");
         assert_eq!(without_key("text", ""), "text");
-        let long = said(Some(500), None, &"é".repeat(5_000), None);
+        let long = provider_error(Some(500), None, &"é".repeat(5_000), None);
         assert!(long.message.ends_with(" [cut]"));
     }
 }

@@ -1,4 +1,4 @@
-//! A chain of models: when one cannot answer, the next is asked.
+//! A chain of models: if one fails, the next one gets the request.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -18,7 +18,7 @@ use windlass_core::typed_id::SessionId;
 /// One model of a chain.
 #[derive(Clone)]
 pub struct FallbackLink {
-    /// Who is asked.
+    /// Driver of this entry.
     pub driver: Arc<dyn LlmDriver>,
     /// Model of this entry. Default: that of the call.
     pub model: Option<String>,
@@ -32,18 +32,18 @@ impl fmt::Debug for FallbackLink {
     }
 }
 
-/// Asks one model after the other until one answers.
+/// Sends a request to one model after the other until one answers.
 ///
-/// The next is asked at once when a failure may be the provider's alone (overload, limits, stalls, lost connections, a
-/// missing model) and nothing of the answer was shown. When all fail, the caller gets the first error after which
-/// trying again makes sense, so that its own retries go through the whole chain.
+/// The next model gets the request immediately if another provider may succeed (overload, limits, stalls, lost connections, a
+/// missing model) and no part of the answer was delivered. If all models fail, the caller gets the first retryable error,
+/// so that its retry goes through the whole chain.
 #[derive(Debug, Clone)]
 pub struct FallbackDriver {
     links: Arc<[FallbackLink]>,
 }
 
 impl FallbackDriver {
-    /// Makes a chain in the order of preference.
+    /// Creates a chain in the order of preference.
     #[must_use]
     pub fn new(links: Vec<FallbackLink>) -> Self {
         Self {
@@ -51,46 +51,46 @@ impl FallbackDriver {
         }
     }
 
-    fn start(&self, question: Question) -> Result<LlmResponseStream> {
+    fn start(&self, request: FallbackRequest) -> Result<LlmResponseStream> {
         let first = self.links.first().ok_or_else(|| {
             AgentLoopError::config("a chain of models has no model; name at least one")
         })?;
-        let question = Arc::new(question);
+        let request = Arc::new(request);
         Ok(Box::pin(FallbackStream {
-            state: State::Connecting(connect(first.clone(), Arc::clone(&question))),
+            state: State::Connecting(connect(first.clone(), Arc::clone(&request))),
             links: Arc::clone(&self.links),
             next: 1,
-            question,
-            held: VecDeque::new(),
-            shown: false,
-            worth_repeating: None,
+            request,
+            buffered: VecDeque::new(),
+            has_output: false,
+            transient_error: None,
         }))
     }
 }
 
-/// What is asked, in the form in which it came.
-enum Question {
+/// The request in its original form.
+enum FallbackRequest {
     Shared(LlmRequest),
     Owned(Vec<LlmMessage>, LlmCallConfig),
 }
 
 type Connecting = Pin<Box<dyn Future<Output = Result<LlmResponseStream>> + Send>>;
 
-fn connect(link: FallbackLink, question: Arc<Question>) -> Connecting {
+fn connect(link: FallbackLink, request: Arc<FallbackRequest>) -> Connecting {
     Box::pin(async move {
         let with_model = |config: &LlmCallConfig, model: &str| LlmCallConfig {
             model: model.to_owned(),
             ..config.clone()
         };
-        match &*question {
-            Question::Shared(request) => {
+        match &*request {
+            FallbackRequest::Shared(request) => {
                 let mut request = request.clone();
                 if let Some(model) = &link.model {
                     request.config = Arc::new(with_model(&request.config, model));
                 }
                 link.driver.stream(request).await
             }
-            Question::Owned(messages, config) => {
+            FallbackRequest::Owned(messages, config) => {
                 let changed = link.model.as_ref().map(|model| with_model(config, model));
                 let config = changed.as_ref().unwrap_or(config);
                 let messages = messages.clone();
@@ -109,35 +109,35 @@ enum State {
 struct FallbackStream {
     links: Arc<[FallbackLink]>,
     next: usize,
-    question: Arc<Question>,
+    request: Arc<FallbackRequest>,
     state: State,
-    /// Chunks that are held back until the answer is certain to come from one model.
-    held: VecDeque<LlmStreamEvent>,
-    shown: bool,
-    worth_repeating: Option<AgentLoopError>,
+    /// Chunks that are buffered until the answer certainly comes from one model.
+    buffered: VecDeque<LlmStreamEvent>,
+    has_output: bool,
+    transient_error: Option<AgentLoopError>,
 }
 
 impl FallbackStream {
-    /// Asks the next model; gives the error when there is none or it is too late.
+    /// Connects to the next model; returns the error if there is none or part of the answer was delivered.
     fn fail(&mut self, error: AgentLoopError) -> Option<AgentLoopError> {
         let kind = error.kind();
-        let others_may_do_better = kind.is_transient() || kind == ErrorKind::ModelMissing;
-        if !self.shown && others_may_do_better {
-            self.held.clear();
-            if kind.is_transient() && self.worth_repeating.is_none() {
-                self.worth_repeating = Some(error);
+        let may_succeed_elsewhere = kind.is_transient() || kind == ErrorKind::ModelMissing;
+        if !self.has_output && may_succeed_elsewhere {
+            self.buffered.clear();
+            if kind.is_transient() && self.transient_error.is_none() {
+                self.transient_error = Some(error);
             } else if self.next >= self.links.len() {
                 self.state = State::Ended;
-                return Some(self.worth_repeating.take().unwrap_or(error));
+                return Some(self.transient_error.take().unwrap_or(error));
             }
             if let Some(link) = self.links.get(self.next) {
                 self.next += 1;
-                let question = Arc::clone(&self.question);
-                self.state = State::Connecting(connect(link.clone(), question));
+                let request = Arc::clone(&self.request);
+                self.state = State::Connecting(connect(link.clone(), request));
                 return None;
             }
             self.state = State::Ended;
-            return self.worth_repeating.take();
+            return self.transient_error.take();
         }
         self.state = State::Ended;
         Some(error)
@@ -149,8 +149,8 @@ impl Stream for FallbackStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         loop {
-            if self.shown
-                && let Some(event) = self.held.pop_front()
+            if self.has_output
+                && let Some(event) = self.buffered.pop_front()
             {
                 return Poll::Ready(Some(Ok(event)));
             }
@@ -170,12 +170,12 @@ impl Stream for FallbackStream {
                         Some(Ok(LlmStreamEvent::Error(message))) => AgentLoopError::Llm(message),
                         Some(Ok(event)) => {
                             let is_end = matches!(event, LlmStreamEvent::Done(_));
-                            self.shown |= is_end
+                            self.has_output |= is_end
                                 || matches!(
                                     event,
                                     LlmStreamEvent::TextDelta(_) | LlmStreamEvent::ThinkingDelta(_)
                                 );
-                            self.held.push_back(event);
+                            self.buffered.push_back(event);
                             if is_end {
                                 self.state = State::Ended;
                             }
@@ -184,7 +184,7 @@ impl Stream for FallbackStream {
                         Some(Err(error)) => error,
                         None => AgentLoopError::provider(ProviderError::new(
                             ErrorKind::BrokenStream,
-                            "the model's answer broke off before its end",
+                            "the model's answer ended early",
                         )),
                     }
                 }
@@ -203,11 +203,11 @@ impl LlmDriver for FallbackDriver {
         messages: Vec<LlmMessage>,
         config: &LlmCallConfig,
     ) -> Result<LlmResponseStream> {
-        self.start(Question::Owned(messages, config.clone()))
+        self.start(FallbackRequest::Owned(messages, config.clone()))
     }
 
     async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
-        self.start(Question::Shared(request))
+        self.start(FallbackRequest::Shared(request))
     }
 
     async fn list_models(&self) -> Result<Option<Vec<DiscoveredModel>>> {
@@ -226,7 +226,7 @@ impl LlmDriver for FallbackDriver {
         self.links.iter().filter_map(window).min()
     }
 
-    /// Any link may have to answer.
+    /// Returns `true` only if every known model of the chain accepts images, because any may have to answer.
     fn accepts_images(&self, model: &str) -> Option<bool> {
         let accepts = |link: &FallbackLink| {
             let model = link.model.as_deref().unwrap_or(model);

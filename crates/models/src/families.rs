@@ -1,4 +1,4 @@
-//! What is known of models by the family that their name begins with.
+//! Properties of models, by the prefix of their name.
 
 /// The beginning of a model's name, its context window in tokens and whether it accepts images. The window is the smallest of the family: a
 /// conversation that is compacted too early continues, and one that is too long is refused. The first match applies.
@@ -7,7 +7,7 @@ const FAMILIES: &[(&str, Option<u64>, Option<bool>)] = &[
     ("claude-instant", Some(200_000), Some(false)),
     ("claude-", Some(200_000), Some(true)),
     ("gpt-5-chat", Some(128_000), Some(true)),
-    // 400,000 with the answer, of which at most this may be sent.
+    // 400,000 including the answer; this is the maximum input.
     ("gpt-5", Some(272_000), Some(true)),
     ("gpt-4.1", Some(1_000_000), Some(true)),
     ("gpt-4o", Some(128_000), Some(true)),
@@ -26,14 +26,14 @@ const FAMILIES: &[(&str, Option<u64>, Option<bool>)] = &[
     ("deepseek-", None, Some(false)),
 ];
 
-/// Returns the context window of a model; `None` if its name is not known. The name may have its maker in front, as in
+/// Returns the context window of a model in tokens; `None` if its name is unknown. The name may include its vendor, as in
 /// `anthropic/claude-haiku-4-5`.
 #[must_use]
 pub fn window_of(model: &str) -> Option<u64> {
     family_of(model)?.1
 }
 
-/// Returns whether a model accepts images; `None` if its name is not known.
+/// Returns whether a model accepts images; `None` if its name is unknown.
 #[must_use]
 pub(crate) fn accepts_images(model: &str) -> Option<bool> {
     family_of(model)?.2
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_family_decides_the_window_and_an_unknown_name_does_not() {
+    fn family_determines_the_context_window_and_unknown_names_have_none() {
         assert_eq!(window_of("claude-haiku-4-5"), Some(200_000));
         assert_eq!(window_of("anthropic/claude-opus-5"), Some(200_000));
         assert_eq!(window_of("gpt-5-mini"), Some(272_000));
@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_family_decides_about_images_and_an_unknown_name_does_not() {
+    fn family_determines_image_support_and_unknown_names_have_none() {
         assert_eq!(accepts_images("claude-haiku-4-5"), Some(true));
         assert_eq!(accepts_images("openai/gpt-4o-mini"), Some(true));
         assert_eq!(accepts_images("gpt-4-0613"), Some(false));
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn no_family_is_hidden_by_a_shorter_name_before_it() {
+    fn no_family_is_shadowed_by_a_shorter_prefix() {
         for (n, (family, ..)) in FAMILIES.iter().enumerate() {
             let hidden = FAMILIES[..n]
                 .iter()

@@ -1,11 +1,11 @@
-//! Drivers of model providers: OpenAI's Responses and Chat Completions (and everything that speaks like them),
+//! Drivers of model providers: OpenAI's Responses and Chat Completions (and compatible servers),
 //! Anthropic's Messages and Google's Gemini.
 //!
-//! A driver turns the shared conversation into a request, and the bytes of the answer into its pieces; the journal
-//! must hold what was really said, so nothing is dropped or made up on the way. It makes each call once: trying again is
-//! the runtime's business, and asking another model that of [`FallbackDriver`].
+//! A driver converts the conversation to a request, and the bytes of the answer to events. Nothing is dropped or
+//! invented, because the journal must contain the real exchange. It makes each call once: retries are the runtime's task,
+//! and [`FallbackDriver`] switches to another model.
 //!
-//! One model is had by its name ([`model`]):
+//! A single model by its name ([`model`]):
 //!
 //! ```
 //! let model = windlass_models::model("anthropic/claude-haiku-4-5", "the key")?;
@@ -48,7 +48,7 @@
     feature = "gemini"
 )))]
 compile_error!(
-    "windlass-models speaks no API: enable `openai`, `openai-chat`, `anthropic` or `gemini`"
+    "windlass-models has no API enabled: enable `openai`, `openai-chat`, `anthropic` or `gemini`"
 );
 
 #[cfg(feature = "anthropic")]

@@ -9,10 +9,10 @@ use crate::providers::KnownProvider;
 use crate::register::register_drivers;
 use crate::settings::ModelSettings;
 
-/// Returns a model with the drivers that speak to its provider, from `provider/model` and a key.
+/// Returns a model with its drivers, from `provider/model` and a key.
 ///
-/// The key is a value that the program passes in: no environment variable is read. A server of one's own, which often wants
-/// an empty key, is named with [`model_at`]; Azure's address is each customer's own and must be.
+/// No environment variable is read. A self-hosted server, which often takes
+/// an empty key, and Azure, where each customer has an own URL, need [`model_at`].
 ///
 /// ```
 /// let model = windlass_models::model("anthropic/claude-haiku-4-5", "the key")?;
@@ -23,7 +23,7 @@ pub fn model(name: &str, key: impl Into<String>) -> Result<ModelWithDrivers> {
     model_with(name, key, ModelSettings::default())
 }
 
-/// As [`model`], at an address of one's own. One that cannot be called is refused here.
+/// Like [`model`], with a base URL. An unusable URL is refused.
 ///
 /// ```
 /// let local = windlass_models::model_at("openai-chat/llama3.2", "", "http://127.0.0.1:11434/v1")?;
@@ -42,7 +42,7 @@ pub fn model_at(
     Ok(model.with_base_url(base_url))
 }
 
-/// As [`model`], with settings for the drivers: a proxy, deadlines, prices.
+/// Like [`model`], with settings for the drivers: a proxy, deadlines, prices.
 ///
 /// ```
 /// use windlass_models::{ModelSettings, model_with};
@@ -79,7 +79,7 @@ pub fn model_with(
     })
 }
 
-/// Says that the name of a model begins with no provider, and which one may be meant.
+/// Returns the error message for a model name without a known provider, with a suggestion.
 #[must_use]
 pub fn unknown_provider(model: &str) -> String {
     let provider = model.split('/').next().unwrap_or_default();
@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "openai-chat")]
-    fn only_the_first_slash_counts_and_both_names_of_a_provider_do() {
+    fn first_slash_separates_the_provider_and_aliases_are_accepted() {
         for name in ["openai-chat/org/model", "openai_completions/org/model"] {
             let found = model(name, "k").unwrap();
             assert_eq!(found.model.provider_type.as_str(), "openai_completions");
@@ -108,7 +108,7 @@ mod tests {
 
     #[test]
     #[cfg(feature = "openai-chat")]
-    fn an_address_that_cannot_be_called_is_refused_where_it_is_given() {
+    fn invalid_address_is_refused_at_configuration() {
         use crate::settings::ProviderSettings;
         use windlass_core::llm_driver_registry::{ProviderConfig, ProviderType};
 
@@ -127,10 +127,10 @@ mod tests {
         for refused in [by_settings, at_once, checked, created] {
             let error = refused.unwrap_err();
             assert!(matches!(error, AgentLoopError::Configuration(_)));
-            let told = error.to_string();
-            assert!(told.contains("`ftp://host`"), "{told}");
-            assert!(told.contains("openai-chat"), "{told}");
-            assert!(!told.contains("secret"), "{told}");
+            let message = error.to_string();
+            assert!(message.contains("`ftp://host`"), "{message}");
+            assert!(message.contains("openai-chat"), "{message}");
+            assert!(!message.contains("secret"), "{message}");
         }
     }
 
@@ -139,13 +139,16 @@ mod tests {
     fn azure_needs_an_address() {
         let model = model("azure-openai/m", "k").unwrap();
         let refused = model.drivers.check(&(&model.model).into());
-        let told = refused.unwrap_err().to_string();
-        assert!(told.contains("provider azure-openai is empty"), "{told}");
+        let message = refused.unwrap_err().to_string();
+        assert!(
+            message.contains("provider azure-openai is empty"),
+            "{message}"
+        );
     }
 
     #[test]
     #[cfg(feature = "anthropic")]
-    fn what_is_wrong_with_a_name_is_said() {
+    fn invalid_model_name_is_explained() {
         for (name, words) in [
             ("acme/x", "unknown provider `acme`"),
             (

@@ -1,11 +1,11 @@
-//! Errors of OpenAI's APIs and of those who speak like them.
+//! Classification of errors of OpenAI's APIs and compatible servers.
 
 use serde_json::Value;
 use windlass_core::error::{ErrorKind, ProviderError};
 
-use crate::error::{code_text, said};
+use crate::error::{code_text, provider_error};
 
-/// Reads `{"error": {"message", "type", "code"}}`, and the shorter forms of other servers.
+/// Parses `{"error": {"message", "type", "code"}}`, and the shorter forms of other servers.
 pub(crate) fn classify(status: Option<u16>, body: &Value) -> ProviderError {
     let error = body.get("error").unwrap_or(body);
     let text = |name: &str| error.get(name).and_then(Value::as_str);
@@ -17,7 +17,7 @@ pub(crate) fn classify(status: Option<u16>, body: &Value) -> ProviderError {
     let kind = code.as_deref().and_then(kind_of);
     let too_long = matches!(status, Some(400 | 422) | None) && is_too_long(message);
     let kind = kind.or(too_long.then_some(ErrorKind::TooLarge));
-    said(status, code.as_deref(), message, kind)
+    provider_error(status, code.as_deref(), message, kind)
 }
 
 fn kind_of(code: &str) -> Option<ErrorKind> {
@@ -26,7 +26,7 @@ fn kind_of(code: &str) -> Option<ErrorKind> {
             ErrorKind::TooLarge
         }
         "invalid_api_key" | "account_deactivated" | "authentication_error" => ErrorKind::Auth,
-        // Waiting does not bring money back.
+        // A retry does not restore the credit.
         "insufficient_quota" | "billing_hard_limit_reached" | "billing_not_active" => {
             ErrorKind::Auth
         }
@@ -45,7 +45,7 @@ fn kind_of(code: &str) -> Option<ErrorKind> {
     })
 }
 
-/// Servers without a code for it say it in words that they share with OpenAI's oldest API.
+/// Servers without a code for it use the text of OpenAI's oldest API.
 fn is_too_long(message: &str) -> bool {
     message.contains("maximum context length")
         || message.contains("exceeds the available context size")
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_says_more_than_the_status() {
+    fn error_code_overrides_the_status() {
         let of = |code: &str| json!({ "error": { "message": "m", "code": code } });
         assert_eq!(
             kind(400, &of("context_length_exceeded")),
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn other_servers_use_other_forms() {
+    fn compatible_servers_use_other_error_forms() {
         let vllm = json!({ "object": "error", "message": "This model's maximum context length is 8 tokens", "code": 400 });
         let error = classify(Some(400), &vllm);
         assert_eq!(

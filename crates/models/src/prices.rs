@@ -1,4 +1,4 @@
-//! What model calls should cost, by a price list that is data.
+//! Estimated costs of model calls, from a price list.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -13,16 +13,16 @@ const PER_MILLION: f64 = 1_000_000.0;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Price {
-    /// Who is paid: `openai`, `anthropic`, `gemini`.
+    /// The provider: `openai`, `anthropic`, `gemini`.
     pub provider: String,
-    /// The model's name without the date of its version.
+    /// The model's name without its version date.
     pub model: String,
-    /// From how many tokens read on this row holds.
+    /// Minimum number of input tokens for which this row applies.
     #[serde(default)]
     pub from_tokens: u32,
     /// US dollars per million input tokens.
     pub input: f64,
-    /// Tokens written, reasoning included.
+    /// US dollars per million output tokens, including reasoning.
     pub output: f64,
     /// US dollars per million tokens read from the cache. Default: the price of input tokens.
     #[serde(default)]
@@ -30,7 +30,7 @@ pub struct Price {
     /// US dollars per million tokens written to the cache. Default: the price of input tokens.
     #[serde(default)]
     pub cache_write: Option<f64>,
-    /// When the price was read.
+    /// Date on which the price was read.
     pub date: String,
     /// URL of the price list.
     pub source: String,
@@ -54,22 +54,22 @@ struct File {
 }
 
 impl PriceTable {
-    /// Makes a list on which nothing has a price.
+    /// Creates an empty list.
     #[must_use]
     pub fn empty() -> Self {
         Self::default()
     }
 
-    /// Returns the list that is compiled in.
+    /// Returns the compiled-in list.
     #[must_use]
     pub fn built_in() -> Arc<Self> {
         static TABLE: OnceLock<Arc<PriceTable>> = OnceLock::new();
-        // A test reads the list; should it still be broken, costs are unknown rather than wrong.
+        // A test parses the list; if it were still invalid, costs would be unknown rather than wrong.
         let read = || Arc::new(Self::from_toml(BUILT_IN).unwrap_or_default());
         Arc::clone(TABLE.get_or_init(read))
     }
 
-    /// Reads a list from TOML: `[[price]]` tables with the fields of [`Price`].
+    /// Parses a list from TOML: `[[price]]` tables with the fields of [`Price`].
     pub fn from_toml(text: &str) -> Result<Self, PriceListError> {
         let file: File = toml::from_str(text)?;
         let mut table = Self::default();
@@ -79,7 +79,7 @@ impl PriceTable {
         Ok(table)
     }
 
-    /// Sets one price.
+    /// Adds or replaces one price.
     pub fn set(&mut self, price: Price) {
         let key = (price.provider.clone(), price.model.clone());
         let rows = self.rows.entry(key).or_default();
@@ -88,7 +88,7 @@ impl PriceTable {
         rows.sort_by_key(|row| row.from_tokens);
     }
 
-    /// Replaces what another list says otherwise.
+    /// Replaces rows by those of another list.
     #[must_use]
     pub fn overridden_by(&self, other: &Self) -> Self {
         let mut rows = self.rows.clone();
@@ -102,7 +102,7 @@ impl PriceTable {
         rows.map(|(_, model)| model.as_str())
     }
 
-    /// Returns the row that holds for a model and an amount of tokens read.
+    /// Returns the row that applies to a model and a number of input tokens.
     #[must_use]
     pub fn find(&self, provider: &str, model: &str, tokens_read: u32) -> Option<&Price> {
         let of = |name: &str| self.rows.get(&(provider.to_owned(), name.to_owned()));
@@ -127,7 +127,7 @@ impl PriceTable {
     }
 }
 
-/// Takes the date of a version off: `-20250929`, `-2025-08-07` or `-latest`.
+/// Removes a version suffix: `-20250929`, `-2025-08-07` or `-latest`.
 fn without_date(model: &str) -> Option<&str> {
     let digits = |text: &str, n| text.len() == n && text.bytes().all(|byte| byte.is_ascii_digit());
     let (name, last) = model.rsplit_once('-')?;
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_of_the_built_in_list_has_a_date_and_a_source() {
+    fn every_built_in_price_has_a_date_and_source() {
         let table = PriceTable::from_toml(BUILT_IN).unwrap();
         assert!(table.rows.len() > 10);
         for price in table.rows.values().flatten() {
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_prompt_has_the_price_of_its_row() {
+    fn long_prompt_has_its_own_price() {
         let table = PriceTable::built_in();
         let input = |tokens| {
             table
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_model_or_an_uncounted_call_costs_unknown_and_not_nothing() {
+    fn cost_of_an_unknown_model_or_uncounted_call_is_unknown() {
         let table = PriceTable::built_in();
         assert_eq!(table.cost("openai", "llama-9", &used(1, 1, 0, 0)), None);
         assert_eq!(
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_ones_own_replaces_rows_and_leaves_the_others() {
+    fn custom_list_replaces_only_its_rows() {
         let own = PriceTable::from_toml(
             "[[price]]\nprovider = 'openai'\nmodel = 'gpt-5-mini'\ninput = 1\noutput = 2\ndate = '2026-01-01'\nsource = 'contract'",
         );

@@ -1,4 +1,4 @@
-//! The conversation as requests need it: a view that borrows from the shared history and copies no text.
+//! A view of the conversation for requests. It borrows from the shared history and copies no text.
 
 use std::borrow::Cow;
 
@@ -13,14 +13,14 @@ use windlass_core::message::{
 
 use crate::api::Api;
 use crate::call_ids;
-use crate::reasoning_state::{self, Carried};
+use crate::reasoning_state::{self, StoredReasoning};
 
-/// All that a request is made from.
+/// The input of a request.
 pub(crate) struct Prompt<'a> {
     pub(crate) system: &'a str,
-    pub(crate) said: Vec<PromptEntry<'a>>,
+    pub(crate) entries: Vec<PromptEntry<'a>>,
     pub(crate) config: &'a LlmCallConfig,
-    /// Seeds the ids of calls that the provider leaves without one.
+    /// Seed of generated call IDs, for calls without a provider ID.
     pub(crate) call_seed: String,
     /// Session of the call, for the provider's cache.
     pub(crate) session: Option<Cow<'a, str>>,
@@ -29,12 +29,12 @@ pub(crate) struct Prompt<'a> {
 /// One entry of the conversation.
 pub(crate) enum PromptEntry<'a> {
     System(Cow<'a, str>),
-    User(Vec<Part<'a>>),
+    User(Vec<UserPart<'a>>),
     Agent(Agent<'a>),
     Result(ToolAnswer<'a>),
 }
 
-pub(crate) enum Part<'a> {
+pub(crate) enum UserPart<'a> {
     Text(&'a str),
     Image(Image<'a>),
 }
@@ -48,7 +48,7 @@ pub(crate) enum Image<'a> {
     },
 }
 
-/// What the model said, thought and called.
+/// A message of the model: text, thinking and calls.
 pub(crate) struct Agent<'a> {
     pub(crate) text: Cow<'a, str>,
     pub(crate) thinking: Option<&'a str>,
@@ -72,7 +72,7 @@ pub(crate) struct ToolAnswer<'a> {
     pub(crate) images: Vec<Image<'a>>,
 }
 
-/// A piece of an agent's message, in the order in which the model made it.
+/// A part of a model's message, in its original order.
 pub(crate) enum Block<'b> {
     Text(&'b str),
     Call(&'b Call<'b>),
@@ -80,54 +80,64 @@ pub(crate) enum Block<'b> {
 }
 
 impl<'a> Prompt<'a> {
-    pub(crate) fn of_request(request: &'a LlmRequest) -> Self {
-        let spoken = request.history.iter().filter(|m| !m.is_error_report());
+    pub(crate) fn from_request(request: &'a LlmRequest) -> Self {
+        let messages = request.history.iter().filter(|m| !m.is_error_report());
         let seed = request.exec_id.map(|id| id.uuid());
         Self {
             system: &request.system_prompt,
-            said: call_ids::told_apart(spoken.filter_map(|message| of_message(message)).collect()),
+            entries: call_ids::with_unique_ids(
+                messages
+                    .filter_map(|message| entry_from_message(message))
+                    .collect(),
+            ),
             config: &request.config,
             call_seed: seed.unwrap_or_else(uuid::Uuid::now_v7).simple().to_string(),
             session: Some(Cow::Owned(request.session_id.to_string())),
         }
     }
 
-    pub(crate) fn of_messages(messages: &'a [LlmMessage], config: &'a LlmCallConfig) -> Self {
+    pub(crate) fn from_messages(messages: &'a [LlmMessage], config: &'a LlmCallConfig) -> Self {
         let session = config.metadata.get(SESSION_ID_KEY);
         Self {
             system: "",
-            said: call_ids::told_apart(messages.iter().filter_map(of_llm_message).collect()),
+            entries: call_ids::with_unique_ids(
+                messages.iter().filter_map(entry_from_llm_message).collect(),
+            ),
             config,
             call_seed: uuid::Uuid::now_v7().simple().to_string(),
             session: session.map(|id| Cow::Borrowed(id.as_str())),
         }
     }
 
-    /// Returns all instructions as one text, for APIs that take them apart from the conversation.
+    /// Returns all instructions as one text, for APIs that take them separately.
     pub(crate) fn all_instructions(&self) -> Cow<'_, str> {
-        let within = self.said.iter().filter_map(|said| match said {
+        let within = self.entries.iter().filter_map(|entry| match entry {
             PromptEntry::System(text) => Some(text.as_ref()),
             _ => None,
         });
         let first = Some(self.system).filter(|text| !text.is_empty());
-        joined(first.into_iter().chain(within), "\n\n")
+        join(first.into_iter().chain(within), "\n\n")
     }
 }
 
 impl Agent<'_> {
-    /// Goes through the items that this API and model made.
-    pub(crate) fn carried(&self, api: Api, model: &str) -> impl Iterator<Item = Carried<'_>> {
+    /// Returns the reasoning items of this API and model.
+    pub(crate) fn reasoning_items(
+        &self,
+        api: Api,
+        model: &str,
+    ) -> impl Iterator<Item = StoredReasoning<'_>> {
         reasoning_state::items(self.items, api, model)
     }
 
-    /// Returns text, calls and reasoning in the order in which the model made them.
+    /// Returns text, calls and reasoning in their original order.
     pub(crate) fn blocks(&self, api: Api, model: &str) -> Vec<Block<'_>> {
         let mut blocks = Vec::new();
         let (mut text, mut calls) = (self.text.as_ref(), self.calls.iter());
         let mut calls_left = self.calls.len();
-        for item in self.carried(api, model) {
-            let said = self.text.len() - text.len();
-            let more = floor(text, item.text.saturating_sub(said));
+        for item in self.reasoning_items(api, model) {
+            let done = self.text.len() - text.len();
+            let more = floor_char_boundary(text, item.text.saturating_sub(done));
             let (before, after) = text.split_at(more);
             if !before.is_empty() {
                 blocks.push(Block::Text(before));
@@ -159,7 +169,7 @@ impl Call<'_> {
     }
 }
 
-fn floor(text: &str, at: usize) -> usize {
+fn floor_char_boundary(text: &str, at: usize) -> usize {
     let mut at = at.min(text.len());
     while !text.is_char_boundary(at) {
         at -= 1;
@@ -167,7 +177,7 @@ fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-fn joined<'a>(mut texts: impl Iterator<Item = &'a str>, between: &str) -> Cow<'a, str> {
+fn join<'a>(mut texts: impl Iterator<Item = &'a str>, between: &str) -> Cow<'a, str> {
     let Some(first) = texts.next() else {
         return Cow::Borrowed("");
     };
@@ -180,13 +190,13 @@ fn joined<'a>(mut texts: impl Iterator<Item = &'a str>, between: &str) -> Cow<'a
     all
 }
 
-fn of_message(message: &Message) -> Option<PromptEntry<'_>> {
+fn entry_from_message(message: &Message) -> Option<PromptEntry<'_>> {
     let texts = || message.content.iter().filter_map(ContentPart::as_text);
-    let said = match message.role {
-        MessageRole::System => PromptEntry::System(joined(texts(), "\n")),
+    let entry = match message.role {
+        MessageRole::System => PromptEntry::System(join(texts(), "\n")),
         MessageRole::User => PromptEntry::User(message.content.iter().filter_map(part).collect()),
         MessageRole::Agent => PromptEntry::Agent(Agent {
-            text: joined(texts(), ""),
+            text: join(texts(), ""),
             thinking: message.thinking.as_deref(),
             signature: message.thinking_signature.as_deref(),
             items: &message.reasoning_items,
@@ -216,12 +226,12 @@ fn of_message(message: &Message) -> Option<PromptEntry<'_>> {
             })
         }
     };
-    says_something(&said).then_some(said)
+    has_content(&entry).then_some(entry)
 }
 
-/// A message without content is refused by most providers, so it is left out.
-fn says_something(said: &PromptEntry<'_>) -> bool {
-    match said {
+/// Messages without content are omitted, because most providers refuse them.
+fn has_content(entry: &PromptEntry<'_>) -> bool {
+    match entry {
         PromptEntry::System(text) => !text.is_empty(),
         PromptEntry::User(parts) => !parts.is_empty(),
         PromptEntry::Agent(agent) => !agent.text.is_empty() || !agent.calls.is_empty(),
@@ -229,18 +239,18 @@ fn says_something(said: &PromptEntry<'_>) -> bool {
     }
 }
 
-fn part(part: &ContentPart) -> Option<Part<'_>> {
+fn part(part: &ContentPart) -> Option<UserPart<'_>> {
     match part {
-        ContentPart::Text(text) if !text.text.is_empty() => Some(Part::Text(&text.text)),
-        ContentPart::Image(of) => image(of).map(Part::Image),
-        // A stored image is named by an id that only the application can resolve.
+        ContentPart::Text(text) if !text.text.is_empty() => Some(UserPart::Text(&text.text)),
+        ContentPart::Image(of) => image(of).map(UserPart::Image),
+        // A stored image has an ID that only the application can resolve.
         _ => None,
     }
 }
 
 fn image(image: &ImageContentPart) -> Option<Image<'_>> {
     match (&image.url, &image.base64) {
-        (Some(url), _) => Some(of_url(url)),
+        (Some(url), _) => Some(image_from_url(url)),
         (None, Some(base64)) => Some(Image::Data {
             media_type: image.media_type.as_deref().unwrap_or("image/png"),
             base64,
@@ -249,7 +259,7 @@ fn image(image: &ImageContentPart) -> Option<Image<'_>> {
     }
 }
 
-fn of_url(url: &str) -> Image<'_> {
+fn image_from_url(url: &str) -> Image<'_> {
     let data = url
         .strip_prefix("data:")
         .and_then(|rest| rest.split_once(";base64,"));
@@ -268,7 +278,7 @@ fn result_text(result: &ToolResultContentPart) -> Cow<'_, str> {
     }
 }
 
-fn of_llm_message(message: &LlmMessage) -> Option<PromptEntry<'_>> {
+fn entry_from_llm_message(message: &LlmMessage) -> Option<PromptEntry<'_>> {
     let (texts, images): (Vec<_>, Vec<_>) = match &message.content {
         LlmMessageContent::Text(text) => (vec![text.as_str()], Vec::new()),
         LlmMessageContent::Parts(parts) => {
@@ -277,17 +287,17 @@ fn of_llm_message(message: &LlmMessage) -> Option<PromptEntry<'_>> {
                 LlmContentPart::Image { .. } => None,
             });
             let images = parts.iter().filter_map(|part| match part {
-                LlmContentPart::Image { url } => Some(of_url(url)),
+                LlmContentPart::Image { url } => Some(image_from_url(url)),
                 LlmContentPart::Text(_) => None,
             });
             (texts.collect(), images.collect())
         }
     };
-    let said = match message.role {
-        LlmMessageRole::System => PromptEntry::System(joined(texts.into_iter(), "\n")),
+    let entry = match message.role {
+        LlmMessageRole::System => PromptEntry::System(join(texts.into_iter(), "\n")),
         LlmMessageRole::User => PromptEntry::User(user_parts(&message.content)),
         LlmMessageRole::Assistant => PromptEntry::Agent(Agent {
-            text: joined(texts.into_iter(), ""),
+            text: join(texts.into_iter(), ""),
             thinking: message.thinking.as_deref(),
             signature: message.thinking_signature.as_deref(),
             items: &[],
@@ -305,29 +315,29 @@ fn of_llm_message(message: &LlmMessage) -> Option<PromptEntry<'_>> {
         }),
         LlmMessageRole::Tool => PromptEntry::Result(ToolAnswer {
             call_id: message.tool_call_id.as_deref()?.into(),
-            text: joined(texts.into_iter(), "\n"),
+            text: join(texts.into_iter(), "\n"),
             is_error: false,
             images,
         }),
     };
-    says_something(&said).then_some(said)
+    has_content(&entry).then_some(entry)
 }
 
-fn user_parts(content: &LlmMessageContent) -> Vec<Part<'_>> {
+fn user_parts(content: &LlmMessageContent) -> Vec<UserPart<'_>> {
     match content {
-        LlmMessageContent::Text(text) => vec![Part::Text(text)],
+        LlmMessageContent::Text(text) => vec![UserPart::Text(text)],
         LlmMessageContent::Parts(parts) => parts
             .iter()
             .map(|part| match part {
-                LlmContentPart::Text(text) => Part::Text(text),
-                LlmContentPart::Image { url } => Part::Image(of_url(url)),
+                LlmContentPart::Text(text) => UserPart::Text(text),
+                LlmContentPart::Image { url } => UserPart::Image(image_from_url(url)),
             })
             .collect(),
     }
 }
 
 impl Image<'_> {
-    /// Returns the image as an address, with data inside where there is no other.
+    /// Returns the image as a URL, or as a data URL if it has none.
     #[cfg(any(feature = "openai", feature = "openai-chat"))]
     pub(crate) fn url(&self) -> Cow<'_, str> {
         match self {
@@ -345,7 +355,7 @@ mod tests {
 
     #[cfg(feature = "anthropic")]
     #[test]
-    fn reasoning_goes_back_to_its_place_and_only_to_its_model() {
+    fn reasoning_is_returned_in_order_and_only_to_its_model() {
         let (a, b) = (json!({"a": 1}), json!({"b": 2}));
         let api = Api::Anthropic;
         let items = [
@@ -375,7 +385,7 @@ mod tests {
             });
             shown.collect()
         };
-        // The place is inside of a character's last byte: the text is cut before it, not in it.
+        // The position is inside a character: the text is split before that character.
         assert_eq!(
             shape("m"),
             ["{\"a\":1}", "héll", "call 1", "{\"b\":2}", "o", "call 2"]

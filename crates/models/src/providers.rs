@@ -1,4 +1,4 @@
-//! The providers that are known, each once: what they are called, where they are, how they are spoken to.
+//! The known providers: names, base URLs and APIs.
 
 use windlass_core::llm_driver_registry::ProviderType;
 
@@ -6,23 +6,23 @@ use crate::api::Api;
 use crate::drivers::Dialect;
 use crate::prices::PriceTable;
 
-/// A provider of models, and what is usual for it.
+/// A known model provider and its defaults.
 ///
-/// Nothing here is read from the environment: the names of variables are for programs that do so.
+/// The library reads no environment variables; their names are for programs that do.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct KnownProvider {
-    /// What people write before the slash of `provider/model`.
+    /// The prefix in `provider/model`.
     pub name: &'static str,
-    /// What people call it.
+    /// Name for display, such as `Google Gemini`.
     pub title: &'static str,
-    /// The provider, as records name it.
+    /// The provider type in records.
     pub provider: ProviderType,
-    /// Where it is; `None` where each customer has an address of their own.
+    /// Default base URL; `None` if each customer has an own one.
     pub base_url: Option<&'static str>,
-    /// The variables that its keys are usually in, the first that is set counts.
+    /// Usual environment variables of the key; the first that is set applies.
     pub key_variables: &'static [&'static str],
-    /// The variable that another address is usually in.
+    /// Usual environment variable of the base URL.
     pub url_variable: &'static str,
     /// Model if none is named.
     pub default_model: Option<&'static str>,
@@ -31,7 +31,7 @@ pub struct KnownProvider {
     pub(crate) key_header: Option<&'static str>,
 }
 
-/// All providers that are compiled in. Where several have a key, the first is the one to ask.
+/// The compiled-in providers, in the order of preference if several have a key.
 pub const PROVIDERS: &[KnownProvider] = &[
     #[cfg(feature = "openai")]
     KnownProvider {
@@ -98,7 +98,7 @@ pub const PROVIDERS: &[KnownProvider] = &[
         dialect: Dialect::OpenRouter,
         key_header: None,
     },
-    // Without an address the model is refused before a key is sent anywhere.
+    // Without a base URL the model is refused before a key is sent.
     #[cfg(feature = "openai")]
     KnownProvider {
         name: "azure-openai",
@@ -115,7 +115,7 @@ pub const PROVIDERS: &[KnownProvider] = &[
 ];
 
 impl KnownProvider {
-    /// Returns the provider of this name. The names that records use are understood too.
+    /// Returns the provider with this name or this name in records.
     #[must_use]
     pub fn named(name: &str) -> Option<&'static Self> {
         let mut known = PROVIDERS.iter();
@@ -139,7 +139,7 @@ impl KnownProvider {
         Some(format!("{}/{model}", known.name))
     }
 
-    /// Returns the names of all providers that are compiled in, with commas between.
+    /// Returns the names of the compiled-in providers, separated by commas.
     #[must_use]
     pub fn names() -> String {
         let names: Vec<_> = PROVIDERS.iter().map(|known| known.name).collect();

@@ -1,15 +1,15 @@
 //! Reasoning of an answer that is sent back in the next request.
 //!
-//! A provider wants its own reasoning back unchanged and in position, and another provider or model would refuse it. So each item is stored in an
+//! A provider expects its own reasoning unchanged and in position, and other providers or models refuse it. Each item is therefore stored in an
 //! envelope with its provider and model, and with the text and number of calls before it.
 
 use serde_json::{Value, json};
 
 use crate::api::Api;
 
-/// An item on its way back.
+/// A stored reasoning item and its position: the bytes of text and the number of calls before it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Carried<'a> {
+pub(crate) struct StoredReasoning<'a> {
     pub(crate) text: usize,
     pub(crate) calls: usize,
     pub(crate) item: &'a Value,
@@ -19,12 +19,12 @@ pub(crate) fn wrap(api: Api, model: &str, text: usize, calls: usize, item: Value
     json!({ "api": api.as_str(), "model": model, "text": text, "calls": calls, "item": item })
 }
 
-/// Goes through the items that this API and model made.
+/// Returns the items of this API and model.
 pub(crate) fn items<'a>(
     items: &'a [Value],
     api: Api,
     model: &str,
-) -> impl Iterator<Item = Carried<'a>> {
+) -> impl Iterator<Item = StoredReasoning<'a>> {
     items.iter().filter_map(move |envelope| {
         let is = |name, wanted: &str| envelope.get(name).and_then(Value::as_str) == Some(wanted);
         let count = |name| {
@@ -32,7 +32,7 @@ pub(crate) fn items<'a>(
             usize::try_from(count).ok()
         };
         (is("api", api.as_str()) && is("model", model)).then_some(())?;
-        Some(Carried {
+        Some(StoredReasoning {
             text: count("text")?,
             calls: count("calls")?,
             item: envelope.get("item")?,

@@ -1,4 +1,4 @@
-//! Puts the drivers into an application's registry.
+//! Registration of the drivers in an application's registry.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use crate::http::{Clients, Shared};
 use crate::providers::{KnownProvider, PROVIDERS};
 use crate::settings::{KeyPlace, ModelSettings, ProviderSettings};
 
-/// Registers a driver for each provider that is compiled in. The drivers share connections, and those of one provider
-/// share its limit of parallel calls. A base URL among the settings that cannot be called is refused, and nothing registered.
+/// Registers a driver for each compiled-in provider. The drivers share connections, and those of one provider
+/// share its limit of parallel calls. If a base URL in the settings is unusable, nothing is registered.
 pub fn register_drivers(
     registry: &mut DriverRegistry,
     settings: ModelSettings,
 ) -> Result<(), BaseUrlError> {
-    let of = |known: &KnownProvider| settings.providers.get(&known.provider);
+    let settings_of = |known: &KnownProvider| settings.providers.get(&known.provider);
     for known in PROVIDERS {
-        if let Some(url) = of(known).and_then(|own| own.base_url.as_deref()) {
+        if let Some(url) = settings_of(known).and_then(|own| own.base_url.as_deref()) {
             check_base_url(&place(known), url)?;
         }
     }
     let clients = Arc::new(Clients::new(settings.http.clone()));
     for known in PROVIDERS {
-        let own = of(known).cloned().unwrap_or_default();
+        let own = settings_of(known).cloned().unwrap_or_default();
         let usual = own.base_url.clone();
         let shared = Arc::new(shared(known, settings.clone(), own, Arc::clone(&clients)));
         registry.register(known.provider, move |key, base_url| {
@@ -52,7 +52,7 @@ fn shared(
 ) -> Shared {
     let mut shared = Shared::new(known.api, settings, own, clients);
     shared.name = known.name;
-    shared.own_base = known.base_url.unwrap_or_default();
+    shared.default_base = known.base_url.unwrap_or_default();
     shared
 }
 

@@ -1,4 +1,4 @@
-//! What an application can set about models and providers.
+//! Settings of models and providers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -14,15 +14,15 @@ use crate::prices::PriceTable;
 /// Settings of all drivers.
 #[derive(Debug, Clone)]
 pub struct ModelSettings {
-    /// How connections are made.
+    /// Proxy, certificates and connect timeout.
     pub http: HttpSettings,
-    /// How long to wait, where a provider has no deadlines of its own.
+    /// Default deadlines; a provider may have its own.
     pub deadlines: Deadlines,
-    /// How long one event of an answer may be.
+    /// Maximum length of one event of an answer in bytes.
     pub max_line_bytes: usize,
-    /// How long a whole answer may be.
+    /// Maximum length of a whole answer in bytes.
     pub max_answer_bytes: usize,
-    /// What models cost.
+    /// Price list for cost estimates.
     pub prices: Arc<PriceTable>,
     /// Settings by provider.
     pub providers: HashMap<ProviderType, ProviderSettings>,
@@ -42,7 +42,7 @@ impl Default for ModelSettings {
 }
 
 impl ModelSettings {
-    /// Sets what is particular to one provider.
+    /// Sets the settings of one provider.
     #[must_use]
     pub fn with_provider(mut self, provider: ProviderType, settings: ProviderSettings) -> Self {
         self.providers.insert(provider, settings);
@@ -50,16 +50,16 @@ impl ModelSettings {
     }
 }
 
-/// How connections are made. Nothing is read from the environment.
+/// Connection settings; nothing is read from the environment.
 #[derive(Clone)]
 pub struct HttpSettings {
-    /// The proxy for all calls, as a URL. `Debug` does not show it, because it may hold a password.
+    /// URL of the proxy for all calls. `Debug` does not show it, because it may contain a password.
     pub proxy: Option<String>,
-    /// Certificates to trust beside those of the system, each a PEM bundle.
+    /// Additional trusted certificates, each a PEM bundle.
     pub ca_certificates: Vec<Vec<u8>>,
-    /// How long a connection may take to come about.
+    /// Time limit for connecting. Default: 15 seconds.
     pub connect_timeout: Duration,
-    /// What is sent as `User-Agent`.
+    /// Value of the `User-Agent` header.
     pub user_agent: String,
 }
 
@@ -85,14 +85,14 @@ impl fmt::Debug for HttpSettings {
     }
 }
 
-/// How long to wait for a provider. Each that runs out is a `stalled` error, which may be tried again.
+/// Time limits for a provider. Exceeding one is a retryable `stalled` error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Deadlines {
-    /// Until the first byte of the answer.
+    /// Time until the first byte of the answer. Default: 5 minutes.
     pub first_byte: Duration,
-    /// From one byte to the next.
+    /// Time between two chunks. Default: 2 minutes.
     pub silence: Duration,
-    /// For the whole answer.
+    /// Time for the whole answer. Default: 1 hour.
     pub total: Option<Duration>,
 }
 
@@ -117,48 +117,48 @@ pub enum KeyPlace {
     Nowhere,
 }
 
-/// What is particular to one provider. Whatever is left out follows the provider's own documentation.
+/// Settings of one provider. Unset fields follow the provider's documentation.
 #[derive(Debug, Clone, Default)]
 pub struct ProviderSettings {
-    /// Where to call, when the model names no address.
+    /// Base URL for models without one.
     pub base_url: Option<String>,
     /// Headers for every call.
     pub headers: Vec<Header>,
-    /// Parameters in the address of every call, such as `api-version`.
+    /// Query parameters of every call, such as `api-version`.
     pub query: Vec<(String, String)>,
     /// How the key is sent.
     pub key_place: Option<KeyPlace>,
-    /// How many calls may run at once; the others wait.
+    /// Maximum number of concurrent calls; others wait.
     pub max_parallel_calls: Option<usize>,
-    /// How long to wait.
+    /// Time limits. Default: those of [`ModelSettings`].
     pub deadlines: Option<Deadlines>,
-    /// How long an answer may get when the call does not say. Anthropic insists on a number.
+    /// Output limit in tokens for calls without one. Anthropic requires a limit.
     pub default_max_tokens: Option<u32>,
     /// Whether prompts are marked for caching. Default: yes.
     pub prompt_cache: Option<bool>,
-    /// What the driver should believe about the model's way to reason, where its name does not tell.
+    /// Reasoning style of models whose name does not determine it.
     pub reasoning: Option<ReasoningStyle>,
-    /// The field for the longest answer on Chat Completions.
+    /// The output limit field of Chat Completions.
     pub max_tokens_field: Option<MaxTokensField>,
 }
 
 /// How a model's thinking is configured.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReasoningStyle {
-    /// It does not reason; nothing is sent about it.
+    /// No reasoning; no field is sent.
     None,
-    /// It is given a number of tokens.
+    /// A budget in tokens.
     Budget,
-    /// It is given a word such as `low` or `high`.
+    /// An effort level such as `low` or `high`.
     Effort,
 }
 
 /// The field that limits an answer on Chat Completions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MaxTokensField {
-    /// `max_tokens`, which compatible servers know.
+    /// `max_tokens`, for compatible servers.
     MaxTokens,
-    /// `max_completion_tokens`, which OpenAI's reasoning models insist on.
+    /// `max_completion_tokens`, which OpenAI's reasoning models require.
     MaxCompletionTokens,
 }
 
@@ -170,7 +170,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Makes a header.
+    /// Creates a header with a masked value.
     pub fn new(name: impl Into<String>, value: impl Into<String>) -> Self {
         Self {
             name: name.into(),

@@ -40,7 +40,7 @@
 //!     let clock = tool_fn("clock", "Tells the time", city, |args: Value, _ctx| async move {
 //!         Ok(format!("noon in {}", args["city"]))
 //!     });
-//!     // The simulator follows a script; a real model decides itself.
+//!     // The simulator follows a script; a model would choose the same calls.
 //!     let ask = |tool| SimToolCall::new(tool, json!({ "city": "Bergen" }));
 //!     let script = LlmSimConfig::scripted(vec![
 //!         SimTurn::ToolCalls(vec![ask("weather"), ask("clock")]),

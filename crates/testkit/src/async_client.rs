@@ -18,7 +18,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpStream;
 
-/// Where to ask, and with which token.
+/// A client of one daemon.
 #[derive(Debug, Clone)]
 pub struct AsyncClient {
     /// The address of the daemon.
@@ -29,14 +29,14 @@ pub struct AsyncClient {
     pub headers: Vec<(String, String)>,
 }
 
-/// An answer.
+/// A complete response.
 #[derive(Debug)]
 pub struct AsyncReply {
     /// The HTTP status.
     pub status: u16,
     /// The headers of the response.
     pub headers: HeaderMap,
-    /// The body.
+    /// The undecoded body.
     pub body: Bytes,
 }
 
@@ -48,7 +48,7 @@ impl AsyncReply {
             .unwrap_or_else(|error| panic!("{error}: {:?}", self.body))
     }
 
-    /// Returns the code of an error, and checks that it has the one shape.
+    /// Returns the code of an error response, and checks the shape of the body.
     #[track_caller]
     pub fn code(&self) -> String {
         let error = self.json()["error"].clone();
@@ -75,7 +75,7 @@ impl AsyncReply {
 }
 
 impl AsyncClient {
-    /// Returns a client that sends another header.
+    /// Returns a client that sends an additional header.
     pub fn with(&self, name: &str, value: &str) -> Self {
         let mut client = self.clone();
         client.headers.push((name.to_owned(), value.to_owned()));
@@ -121,7 +121,7 @@ impl AsyncClient {
         request.body(Full::new(body.unwrap_or_default())).unwrap()
     }
 
-    /// Sends a body as it is.
+    /// Sends a request with an unmodified body.
     #[track_caller]
     pub fn raw(
         &self,
@@ -149,13 +149,13 @@ impl AsyncClient {
         self.raw("GET", path, None)
     }
 
-    /// Posts JSON.
+    /// Sends a POST request with a JSON body.
     #[track_caller]
     pub fn post(&self, path: &str, body: Value) -> impl Future<Output = AsyncReply> + Send + use<> {
         self.raw("POST", path, Some(&body.to_string()))
     }
 
-    /// Patches with JSON.
+    /// Sends a PATCH request with a JSON body.
     #[track_caller]
     pub fn patch(
         &self,
@@ -181,15 +181,15 @@ impl AsyncClient {
 /// One frame of a stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StreamFrame {
-    /// The id, which is the number of the event.
+    /// The SSE ID: the event's sequence number.
     pub id: Option<u64>,
-    /// The name.
+    /// Name of the event; empty if the frame has none.
     pub event: String,
-    /// The data.
+    /// Payload as JSON.
     pub data: Value,
 }
 
-/// A stream of frames. Comments are kept apart.
+/// A stream of frames. Comments are collected separately.
 pub struct FrameStream {
     /// The headers of the response.
     pub headers: HeaderMap,
@@ -198,7 +198,7 @@ pub struct FrameStream {
     ready: VecDeque<StreamFrame>,
     /// The comments so far.
     pub comments: Vec<String>,
-    /// Everything that came, block by block, as it came.
+    /// Every received block, unmodified.
     pub blocks: Vec<String>,
 }
 
@@ -248,7 +248,7 @@ impl FrameStream {
         let Some(Ok(frame)) = soon(self.body.frame()).await else {
             return false;
         };
-        // What came before was searched already; a long frame comes in many pieces.
+        // Earlier bytes were already searched; a long frame arrives in many chunks.
         let mut searched = self.buffer.len().saturating_sub(1);
         if let Some(data) = frame.data_ref() {
             self.buffer.extend_from_slice(data);
@@ -277,7 +277,7 @@ impl FrameStream {
         }
     }
 
-    /// Returns the frames up to the first of a name, that one included.
+    /// Returns the frames up to and including the first with a name.
     pub async fn until(&mut self, event: &str) -> Vec<StreamFrame> {
         let mut frames = Vec::new();
         loop {
@@ -292,7 +292,7 @@ impl FrameStream {
         }
     }
 
-    /// Waits for a comment that begins with these words.
+    /// Waits for a comment with this prefix.
     pub async fn until_comment(&mut self, words: &str) -> String {
         loop {
             let found = self

@@ -23,7 +23,7 @@ pub struct Client {
 pub struct ApiReply {
     /// The HTTP status.
     pub status: u16,
-    /// The body.
+    /// The body as text.
     pub body: String,
 }
 
@@ -215,11 +215,11 @@ impl Head {
 /// One numbered event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Frame {
-    /// Its number in the thread.
+    /// Sequence number in the thread.
     pub seq: u64,
-    /// Its name.
+    /// Name of the event.
     pub event: String,
-    /// Its envelope.
+    /// Envelope of the event as JSON.
     pub data: Value,
 }
 
@@ -236,7 +236,7 @@ impl EventReader {
         self.next_before(None)
     }
 
-    /// Returns the events that were recorded when the stream began.
+    /// Returns the events that were recorded before the stream started.
     #[track_caller]
     pub fn replay(&mut self) -> Vec<Frame> {
         std::iter::from_fn(|| self.next_before(Some(": caught-up"))).collect()
@@ -251,7 +251,7 @@ impl EventReader {
             match self.lines.read_line(&mut line) {
                 Ok(0) => return None,
                 Ok(_) => {}
-                // A process that was killed resets its connections; one that hangs must not look like that.
+                // A killed process resets its connections; a hang must fail instead.
                 Err(error) => {
                     assert_eq!(error.kind(), io::ErrorKind::ConnectionReset);
                     return None;
@@ -273,7 +273,7 @@ impl EventReader {
         }
     }
 
-    /// Returns the events up to the first with a name, that one included.
+    /// Returns the events up to and including the first with a name.
     #[track_caller]
     pub fn until(&mut self, name: &str) -> Vec<Frame> {
         let mut frames = Vec::new();

@@ -117,7 +117,7 @@ impl Home {
         }
     }
 
-    /// Prepares to run the binary with these arguments and nothing of the caller's environment.
+    /// Returns a command for the binary with these arguments and without the caller's environment.
     #[must_use]
     pub fn command(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(&self.binary);
@@ -131,7 +131,7 @@ impl Home {
         command
     }
 
-    /// Prepares a daemon on a free port.
+    /// Returns a command for a daemon on a free port.
     #[must_use]
     pub fn serve(&self) -> Command {
         let mut command = self.command(&["serve", "--port", "0", "--workspace"]);
@@ -145,13 +145,13 @@ impl Home {
         self.start_with(&["--token", TOKEN])
     }
 
-    /// Starts a daemon with these arguments in place of the token's.
+    /// Starts a daemon with these arguments instead of the token.
     #[track_caller]
     pub fn start_with(&self, arguments: &[&str]) -> Daemon {
         Daemon::started(self.serve().args(arguments))
     }
 
-    /// Starts a daemon that confines programs in one way only, as `[shell] sandbox` names it.
+    /// Starts a daemon with one sandbox method, a value of `[shell] sandbox`.
     #[track_caller]
     #[must_use]
     pub fn start_in(&self, sandbox: &str) -> Daemon {
@@ -172,7 +172,7 @@ impl Home {
     }
 }
 
-/// A daemon that listens. Dropping it kills it.
+/// A listening daemon. Dropping it kills the process.
 #[derive(Debug)]
 pub struct Daemon {
     /// A client with the operator's token.
@@ -207,19 +207,19 @@ impl Daemon {
         Ok(daemon)
     }
 
-    /// As [`spawn`](Self::spawn), and panics where that fails.
+    /// Like [`spawn`](Self::spawn), but panics on an error.
     #[track_caller]
     #[must_use]
     pub fn started(command: &mut Command) -> Self {
         Self::spawn(command).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// Kills the process, which can do nothing about it, as in a crash.
+    /// Kills the process with SIGKILL, like a crash.
     pub fn kill(self) {
         drop(self);
     }
 
-    /// Stops the process by SIGTERM and waits for its end.
+    /// Stops the process with SIGTERM and waits for its exit.
     #[track_caller]
     pub fn stop(mut self) -> ExitStatus {
         let pid = self.pid().to_string();

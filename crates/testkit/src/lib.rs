@@ -1,9 +1,9 @@
-//! Fixtures for the tests of Windlass: a daemon process that can be killed with a client of its API ([`Home`], [`Daemon`], [`Client`]; [`AsyncClient`] for a
+//! Fixtures for the tests of Windlass: a daemon process that can be killed, with a client of its API ([`Home`], [`Daemon`], [`Client`]; [`AsyncClient`] for a
 //! daemon in the same process),
 //! and a model server that speaks four wire APIs on loopback.
 //!
-//! A test takes one request after the other and releases the answer chunk by chunk, so that it says itself when the
-//! model speaks, stalls, breaks off or talks nonsense:
+//! A test takes one request after the other and releases the answer chunk by chunk, so that it controls when the
+//! model answers, stalls, disconnects or sends invalid data:
 //!
 //! ```no_run
 //! # async fn test() -> std::io::Result<()> {

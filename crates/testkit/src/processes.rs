@@ -1,4 +1,4 @@
-//! Looks at the processes of this machine, for tests that see to it that nothing is left.
+//! Queries of this machine's processes, for tests that no process is left behind.
 
 use std::fs;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -10,13 +10,13 @@ pub fn unique_sleep() -> String {
     format!("86400.{:07}{next:03}", std::process::id())
 }
 
-/// Returns the living processes with such a command line; none where the system does not show them.
-pub fn pids_of(is_meant: impl Fn(&[u8]) -> bool) -> Vec<u32> {
+/// Returns the live processes whose command line matches; none if the system has no `/proc`.
+pub fn pids_of(is_match: impl Fn(&[u8]) -> bool) -> Vec<u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
     pids.filter(|pid: &u32| {
         let command = fs::read(format!("/proc/{pid}/cmdline"));
-        command.is_ok_and(|command| is_meant(&command))
+        command.is_ok_and(|command| is_match(&command))
     })
     .collect()
 }

@@ -1,4 +1,4 @@
-//! An HTTP/1.1 server as small as tests need it.
+//! A minimal HTTP/1.1 server for tests.
 
 use std::io;
 use std::net::SocketAddr;
@@ -10,12 +10,12 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::AbortHandle;
 
-/// How long the head of a request may be.
+/// Maximum bytes of a request head.
 const MAX_HEAD: usize = 64 * 1024;
 
 type Socket = BufReader<TcpStream>;
 
-/// A server that does nothing until a test takes its requests.
+/// A server whose requests wait until the test takes them.
 #[derive(Debug)]
 pub struct FakeServer {
     address: SocketAddr,
@@ -23,17 +23,17 @@ pub struct FakeServer {
     accepting: AbortHandle,
 }
 
-/// What a client sent.
+/// A received request.
 #[derive(Debug, Clone)]
 pub struct Request {
-    /// HTTP method.
+    /// HTTP method in upper case.
     pub method: String,
-    /// The path with its parameters.
+    /// The path with its query.
     pub path: String,
     /// The headers, names in lower case.
     pub headers: Vec<(String, String)>,
     pub body: Vec<u8>,
-    /// Where the connection comes from; calls over one connection have the same.
+    /// The client's address; requests over one connection have the same.
     pub client_port: u16,
 }
 
@@ -47,31 +47,31 @@ impl Request {
             .map(|(_, value)| value.as_str())
     }
 
-    /// Returns the body as JSON; `null` when it is none.
+    /// Returns the body as JSON; `null` if it is invalid.
     #[must_use]
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_default()
     }
 }
 
-/// A whole answer, for servers that answer by themselves.
+/// A complete response of an automatic server.
 #[derive(Debug, Clone)]
 pub struct Reply {
     pub status: u16,
     pub headers: Vec<(String, String)>,
-    /// The body, written piece by piece.
+    /// The body, written chunk by chunk.
     pub chunks: Vec<String>,
-    /// What comes after the last piece.
+    /// Behaviour after the last chunk.
     pub after: After,
 }
 
-/// What comes after the last piece of an answer.
+/// Behaviour of a server after the last chunk of a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum After {
     /// The response is complete.
     #[default]
     End,
-    /// Nothing: it stays open until the client is gone.
+    /// The response stays open until the client disconnects.
     Silence,
 }
 
@@ -128,7 +128,7 @@ impl FakeServer {
     pub async fn next(&mut self) -> Exchange {
         match self.requests.recv().await {
             Some(exchange) => exchange,
-            None => panic!("the server answers by itself"),
+            None => panic!("the server answers automatically"),
         }
     }
 }
@@ -146,7 +146,7 @@ async fn accept(listener: &TcpListener) -> io::Result<Socket> {
     Ok(BufReader::new(socket))
 }
 
-/// Gives each request of a connection to the test, and the connection with it until it is answered.
+/// Passes each request of a connection to the test, together with the connection until the response is sent.
 async fn hand_over(mut socket: Socket, sender: mpsc::UnboundedSender<Exchange>) {
     while let Ok(Some(request)) = read_request(&mut socket).await {
         let (back, returned) = oneshot::channel();
@@ -177,7 +177,7 @@ async fn answer_all(mut socket: Socket, answer: impl Fn(&Request) -> Reply) {
     }
 }
 
-/// Writes piece by piece, as providers do.
+/// Writes chunk by chunk, like providers.
 async fn write_reply(socket: &mut TcpStream, reply: &Reply) -> io::Result<()> {
     let head = head(reply.status, &reply.headers, "transfer-encoding: chunked");
     socket.write_all(&head).await?;
@@ -201,14 +201,14 @@ async fn read_to_end(socket: &mut Socket) {
 /// A request that waits for its answer. Dropping it closes the connection.
 #[derive(Debug)]
 pub struct Exchange {
-    /// What was sent.
+    /// The request that waits for a response.
     pub request: Request,
     socket: Socket,
     back: oneshot::Sender<Socket>,
 }
 
 impl Exchange {
-    /// Answers at once.
+    /// Sends a complete response.
     pub async fn answer(
         mut self,
         status: u16,
@@ -223,7 +223,7 @@ impl Exchange {
         Ok(())
     }
 
-    /// Sends the head of an answer that comes as server-sent events.
+    /// Sends the head of an SSE response.
     pub async fn begin_stream(&mut self, headers: &[(&str, &str)]) -> io::Result<()> {
         let kind = [("content-type", "text/event-stream")];
         let headers = [&kind, headers].concat();
@@ -238,14 +238,14 @@ impl Exchange {
         self.write(&framed).await
     }
 
-    /// Ends the body and keeps the connection.
+    /// Ends the body and leaves the connection open.
     pub async fn finish(mut self) -> io::Result<()> {
         self.write(b"0\r\n\r\n").await?;
         self.give_back();
         Ok(())
     }
 
-    /// Sends a whole stream.
+    /// Sends a complete stream.
     pub async fn stream(mut self, events: &[String]) -> io::Result<()> {
         self.begin_stream(&[]).await?;
         for event in events {
@@ -254,14 +254,14 @@ impl Exchange {
         self.finish().await
     }
 
-    /// Sends bytes as they are, head included, and keeps the connection.
+    /// Sends raw bytes including the head, and leaves the connection open.
     pub async fn raw(mut self, bytes: &[u8]) -> io::Result<()> {
         self.write(bytes).await?;
         self.give_back();
         Ok(())
     }
 
-    /// Sends a whole stream in one piece.
+    /// Sends a complete stream in one chunk.
     pub async fn stream_at_once(mut self, events: &[String]) -> io::Result<()> {
         let kind = [("content-type", "text/event-stream")];
         let mut bytes = head(200, &kind, "transfer-encoding: chunked");

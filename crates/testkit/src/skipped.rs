@@ -1,10 +1,10 @@
-//! What is not tested on this machine.
+//! Reports of skipped tests.
 
 use std::io::Write;
 
-/// Says that a test, or a part of it, did not run here and why, as a line `SKIPPED: <what>: <why>` of its own.
+/// Reports that a test, or a part of it, did not run on this machine, as a separate line `SKIPPED: <what>: <why>`.
 ///
-/// It goes past the test harness, which would keep it for itself: what is not tested must be seen, and is counted.
+/// The line bypasses the output capture of the test harness, so that skipped tests are always visible and counted.
 pub fn skipped(what: &str, why: &str) {
     let line = format!("\nSKIPPED: {what}: {why}\n");
     // One write, so that the lines of several tests do not mix.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use windlass_core::backend::{HostOffers, TerminalRequest};
 
 use crate::json::text;
-use crate::protocol::HostAsk;
+use crate::protocol::HostOperation;
 
 /// Returns the client capabilities that are advertised to the agent.
 pub(super) fn capabilities(offers: HostOffers) -> Value {
@@ -17,7 +17,7 @@ pub(super) fn capabilities(offers: HostOffers) -> Value {
 }
 
 /// Why a request is not forwarded to the host.
-pub(super) enum Unasked {
+pub(super) enum HostRequestError {
     /// Unknown method, or the capability was not offered.
     NoSuchMethod,
     /// A field is missing or has the wrong type.
@@ -25,7 +25,11 @@ pub(super) enum Unasked {
 }
 
 /// Parses a request.
-pub(super) fn read(method: &str, params: &Value, offers: HostOffers) -> Result<HostAsk, Unasked> {
+pub(super) fn read(
+    method: &str,
+    params: &Value,
+    offers: HostOffers,
+) -> Result<HostOperation, HostRequestError> {
     let is_offered = match method {
         "fs/read_text_file" => offers.read_text,
         "fs/write_text_file" => offers.write_text,
@@ -37,26 +41,26 @@ pub(super) fn read(method: &str, params: &Value, offers: HostOffers) -> Result<H
         _ => false,
     };
     if !is_offered {
-        return Err(Unasked::NoSuchMethod);
+        return Err(HostRequestError::NoSuchMethod);
     }
-    ask(method, params).ok_or(Unasked::BadParams)
+    operation(method, params).ok_or(HostRequestError::BadParams)
 }
 
-fn ask(method: &str, params: &Value) -> Option<HostAsk> {
+fn operation(method: &str, params: &Value) -> Option<HostOperation> {
     let path = || text(params, "path").map(PathBuf::from);
     let terminal = || text(params, "terminalId").map(str::to_owned);
     let number = |field: &str| params.get(field).and_then(Value::as_u64);
     match method {
-        "fs/read_text_file" => Some(HostAsk::Read {
+        "fs/read_text_file" => Some(HostOperation::Read {
             path: path()?,
             line: number("line"),
             limit: number("limit"),
         }),
-        "fs/write_text_file" => Some(HostAsk::Write {
+        "fs/write_text_file" => Some(HostOperation::Write {
             path: path()?,
             text: text(params, "content")?.to_owned(),
         }),
-        "terminal/create" => Some(HostAsk::StartTerminal(TerminalRequest {
+        "terminal/create" => Some(HostOperation::StartTerminal(TerminalRequest {
             command: text(params, "command")?.to_owned(),
             arguments: arguments(params.get("args"))?,
             variables: list(params.get("env"))?
@@ -71,10 +75,10 @@ fn ask(method: &str, params: &Value) -> Option<HostAsk> {
             cwd: text(params, "cwd").map(PathBuf::from),
             max_output_bytes: number("outputByteLimit"),
         })),
-        "terminal/output" => Some(HostAsk::TerminalOutput(terminal()?)),
-        "terminal/wait_for_exit" => Some(HostAsk::WaitForTerminal(terminal()?)),
-        "terminal/kill" => Some(HostAsk::KillTerminal(terminal()?)),
-        "terminal/release" => Some(HostAsk::ReleaseTerminal(terminal()?)),
+        "terminal/output" => Some(HostOperation::TerminalOutput(terminal()?)),
+        "terminal/wait_for_exit" => Some(HostOperation::WaitForTerminal(terminal()?)),
+        "terminal/kill" => Some(HostOperation::KillTerminal(terminal()?)),
+        "terminal/release" => Some(HostOperation::ReleaseTerminal(terminal()?)),
         _ => None,
     }
 }

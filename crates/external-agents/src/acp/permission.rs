@@ -7,13 +7,13 @@ use crate::json::{fields, id, request_name, text};
 use crate::permission::OpenPermissions;
 use crate::protocol::Step;
 
-pub(super) struct Open {
+pub(super) struct OpenPermission {
     pub(super) id: Value,
     /// Kind and ID of each option.
     options: Vec<(String, String)>,
 }
 
-pub(super) type Permissions = OpenPermissions<Open>;
+pub(super) type Permissions = OpenPermissions<OpenPermission>;
 
 /// The response to a request that no longer needs a decision.
 pub(super) fn cancelled() -> Value {
@@ -30,7 +30,7 @@ impl Permissions {
             let kind = text(option, "kind")?;
             Some((kind.to_owned(), text(option, "optionId")?.to_owned()))
         });
-        let open = Open {
+        let open = OpenPermission {
             id: request.clone(),
             options: options.collect(),
         };
@@ -81,10 +81,10 @@ fn arguments(call: &Value) -> Value {
     raw.cloned().unwrap_or_else(described)
 }
 
-impl Open {
+impl OpenPermission {
     fn option(&self, kind: &str) -> Option<&str> {
         let mut options = self.options.iter();
-        let found = options.find(|(of_kind, _)| of_kind == kind);
+        let found = options.find(|(option_kind, _)| option_kind == kind);
         found.map(|(_, option)| option.as_str())
     }
 }
@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     /// A permission request for a command whose arguments the agent does not report.
-    fn asked(title: &str) -> PermissionRequest {
+    fn request_for(title: &str) -> PermissionRequest {
         let call = json!({"toolCallId": "c", "title": title, "kind": "execute"});
         let params = json!({"options": [], "toolCall": call});
         match Permissions::default().ask(&json!(1), &params) {
@@ -107,10 +107,10 @@ mod tests {
 
     /// Decisions are matched by name and arguments, so two different commands must not match.
     #[test]
-    fn two_commands_are_told_apart_where_an_agent_gives_only_their_titles() {
-        let (harmless, other) = (asked("touch x"), asked("rm -r ."));
+    fn commands_with_titles_only_are_distinguished() {
+        let (harmless, other) = (request_for("touch x"), request_for("rm -r ."));
         assert_eq!(harmless.name, other.name);
         assert_ne!(harmless.arguments, other.arguments);
-        assert_eq!(harmless.arguments, asked("touch x").arguments);
+        assert_eq!(harmless.arguments, request_for("touch x").arguments);
     }
 }

@@ -12,12 +12,12 @@ use windlass_core::json_rpc::{
 };
 
 use super::failure::{self, AnswerTail};
-use super::host::{self, Unasked};
+use super::host::{self, HostRequestError};
 use super::permission::{Permissions, cancelled};
 use super::{AcpSettings, update};
 use crate::json::{answer_text, broken, id, notice, raw, text, thinking};
 use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, SteerId, Step};
-use crate::rpc::{Connection, Received};
+use crate::rpc::{JsonRpcClient, Received};
 use crate::state::SessionState;
 
 const VERSION: u64 = 1;
@@ -26,7 +26,7 @@ const NOT_FOUND: i64 = -32002;
 const QUIET: Duration = Duration::from_millis(500);
 
 /// The purpose of a request that Windlass sent.
-enum About {
+enum RequestPurpose {
     Initialize,
     New,
     /// Loads a session; the agent replays its history.
@@ -41,9 +41,9 @@ pub struct Acp {
     cwd: Value,
     offers: HostOffers,
     settings: AcpSettings,
-    rpc: Connection<About>,
+    rpc: JsonRpcClient<RequestPurpose>,
     /// Whether the agent may still be replaying history.
-    repeats: bool,
+    is_replaying: bool,
     is_interrupted: bool,
     tail: AnswerTail,
     /// The last cost reported for the session.
@@ -61,8 +61,8 @@ impl Acp {
             cwd: json!(spec.cwd),
             offers: offers.unwrap_or_default(),
             settings,
-            rpc: Connection::new(MessageWriter::V2),
-            repeats: false,
+            rpc: JsonRpcClient::new(MessageWriter::V2),
+            is_replaying: false,
             is_interrupted: false,
             tail: AnswerTail::default(),
             cost: None,
@@ -70,21 +70,21 @@ impl Acp {
         }
     }
 
-    fn reply(&mut self, about: &About, result: Result<Value, ErrorObject>) -> Vec<Step> {
-        match (about, result) {
-            (About::Initialize, Ok(result)) => self.open_session(&result),
-            (About::Initialize, Err(error)) => vec![Step::Broken(failure::read(&error))],
-            (About::New, Ok(result)) => match id(&result, "sessionId") {
+    fn reply(&mut self, purpose: &RequestPurpose, result: Result<Value, ErrorObject>) -> Vec<Step> {
+        match (purpose, result) {
+            (RequestPurpose::Initialize, Ok(result)) => self.open_session(&result),
+            (RequestPurpose::Initialize, Err(error)) => vec![Step::Broken(failure::read(&error))],
+            (RequestPurpose::New, Ok(result)) => match id(&result, "sessionId") {
                 Some(session) => vec![self.state.establish(session, None)],
                 None => broken(BackendErrorKind::Protocol, "the session has no id"),
             },
-            (About::Load | About::Resume, Ok(_)) => {
-                self.repeats = matches!(about, About::Load);
+            (RequestPurpose::Load | RequestPurpose::Resume, Ok(_)) => {
+                self.is_replaying = matches!(purpose, RequestPurpose::Load);
                 let session = self.state.choice.id().unwrap_or_default().to_owned();
                 vec![self.state.establish(&session, None)]
             }
-            (About::New, Err(error)) => vec![Step::Broken(failure::read(&error))],
-            (About::Load | About::Resume, Err(error)) => {
+            (RequestPurpose::New, Err(error)) => vec![Step::Broken(failure::read(&error))],
+            (RequestPurpose::Load | RequestPurpose::Resume, Err(error)) => {
                 let mut failed = failure::read(&error);
                 // Agents use one error code for every failure.
                 if failed.kind == BackendErrorKind::Failed {
@@ -92,44 +92,46 @@ impl Acp {
                 }
                 vec![Step::Broken(failed)]
             }
-            (About::Prompt, result) if self.state.is_in_turn => self.prompt_ended(result),
-            (About::Prompt, _) => Vec::new(),
+            (RequestPurpose::Prompt, result) if self.state.is_in_turn => self.prompt_ended(result),
+            (RequestPurpose::Prompt, _) => Vec::new(),
         }
     }
 
     fn open_session(&mut self, result: &Value) -> Vec<Step> {
         let version = result.get("protocolVersion").and_then(Value::as_u64);
         if version != Some(VERSION) {
-            let spoken = version.map_or("none".to_owned(), |version| version.to_string());
-            let message = format!("it speaks version {spoken} of the protocol, and we {VERSION}");
+            let agent_version = version.map_or("none".to_owned(), |version| version.to_string());
+            let message = format!(
+                "the agent uses protocol version {agent_version}; Windlass needs {VERSION}"
+            );
             return broken(BackendErrorKind::Protocol, message);
         }
-        let can = result.get("agentCapabilities").unwrap_or(&Value::Null);
-        let can_load = can.get("loadSession").and_then(Value::as_bool) == Some(true);
-        let resume = can.pointer("/sessionCapabilities/resume");
+        let capabilities = result.get("agentCapabilities").unwrap_or(&Value::Null);
+        let can_load = capabilities.get("loadSession").and_then(Value::as_bool) == Some(true);
+        let resume = capabilities.pointer("/sessionCapabilities/resume");
         let can_resume = resume.is_some_and(|resume| !resume.is_null());
         let mut params = json!({"cwd": self.cwd, "mcpServers": []});
-        let (method, about) = match &self.state.choice {
-            SessionChoice::New { .. } => ("session/new", About::New),
+        let (method, purpose) = match &self.state.choice {
+            SessionChoice::New { .. } => ("session/new", RequestPurpose::New),
             SessionChoice::Resume { id } => {
                 params["sessionId"] = json!(id);
                 match (can_resume, can_load) {
-                    (true, _) => ("session/resume", About::Resume),
-                    (false, true) => ("session/load", About::Load),
+                    (true, _) => ("session/resume", RequestPurpose::Resume),
+                    (false, true) => ("session/load", RequestPurpose::Load),
                     (false, false) => {
-                        let message = "it can take up no session at all";
+                        let message = "the agent cannot resume sessions";
                         return broken(BackendErrorKind::ResumeRefused, message);
                     }
                 }
             }
         };
-        vec![self.rpc.request(method, &params, about)]
+        vec![self.rpc.request(method, &params, purpose)]
     }
 
     fn prompt_ended(&mut self, result: Result<Value, ErrorObject>) -> Vec<Step> {
         self.state.is_in_turn = false;
-        let judged = match &result {
-            Ok(result) => self.judge(result),
+        let end = match &result {
+            Ok(result) => self.evaluate(result),
             Err(error) => match failure::read(error) {
                 failed if self.is_interrupted && failed.kind == BackendErrorKind::Failed => {
                     Ok(BackendEnd::Interrupted)
@@ -137,8 +139,8 @@ impl Acp {
                 failed => Err(failed),
             },
         };
-        if matches!(&judged, Err(error) if error.kind == BackendErrorKind::RateLimit) {
-            self.state.limits.meet(None);
+        if matches!(&end, Err(error) if error.kind == BackendErrorKind::RateLimit) {
+            self.state.limits.record(None);
         }
         if let Some(tokens) = result.as_ref().ok().and_then(update::tokens) {
             self.state.meter.turn_tokens(tokens);
@@ -146,15 +148,15 @@ impl Acp {
         if let Some(cost) = self.cost.take() {
             self.state
                 .meter
-                .session_cost(cost, judged == Ok(BackendEnd::Completed));
+                .session_cost(cost, end == Ok(BackendEnd::Completed));
         }
         let mut steps = self.withdraw();
         steps.extend(self.state.usage_event());
-        steps.push(Step::Ended(judged));
+        steps.push(Step::Ended(end));
         steps
     }
 
-    fn judge(&self, result: &Value) -> Result<BackendEnd, BackendError> {
+    fn evaluate(&self, result: &Value) -> Result<BackendEnd, BackendError> {
         match text(result, "stopReason") {
             Some("end_turn") => {
                 let is_suspect =
@@ -166,7 +168,7 @@ impl Acp {
             Some("refusal") => Ok(BackendEnd::Refused),
             Some("max_tokens") => Ok(BackendEnd::LengthLimit),
             Some("max_turn_requests") => {
-                let message = "it made as many model calls as it may";
+                let message = "the agent reached its limit of model calls";
                 Err(BackendError::new(BackendErrorKind::TurnLimit, message))
             }
             other => {
@@ -209,20 +211,20 @@ impl Acp {
         }
         match host::read(method, params, self.offers) {
             // After its turn or an interrupt, the agent may only release resources.
-            Ok(ask) if is_ours && ask.does_something() && !self.may_act() => {
+            Ok(operation) if is_ours && operation.has_side_effects() && !self.may_act() => {
                 vec![
                     self.rpc
                         .refusal(request, INTERNAL_ERROR, "the turn is over"),
                 ]
             }
-            Ok(ask) if is_ours => vec![Step::Host(HostCall {
+            Ok(operation) if is_ours => vec![Step::Host(HostCall {
                 request: request.clone(),
-                ask,
+                operation,
             })],
-            Ok(_) | Err(Unasked::BadParams) => {
+            Ok(_) | Err(HostRequestError::BadParams) => {
                 vec![self.rpc.refusal(request, INVALID_PARAMS, "bad parameters")]
             }
-            Err(Unasked::NoSuchMethod) => {
+            Err(HostRequestError::NoSuchMethod) => {
                 let refusal = self.rpc.refusal(request, METHOD_NOT_FOUND, "not supported");
                 vec![refusal, raw(Some(method), line)]
             }
@@ -254,15 +256,15 @@ impl Acp {
         }
         match kind {
             Some("agent_message_chunk" | "agent_thought_chunk") => {
-                let Some(piece) = update::piece(update) else {
+                let Some(chunk) = update::chunk(update) else {
                     return vec![raw(kind, line)];
                 };
                 let step = if kind == Some("agent_thought_chunk") {
-                    thinking(Some(piece), None)
+                    thinking(Some(chunk), None)
                 } else {
-                    self.tail.push(piece);
+                    self.tail.push(chunk);
                     let message = id(update, "messageId").map(str::to_owned);
-                    answer_text(Some(piece), message, None)
+                    answer_text(Some(chunk), message, None)
                 };
                 step.into_iter().collect()
             }
@@ -287,7 +289,10 @@ impl Protocol for Acp {
             "clientCapabilities": host::capabilities(self.offers),
             "clientInfo": client,
         });
-        vec![self.rpc.request("initialize", &params, About::Initialize)]
+        vec![
+            self.rpc
+                .request("initialize", &params, RequestPurpose::Initialize),
+        ]
     }
 
     fn line(&mut self, line: &[u8]) -> Vec<Step> {
@@ -306,7 +311,7 @@ impl Protocol for Acp {
     }
 
     /// Gemini reports its retries only on standard error.
-    fn complaint(&mut self, text: &str) -> Vec<Step> {
+    fn stderr_text(&mut self, text: &str) -> Vec<Step> {
         let retries = text.lines().filter_map(|line| {
             let (_, after) = line.split_once("failed with status ")?;
             let digits = after
@@ -323,7 +328,7 @@ impl Protocol for Acp {
     }
 
     fn readiness(&self) -> Readiness {
-        match (&self.state.session, self.repeats) {
+        match (&self.state.session, self.is_replaying) {
             (None, _) => Readiness::NotYet,
             (Some(_), true) => Readiness::WhenQuiet(QUIET),
             (Some(_), false) => Readiness::Ready,
@@ -333,12 +338,15 @@ impl Protocol for Acp {
     fn prompt(&mut self, prompt: &str) -> Vec<Step> {
         self.state.begin_turn();
         self.is_interrupted = false;
-        self.repeats = false;
+        self.is_replaying = false;
         self.tail.clear();
         self.cost = None;
         let prompt = json!([{"type": "text", "text": prompt}]);
         let params = json!({"sessionId": self.state.session, "prompt": prompt});
-        vec![self.rpc.request("session/prompt", &params, About::Prompt)]
+        vec![
+            self.rpc
+                .request("session/prompt", &params, RequestPurpose::Prompt),
+        ]
     }
 
     /// ACP has no way to add input to a running turn.
@@ -362,7 +370,7 @@ impl Protocol for Acp {
         Some(vec![self.rpc.reply(&id, &answer)])
     }
 
-    fn waits_for_person(&self) -> bool {
+    fn waits_for_user(&self) -> bool {
         self.permissions.any()
     }
 
@@ -388,9 +396,9 @@ impl Protocol for Acp {
         &self.state
     }
 
-    fn why_ended(&self, exit: &BackendExit, stderr: &str) -> BackendError {
+    fn explain_exit(&self, exit: &BackendExit, stderr: &str) -> BackendError {
         let refusals = ["Invalid session identifier"];
-        let mut error = self.state.why_ended(exit, stderr, &refusals);
+        let mut error = self.state.explain_exit(exit, stderr, &refusals);
         let has = |codes: &[i32]| exit.code.is_some_and(|code| codes.contains(&code));
         if has(&self.settings.auth_codes) {
             error.kind = BackendErrorKind::Auth;

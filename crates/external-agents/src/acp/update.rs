@@ -8,7 +8,7 @@ use crate::json::{count, id, text};
 use crate::protocol::Step;
 
 /// Returns the text of a content chunk, if the update is one.
-pub(super) fn piece(update: &Value) -> Option<&str> {
+pub(super) fn chunk(update: &Value) -> Option<&str> {
     let content = update.get("content")?;
     let is_text = text(content, "type") == Some("text");
     text(content, "text").filter(|text| is_text && !text.is_empty())

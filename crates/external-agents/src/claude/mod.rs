@@ -38,7 +38,7 @@ pub(crate) fn invocation(spec: &BackendSpec) -> Result<Invocation, BackendError>
     if let Some(id) = spec.session.id()
         && uuid::Uuid::parse_str(id).is_err()
     {
-        let message = format!("`{id}` is no UUID, and sessions of Claude Code have no other id");
+        let message = format!("`{id}` is not a UUID, which Claude Code requires as a session ID");
         return Err(BackendError::new(BackendErrorKind::BadInvocation, message));
     }
     let protocol = Claude::new(spec.session.clone(), spec.totals);

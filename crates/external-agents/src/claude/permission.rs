@@ -38,10 +38,10 @@ impl Permissions {
         request: &str,
         decision: &PermissionDecision,
     ) -> Option<Vec<Step>> {
-        let asked = self.take(request)?;
+        let arguments_of_call = self.take(request)?;
         let response = match decision {
             PermissionDecision::Allow { arguments, .. } => {
-                let input = arguments.clone().unwrap_or(asked);
+                let input = arguments.clone().unwrap_or(arguments_of_call);
                 json!({"behavior": "allow", "updatedInput": input})
             }
             PermissionDecision::Deny { message } => json!({"behavior": "deny", "message": message}),

@@ -9,7 +9,7 @@ use windlass_core::backend::{
 };
 
 use super::permission::{self, Permissions};
-use super::result::{self, Seen};
+use super::result::{self, TurnEvidence};
 use crate::json::{
     answer_text, broken, id, notice, object, raw, raw_unless_blank, status, text, thinking, warning,
 };
@@ -26,7 +26,7 @@ pub struct Claude {
     streaming: Option<String>,
     /// Messages and block kinds that were streamed, so that the complete message is not reported again.
     streamed: Streamed<(String, BlockKind)>,
-    seen: Seen,
+    evidence: TurnEvidence,
     permissions: Permissions,
     next_request: u64,
 }
@@ -59,7 +59,7 @@ impl Claude {
             state: SessionState::new(choice, totals),
             streaming: None,
             streamed: Streamed::default(),
-            seen: Seen::default(),
+            evidence: TurnEvidence::default(),
             permissions: Permissions::default(),
             next_request: 0,
         }
@@ -138,7 +138,7 @@ impl Claude {
                 self.streamed
                     .insert(message_id.clone().map(|id| (id, kind)));
                 // The provider may allow an exhausted window to continue at extra cost.
-                self.state.limits.go_on();
+                self.state.limits.clear();
                 let step = kind.event(piece, message_id, parent(message));
                 step.into_iter().collect()
             }
@@ -148,15 +148,15 @@ impl Claude {
 
     fn assistant(&mut self, line: &Value) -> Vec<Step> {
         let message = line.get("message").unwrap_or(&Value::Null);
-        if is_of_program(line, message) {
-            self.seen.error = text(line, "error").map(str::to_owned);
+        if is_synthetic(line, message) {
+            self.evidence.error = text(line, "error").map(str::to_owned);
             self.state.limits.status(status(line, "api_error_status"));
             // The event is sent only when something changes, so the second turn of a process has only this field.
             let info = line.pointer("/api_error_params/rate_limit_info");
             info.and_then(|info| self.state.limits.window_event(info));
             return Vec::new();
         }
-        self.state.limits.go_on();
+        self.state.limits.clear();
         let message_id = id(message, "id").map(str::to_owned);
         let mut steps = Vec::new();
         for block in blocks(message) {
@@ -169,10 +169,10 @@ impl Claude {
                 }
                 _ => continue,
             };
-            let is_told = message_id
+            let is_reported = message_id
                 .clone()
                 .is_some_and(|id| self.streamed.contains(&(id, kind)));
-            let whole = whole.filter(|_| !is_told);
+            let whole = whole.filter(|_| !is_reported);
             steps.extend(kind.event(whole, message_id.clone(), parent(line)));
         }
         steps
@@ -211,14 +211,16 @@ impl Claude {
 
     fn rate_limit(&mut self, message: &Value) -> Vec<Step> {
         let info = message.get("rate_limit_info").unwrap_or(&Value::Null);
-        let told = self.state.limits.window_event(info);
-        let met = self
+        let notice_event = self.state.limits.window_event(info);
+        let current = self
             .state
             .limits
-            .met()
-            .filter(|_| matches!(told, Some(BackendNotice::Limit { .. })));
-        let until = met.and_then(|limit| limit.reset_at).map(Step::SilentUntil);
-        told.map(notice).into_iter().chain(until).collect()
+            .current()
+            .filter(|_| matches!(notice_event, Some(BackendNotice::Limit { .. })));
+        let until = current
+            .and_then(|limit| limit.reset_at)
+            .map(Step::SilentUntil);
+        notice_event.map(notice).into_iter().chain(until).collect()
     }
 
     fn result(&mut self, message: &Value, line: &[u8]) -> Vec<Step> {
@@ -237,9 +239,9 @@ impl Claude {
         self.state
             .limits
             .status(status(message, "api_error_status"));
-        self.seen.is_limited = self.state.limits.met().is_some();
-        let judged = result::judge(message, &self.seen);
-        let is_good = judged == Ok(BackendEnd::Completed);
+        self.evidence.is_limited = self.state.limits.current().is_some();
+        let end = result::evaluate(message, &self.evidence);
+        let is_good = end == Ok(BackendEnd::Completed);
         if let Some(tokens) = result::tokens(message) {
             self.state.meter.turn_tokens(tokens);
         }
@@ -249,13 +251,13 @@ impl Claude {
         self.state.is_in_turn = false;
         let withdrawn = self.permissions.withdraw_all().map(|(_, step)| step);
         let mut steps: Vec<_> = withdrawn.chain(self.state.usage_event()).collect();
-        steps.push(Step::Ended(judged));
+        steps.push(Step::Ended(end));
         steps
     }
 }
 
 /// Returns whether the program itself generated this answer to report that there is none.
-fn is_of_program(line: &Value, message: &Value) -> bool {
+fn is_synthetic(line: &Value, message: &Value) -> bool {
     line.get("is_api_error_message").and_then(Value::as_bool) == Some(true)
         || text(message, "model") == Some(SYNTHETIC)
 }
@@ -310,7 +312,7 @@ impl Protocol for Claude {
         self.state.begin_turn();
         self.streaming = None;
         self.streamed.clear();
-        self.seen = Seen::default();
+        self.evidence = TurnEvidence::default();
         let message = json!({"role": "user", "content": prompt});
         vec![Step::Send(
             json!({"type": "user", "message": message}).to_string(),
@@ -327,7 +329,7 @@ impl Protocol for Claude {
         if !self.state.is_in_turn {
             return Vec::new();
         }
-        self.seen.is_interrupted = true;
+        self.evidence.is_interrupted = true;
         self.next_request += 1;
         let request = json!({
             "type": "control_request",
@@ -341,7 +343,7 @@ impl Protocol for Claude {
         self.permissions.answer(request, decision)
     }
 
-    fn waits_for_person(&self) -> bool {
+    fn waits_for_user(&self) -> bool {
         self.permissions.any()
     }
 
@@ -349,8 +351,8 @@ impl Protocol for Claude {
         &self.state
     }
 
-    fn why_ended(&self, exit: &BackendExit, stderr: &str) -> BackendError {
+    fn explain_exit(&self, exit: &BackendExit, stderr: &str) -> BackendError {
         self.state
-            .why_ended(exit, stderr, &["No conversation found"])
+            .explain_exit(exit, stderr, &["No conversation found"])
     }
 }

@@ -7,34 +7,39 @@ use crate::json::{count, cut_text, status, text};
 
 /// Facts collected from a turn before its `result` line.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct TurnEvidence {
     /// The class of the last error that the program reported in an answer.
     pub(super) error: Option<String>,
     pub(super) is_limited: bool,
     pub(super) is_interrupted: bool,
 }
 
-pub(super) fn judge(result: &Value, seen: &Seen) -> Result<BackendEnd, BackendError> {
+pub(super) fn evaluate(
+    result: &Value,
+    evidence: &TurnEvidence,
+) -> Result<BackendEnd, BackendError> {
     let is_error = result.get("is_error").and_then(Value::as_bool);
     let subtype = text(result, "subtype").unwrap_or_default();
     let reason = text(result, "terminal_reason").unwrap_or_default();
-    if reason.starts_with("aborted") || seen.is_interrupted && subtype == "error_during_execution" {
+    if reason.starts_with("aborted")
+        || evidence.is_interrupted && subtype == "error_during_execution"
+    {
         return Ok(BackendEnd::Interrupted);
     }
     if is_error == Some(false) && subtype == "success" {
         return Ok(BackendEnd::Completed);
     }
-    let kind = kind(result, subtype, seen);
+    let kind = kind(result, subtype, evidence);
     Err(BackendError::new(kind, message(result)))
 }
 
-fn kind(result: &Value, subtype: &str, seen: &Seen) -> BackendErrorKind {
+fn kind(result: &Value, subtype: &str, evidence: &TurnEvidence) -> BackendErrorKind {
     let status = status(result, "api_error_status");
-    match (subtype, status, seen.error.as_deref()) {
+    match (subtype, status, evidence.error.as_deref()) {
         ("error_max_turns", _, _) => BackendErrorKind::TurnLimit,
         ("error_max_budget_usd", _, _) => BackendErrorKind::Budget,
         (_, Some(429), _) => BackendErrorKind::RateLimit,
-        (_, None, _) if seen.is_limited => BackendErrorKind::RateLimit,
+        (_, None, _) if evidence.is_limited => BackendErrorKind::RateLimit,
         (_, Some(401 | 403), _) => BackendErrorKind::Auth,
         (_, Some(500..), _) => BackendErrorKind::Server,
         (_, None, Some("authentication_failed")) => BackendErrorKind::Auth,
@@ -50,8 +55,8 @@ fn kind(result: &Value, subtype: &str, seen: &Seen) -> BackendErrorKind {
 pub(super) fn message(result: &Value) -> String {
     let errors = result.get("errors").and_then(Value::as_array);
     let first = errors.and_then(|errors| errors.first()?.as_str());
-    let said = text(result, "result").or(first);
-    cut_text(said.unwrap_or("it does not say why"), 1024)
+    let message_text = text(result, "result").or(first);
+    cut_text(message_text.unwrap_or("no reason given"), 1024)
 }
 
 pub(super) fn tokens(result: &Value) -> Option<BackendUsage> {

@@ -7,15 +7,15 @@ use crate::json::{id, request_name, text};
 use crate::permission::OpenPermissions;
 use crate::protocol::Step;
 
-pub(super) struct Open {
+pub(super) struct OpenApproval {
     id: Value,
     /// The decisions that Codex offers; `None` means all of them.
     decisions: Option<Vec<String>>,
 }
 
-pub(super) type Approvals = OpenPermissions<Open>;
+pub(super) type CodexApprovals = OpenPermissions<OpenApproval>;
 
-impl Approvals {
+impl CodexApprovals {
     /// Opens a request. Returns `None` if it is of another kind or cannot be answered.
     pub(super) fn ask(&mut self, request: &Value, method: &str, params: &Value) -> Option<Step> {
         let name = match method {
@@ -29,7 +29,7 @@ impl Approvals {
             let texts = all.iter().filter_map(Value::as_str);
             texts.map(str::to_owned).collect::<Vec<_>>()
         });
-        let open = Open {
+        let open = OpenApproval {
             id: request.clone(),
             decisions,
         };
@@ -42,7 +42,7 @@ impl Approvals {
             name: name.to_owned(),
             arguments: Value::Object(arguments.collect()),
             title: text(params, "command").map(str::to_owned),
-            can_allow_always: open.may("acceptForSession"),
+            can_allow_always: open.offers("acceptForSession"),
         };
         Some(self.open(permission, open))
     }
@@ -54,21 +54,21 @@ impl Approvals {
         decision: &PermissionDecision,
     ) -> Option<(Value, Value)> {
         let open = self.take(request)?;
-        let word = match decision {
+        let answer = match decision {
             PermissionDecision::Allow {
                 scope: PermissionScope::Always,
                 ..
-            } if open.may("acceptForSession") => "acceptForSession",
+            } if open.offers("acceptForSession") => "acceptForSession",
             PermissionDecision::Allow { .. } => "accept",
             // Used even if it is not offered: Codex accepts it, and `cancel` would interrupt the turn.
             PermissionDecision::Deny { .. } => "decline",
         };
-        Some((open.id, json!({"decision": word})))
+        Some((open.id, json!({"decision": answer})))
     }
 }
 
-impl Open {
-    fn may(&self, decision: &str) -> bool {
+impl OpenApproval {
+    fn offers(&self, decision: &str) -> bool {
         let listed = self.decisions.as_ref();
         listed.is_none_or(|all| all.iter().any(|one| one == decision))
     }

@@ -29,7 +29,7 @@ pub struct CodexSettings {
 
 impl CodexSettings {
     /// Fills in the defaults of unset fields.
-    fn filled(self, spec: &BackendSpec, confinement: Confinement) -> Self {
+    fn with_defaults(self, spec: &BackendSpec, confinement: Confinement) -> Self {
         let sandbox = match confinement {
             Confinement::Unconfined => "workspace-write",
             Confinement::Bubblewrap | Confinement::Landlock => "danger-full-access",
@@ -52,8 +52,8 @@ pub(crate) fn invocation(
     settings: &CodexSettings,
     confinement: Confinement,
 ) -> Invocation {
-    let settings = settings.clone().filled(spec, confinement);
-    let mut arguments = vec!["-c".into(), trusts_nothing(&spec.cwd).into()];
+    let settings = settings.clone().with_defaults(spec, confinement);
+    let mut arguments = vec!["-c".into(), distrust_projects(&spec.cwd).into()];
     arguments.extend(spec.arguments.iter().map(Into::into));
     arguments.push("app-server".into());
     (arguments, Box::new(Codex::new(spec, settings)))
@@ -61,7 +61,7 @@ pub(crate) fn invocation(
 
 /// The setting that makes Codex distrust every repository around the directory. Without it, Codex trusts a repository that it may write to, and
 /// starts the programs that the repository's configuration names.
-fn trusts_nothing(cwd: &Path) -> String {
+fn distrust_projects(cwd: &Path) -> String {
     // Codex writes paths without a trailing slash.
     let cwd: PathBuf = cwd.components().collect();
     let above = cwd.ancestors().filter(|above| above.parent().is_some());
@@ -79,20 +79,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codex_asks_unless_the_turn_allows_all() {
+    fn codex_asks_unless_the_turn_allows_everything() {
         let mut spec = BackendSpec::new("test", "/srv");
         for (approve_all, expected) in [(false, "untrusted"), (true, "never")] {
             spec.approve_all = approve_all;
-            let filled = CodexSettings::default().filled(&spec, Confinement::Bubblewrap);
-            assert_eq!(filled.approval_policy.as_deref(), Some(expected));
+            let with_defaults =
+                CodexSettings::default().with_defaults(&spec, Confinement::Bubblewrap);
+            assert_eq!(with_defaults.approval_policy.as_deref(), Some(expected));
         }
     }
 
     #[test]
-    fn no_repository_around_a_directory_is_trusted() {
-        let said = trusts_nothing(Path::new("/srv/a \"b\"/"));
+    fn enclosing_repository_is_not_trusted() {
+        let setting = distrust_projects(Path::new("/srv/a \"b\"/"));
         let untrusted = r#"{trust_level="untrusted"}"#;
         let expected = format!(r#"projects={{"/srv/a \"b\""={untrusted},"/srv"={untrusted}}}"#);
-        assert_eq!(said, expected);
+        assert_eq!(setting, expected);
     }
 }

@@ -8,12 +8,12 @@ use windlass_core::backend::{
 use windlass_core::json_rpc::{ErrorObject, METHOD_NOT_FOUND, MessageWriter};
 
 use super::CodexSettings;
-use super::approval::Approvals;
+use super::approval::CodexApprovals;
 use super::failure;
 use crate::json::{answer_text, broken, fields, id, notice, raw, text, thinking, warning};
-use crate::limits::{Limit, codex_status};
+use crate::limits::{RateLimit, codex_status};
 use crate::protocol::{Protocol, Readiness, SteerId, Step};
-use crate::rpc::{Connection, Received};
+use crate::rpc::{JsonRpcClient, Received};
 use crate::state::{SessionState, Streamed};
 
 /// Fields of a call item that contain its arguments.
@@ -31,7 +31,7 @@ const ARGUMENTS: &[&str] = &[
 const OUTPUT: &[&str] = &["aggregatedOutput", "exitCode", "result", "error", "status"];
 
 /// The purpose of a request that Windlass sent.
-enum About {
+enum RequestPurpose {
     Initialize,
     Thread,
     Turn,
@@ -44,12 +44,12 @@ pub struct Codex {
     state: SessionState,
     /// The parameters for starting or resuming a thread.
     thread: Value,
-    rpc: Connection<About>,
+    rpc: JsonRpcClient<RequestPurpose>,
     turn_id: Option<String>,
     /// Whether an interrupt arrived before the turn had an ID.
     wants_interrupt: bool,
     streamed: Streamed<String>,
-    approvals: Approvals,
+    approvals: CodexApprovals,
 }
 
 impl Codex {
@@ -67,31 +67,33 @@ impl Codex {
         Self {
             state: SessionState::new(spec.session.clone(), spec.totals),
             thread,
-            rpc: Connection::new(MessageWriter::BARE),
+            rpc: JsonRpcClient::new(MessageWriter::BARE),
             turn_id: None,
             wants_interrupt: false,
             streamed: Streamed::default(),
-            approvals: Approvals::default(),
+            approvals: CodexApprovals::default(),
         }
     }
 
-    fn reply(&mut self, about: &About, result: Result<Value, ErrorObject>) -> Vec<Step> {
-        match (about, result) {
-            (About::Initialize, Ok(_)) => self.open_thread(),
-            (About::Initialize, Err(error)) => broken(BackendErrorKind::Protocol, error.message),
-            (About::Thread, Ok(result)) => self.thread_opened(&result),
-            (About::Thread, Err(error)) => vec![Step::Broken(self.thread_refused(&error))],
-            (About::Turn, Ok(result)) => {
+    fn reply(&mut self, purpose: &RequestPurpose, result: Result<Value, ErrorObject>) -> Vec<Step> {
+        match (purpose, result) {
+            (RequestPurpose::Initialize, Ok(_)) => self.open_thread(),
+            (RequestPurpose::Initialize, Err(error)) => {
+                broken(BackendErrorKind::Protocol, error.message)
+            }
+            (RequestPurpose::Thread, Ok(result)) => self.thread_opened(&result),
+            (RequestPurpose::Thread, Err(error)) => vec![Step::Broken(self.thread_refused(&error))],
+            (RequestPurpose::Turn, Ok(result)) => {
                 let turn = result.get("turn").unwrap_or(&Value::Null);
                 self.turn_started(id(turn, "id"))
             }
-            (About::Turn, Err(error)) if self.state.is_in_turn => {
+            (RequestPurpose::Turn, Err(error)) if self.state.is_in_turn => {
                 let kind = failure::by_text(&error.message);
                 self.end_turn(Err(BackendError::new(kind, error.message)))
             }
-            (About::Steer(id), Ok(_)) => vec![Step::Steered(*id, Steered::Accepted)],
-            (About::Steer(id), Err(_)) => vec![Step::Steered(*id, Steered::Rejected)],
-            (About::Turn, Err(_)) | (About::Interrupt, _) => Vec::new(),
+            (RequestPurpose::Steer(id), Ok(_)) => vec![Step::Steered(*id, Steered::Accepted)],
+            (RequestPurpose::Steer(id), Err(_)) => vec![Step::Steered(*id, Steered::Rejected)],
+            (RequestPurpose::Turn, Err(_)) | (RequestPurpose::Interrupt, _) => Vec::new(),
         }
     }
 
@@ -105,7 +107,7 @@ impl Codex {
                 "thread/resume"
             }
         };
-        let open = self.rpc.request(method, &params, About::Thread);
+        let open = self.rpc.request(method, &params, RequestPurpose::Thread);
         vec![initialized, open]
     }
 
@@ -117,7 +119,7 @@ impl Codex {
         if let SessionChoice::Resume { id } = &self.state.choice
             && id != thread_id
         {
-            let message = format!("it opened {thread_id} in place of {id}");
+            let message = format!("the agent opened thread {thread_id} instead of {id}");
             return broken(BackendErrorKind::ResumeRefused, message);
         }
         vec![self.state.establish(thread_id, text(result, "model"))]
@@ -169,20 +171,20 @@ impl Codex {
             }
             "thread/tokenUsage/updated" => self.token_usage(params),
             "warning" | "configWarning" | "deprecationNotice" => {
-                let said = text(params, "message").or(text(params, "summary"));
-                said.map(warning).into_iter().collect()
+                let message = text(params, "message").or(text(params, "summary"));
+                message.map(warning).into_iter().collect()
             }
             "thread/started"
             | "thread/status/changed"
             | "turn/started"
             | "remoteControl/status/changed"
             | "item/reasoning/summaryPartAdded" => Vec::new(),
-            method if self.state.is_in_turn => self.of_turn(method, params, line),
+            method if self.state.is_in_turn => self.turn_notification(method, params, line),
             method => vec![raw(Some(method), line)],
         }
     }
 
-    fn of_turn(&mut self, method: &str, params: &Value, line: &[u8]) -> Vec<Step> {
+    fn turn_notification(&mut self, method: &str, params: &Value, line: &[u8]) -> Vec<Step> {
         match method {
             "item/agentMessage/delta" => {
                 let message = id(params, "itemId").map(str::to_owned);
@@ -248,10 +250,10 @@ impl Codex {
         let Some(item_id) = id(item, "id") else {
             return Vec::new();
         };
-        let is_told = self.streamed.contains(&item_id.to_owned());
+        let is_reported = self.streamed.contains(&item_id.to_owned());
         match text(item, "type") {
             Some("userMessage") => Vec::new(),
-            Some("agentMessage" | "reasoning") if is_told => Vec::new(),
+            Some("agentMessage" | "reasoning") if is_reported => Vec::new(),
             Some("agentMessage") => {
                 let message = Some(item_id.to_owned());
                 let whole = answer_text(text(item, "text"), message, None);
@@ -282,7 +284,7 @@ impl Codex {
         let error = params.get("error").unwrap_or(&Value::Null);
         let info = error.get("codexErrorInfo").unwrap_or(&Value::Null);
         let message = text(error, "message")
-            .unwrap_or("it does not say why")
+            .unwrap_or("no reason given")
             .to_owned();
         if params.get("willRetry").and_then(Value::as_bool) == Some(true) {
             return vec![notice(BackendNotice::Retry {
@@ -293,8 +295,8 @@ impl Codex {
             })];
         }
         self.state.limits.codex_error(info);
-        match self.state.limits.met() {
-            Some(Limit { reset_at }) => vec![notice(BackendNotice::Limit { reset_at })],
+        match self.state.limits.current() {
+            Some(RateLimit { reset_at }) => vec![notice(BackendNotice::Limit { reset_at })],
             None => vec![warning(message)],
         }
     }
@@ -354,7 +356,10 @@ impl Protocol for Codex {
         let client =
             json!({"name": "windlass", "title": null, "version": env!("CARGO_PKG_VERSION")});
         let params = json!({"clientInfo": client});
-        vec![self.rpc.request("initialize", &params, About::Initialize)]
+        vec![
+            self.rpc
+                .request("initialize", &params, RequestPurpose::Initialize),
+        ]
     }
 
     fn line(&mut self, line: &[u8]) -> Vec<Step> {
@@ -392,7 +397,10 @@ impl Protocol for Codex {
         self.streamed.clear();
         let input = json!([{"type": "text", "text": prompt}]);
         let params = json!({"threadId": self.state.session, "input": input});
-        vec![self.rpc.request("turn/start", &params, About::Turn)]
+        vec![
+            self.rpc
+                .request("turn/start", &params, RequestPurpose::Turn),
+        ]
     }
 
     fn steer(&mut self, id: SteerId, text: &str) -> Option<Vec<Step>> {
@@ -400,7 +408,9 @@ impl Protocol for Codex {
         let input = json!([{"type": "text", "text": text}]);
         let params =
             json!({"threadId": self.state.session, "expectedTurnId": turn, "input": input});
-        let steer = self.rpc.request("turn/steer", &params, About::Steer(id));
+        let steer = self
+            .rpc
+            .request("turn/steer", &params, RequestPurpose::Steer(id));
         Some(vec![steer])
     }
 
@@ -415,7 +425,7 @@ impl Protocol for Codex {
         let params = json!({"threadId": self.state.session, "turnId": turn});
         vec![
             self.rpc
-                .request("turn/interrupt", &params, About::Interrupt),
+                .request("turn/interrupt", &params, RequestPurpose::Interrupt),
         ]
     }
 
@@ -424,7 +434,7 @@ impl Protocol for Codex {
         Some(vec![self.rpc.reply(&id, &answer)])
     }
 
-    fn waits_for_person(&self) -> bool {
+    fn waits_for_user(&self) -> bool {
         self.approvals.any()
     }
 
@@ -432,7 +442,7 @@ impl Protocol for Codex {
         &self.state
     }
 
-    fn why_ended(&self, exit: &BackendExit, stderr: &str) -> BackendError {
-        self.state.why_ended(exit, stderr, &["no rollout found"])
+    fn explain_exit(&self, exit: &BackendExit, stderr: &str) -> BackendError {
+        self.state.explain_exit(exit, stderr, &["no rollout found"])
     }
 }

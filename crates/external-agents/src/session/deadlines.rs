@@ -9,7 +9,7 @@ const MAX_SILENCE: Duration = Duration::from_secs(8 * 24 * 3600);
 
 /// The deadline that has passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Over {
+pub(super) enum Expired {
     Silence,
     Turn,
 }
@@ -18,7 +18,7 @@ pub(super) enum Over {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Silence {
     Counts,
-    IsExcused,
+    Excused,
 }
 
 /// The deadlines of a turn. They are suspended while the agent waits for a person.
@@ -26,7 +26,7 @@ pub(super) enum Silence {
 pub(super) struct Deadlines {
     max_silence: Option<Duration>,
     max_turn: Option<Duration>,
-    heard: Instant,
+    last_activity: Instant,
     /// Until when the agent announced silence.
     announced: Option<Instant>,
     turn_ends: Option<Instant>,
@@ -42,7 +42,7 @@ impl Deadlines {
         Self {
             max_silence: max_silence.filter(|silence| !silence.is_zero()),
             max_turn: max_turn.filter(|turn| !turn.is_zero()),
-            heard: now,
+            last_activity: now,
             announced: None,
             turn_ends: None,
             suspended_since: None,
@@ -50,24 +50,24 @@ impl Deadlines {
     }
 
     pub(super) fn begin_turn(&mut self, now: Instant) {
-        self.heard = now;
+        self.last_activity = now;
         self.announced = None;
         self.suspended_since = None;
         self.turn_ends = self.max_turn.and_then(|turn| now.checked_add(turn));
     }
 
-    pub(super) fn hear(&mut self, now: Instant) {
-        self.heard = now;
+    pub(super) fn record_activity(&mut self, now: Instant) {
+        self.last_activity = now;
     }
 
-    /// The agent will be silent for this long. Only [`go_on`](Self::go_on) revokes it.
+    /// The agent will be silent for this long. Only [`end_announcement`](Self::end_announcement) revokes it.
     pub(super) fn announce(&mut self, now: Instant, silence: Duration) {
         let until = now.checked_add(silence.min(MAX_SILENCE));
         self.announced = self.announced.max(until);
     }
 
     /// The agent works again: an announced silence is over.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn end_announcement(&mut self) {
         self.announced = None;
     }
 
@@ -76,9 +76,9 @@ impl Deadlines {
         match (self.suspended_since, is_suspended) {
             (None, true) => self.suspended_since = Some(now),
             (Some(since), false) => {
-                let stood = now.saturating_duration_since(since);
-                self.turn_ends = self.turn_ends.and_then(|ends| ends.checked_add(stood));
-                self.heard = now;
+                let suspended = now.saturating_duration_since(since);
+                self.turn_ends = self.turn_ends.and_then(|ends| ends.checked_add(suspended));
+                self.last_activity = now;
                 self.suspended_since = None;
             }
             (None, false) | (Some(_), true) => {}
@@ -86,15 +86,17 @@ impl Deadlines {
     }
 
     /// Returns the next deadline and its kind. Silence is excused while the agent waits for Windlass.
-    pub(super) fn deadline(&self, silence: Silence) -> Option<(Instant, Over)> {
+    pub(super) fn deadline(&self, silence: Silence) -> Option<(Instant, Expired)> {
         if self.suspended_since.is_some() {
             return None;
         }
-        let from = self.heard.max(self.announced.unwrap_or(self.heard));
+        let from = self
+            .last_activity
+            .max(self.announced.unwrap_or(self.last_activity));
         let max_silence = self.max_silence.filter(|_| silence == Silence::Counts);
         let silence = max_silence.and_then(|silence| from.checked_add(silence));
-        let silence = silence.map(|at| (at, Over::Silence));
-        let turn = self.turn_ends.map(|at| (at, Over::Turn));
+        let silence = silence.map(|at| (at, Expired::Silence));
+        let turn = self.turn_ends.map(|at| (at, Expired::Turn));
         silence.into_iter().chain(turn).min_by_key(|(at, _)| *at)
     }
 }
@@ -111,49 +113,49 @@ mod tests {
         deadlines
     }
 
-    fn check(deadlines: &Deadlines, start: Instant, seconds: u32, over: Over) {
+    fn check(deadlines: &Deadlines, start: Instant, seconds: u32, expired: Expired) {
         let deadline = deadlines.deadline(Silence::Counts);
-        assert_eq!(deadline, Some((start + seconds * SECOND, over)));
+        assert_eq!(deadline, Some((start + seconds * SECOND, expired)));
     }
 
     #[test]
-    fn silence_counts_from_what_was_heard_and_from_the_end_of_what_was_announced() {
+    fn inactivity_counts_from_the_last_output_or_the_announced_end() {
         let start = Instant::now();
         let mut deadlines = deadlines(start);
-        check(&deadlines, start, 10, Over::Silence);
-        deadlines.hear(start + 5 * SECOND);
-        check(&deadlines, start, 15, Over::Silence);
+        check(&deadlines, start, 10, Expired::Silence);
+        deadlines.record_activity(start + 5 * SECOND);
+        check(&deadlines, start, 15, Expired::Silence);
         deadlines.announce(start + 5 * SECOND, 20 * SECOND);
-        deadlines.hear(start + 6 * SECOND);
-        check(&deadlines, start, 35, Over::Silence);
+        deadlines.record_activity(start + 6 * SECOND);
+        check(&deadlines, start, 35, Expired::Silence);
         deadlines.announce(start + 6 * SECOND, Duration::MAX);
-        check(&deadlines, start, 100, Over::Turn);
-        deadlines.go_on();
-        check(&deadlines, start, 16, Over::Silence);
+        check(&deadlines, start, 100, Expired::Turn);
+        deadlines.end_announcement();
+        check(&deadlines, start, 16, Expired::Silence);
     }
 
     #[test]
-    fn deadlines_are_suspended_while_a_person_is_waited_for() {
+    fn deadlines_are_suspended_while_a_user_decides() {
         let start = Instant::now();
         let mut deadlines = deadlines(start);
         deadlines.suspend(start + 5 * SECOND, true);
         assert_eq!(deadlines.deadline(Silence::Counts), None);
         deadlines.suspend(start + 1005 * SECOND, false);
-        check(&deadlines, start, 1015, Over::Silence);
+        check(&deadlines, start, 1015, Expired::Silence);
         deadlines.announce(start, 5000 * SECOND);
-        check(&deadlines, start, 1100, Over::Turn);
+        check(&deadlines, start, 1100, Expired::Turn);
     }
 
     #[test]
-    fn an_excused_silence_does_not_suspend_the_deadline_of_the_turn() {
+    fn announced_wait_does_not_suspend_the_turn_deadline() {
         let start = Instant::now();
         let deadlines = deadlines(start);
-        let deadline = deadlines.deadline(Silence::IsExcused);
-        assert_eq!(deadline, Some((start + 100 * SECOND, Over::Turn)));
+        let deadline = deadlines.deadline(Silence::Excused);
+        assert_eq!(deadline, Some((start + 100 * SECOND, Expired::Turn)));
     }
 
     #[test]
-    fn nothing_is_over_without_limits() {
+    fn nothing_expires_without_limits() {
         let start = Instant::now();
         let mut deadlines = Deadlines::new(Some(Duration::ZERO), None, start);
         deadlines.begin_turn(start);

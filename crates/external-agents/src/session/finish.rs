@@ -22,31 +22,31 @@ pub(super) fn exit(ended: Result<End, ProcessError>) -> BackendExit {
         return BackendExit::default();
     };
     let code = end.status.and_then(|status| status.code());
-    let told = code.map(|code| code - 128);
-    let told = told.filter(|signal| DEADLY.contains(signal));
+    let wrapped = code.map(|code| code - 128);
+    let wrapped = wrapped.filter(|signal| DEADLY.contains(signal));
     let signal = end.status.and_then(|status| status.signal());
     BackendExit {
         code,
-        signal: signal.or(told),
+        signal: signal.or(wrapped),
         is_whole: end.all_ended,
     }
 }
 
 /// Returns the tail of the agent's standard error.
-pub(super) fn last_complaints(complaints: &Output) -> String {
-    suffix(&complaints.text().0, MAX_STDERR_BYTES).to_owned()
+pub(super) fn stderr_tail(stderr: &Output) -> String {
+    suffix(&stderr.text().0, MAX_STDERR_BYTES).to_owned()
 }
 
-/// The facts at the end of a turn.
-pub(super) struct Ending<'a> {
+/// Everything that determines the outcome of a turn.
+pub(super) struct EndContext<'a> {
     pub(super) choice: &'a SessionChoice,
     pub(super) protocol: &'a dyn Protocol,
-    pub(super) complaints: &'a Output,
+    pub(super) stderr: &'a Output,
     /// Whether the process exited without a request from Windlass.
-    pub(super) ended_by_itself: bool,
+    pub(super) exited_unprompted: bool,
 }
 
-impl Ending<'_> {
+impl EndContext<'_> {
     pub(super) fn outcome(
         &self,
         result: Result<BackendEnd, BackendError>,
@@ -58,7 +58,7 @@ impl Ending<'_> {
         let limit = self.protocol.limit().filter(|_| rate_limit_exit);
         let died = exit.as_ref().is_some_and(|exit| exit.signal.is_some());
         BackendOutcome {
-            aborted_signal: self.ended_by_itself && died && session_id.is_none(),
+            aborted_signal: self.exited_unprompted && died && session_id.is_none(),
             result,
             session_id,
             is_fresh: !self.choice.is_resume(),
@@ -67,7 +67,7 @@ impl Ending<'_> {
             rate_limit_exit,
             rate_limit_reset_at: limit.and_then(|limit| limit.reset_at),
             exit,
-            stderr: last_complaints(self.complaints),
+            stderr: stderr_tail(self.stderr),
         }
     }
 }

@@ -9,7 +9,7 @@ use tokio::task::{Id, JoinSet};
 use windlass_core::backend::{HostAccess, HostAccessError, TerminalExit};
 
 use super::input::Input;
-use crate::protocol::{HostAnswer, HostAsk, HostCall};
+use crate::protocol::{HostAnswer, HostCall, HostOperation};
 
 /// Maximum open requests before the agent is no longer read.
 const MAX_OPEN: usize = 64;
@@ -20,23 +20,23 @@ const MAX_OPEN_WAITS: usize = 32;
 const MAX_LARGE_ANSWERS: usize = 4;
 
 /// The reply to one request, with the agent's ID of the request.
-pub(super) type Reply = (Value, Result<HostAnswer, HostAccessError>);
+pub(super) type HostReply = (Value, Result<HostAnswer, HostAccessError>);
 
-struct Performed {
+struct CompletedCall {
     answer: Result<HostAnswer, HostAccessError>,
     /// Released when the answer is in the agent's input buffer.
     _permit: Option<OwnedSemaphorePermit>,
 }
 
-struct Open {
+struct PendingHostCall {
     request: Value,
     is_wait: bool,
 }
 
 /// The open requests.
 pub(super) struct HostCalls {
-    running: JoinSet<Performed>,
-    open: HashMap<Id, Open>,
+    running: JoinSet<CompletedCall>,
+    open: HashMap<Id, PendingHostCall>,
     large_answers: Arc<Semaphore>,
 }
 
@@ -62,12 +62,12 @@ impl HostCalls {
         &mut self,
         host: Option<Arc<dyn HostAccess>>,
         call: HostCall,
-    ) -> Option<Reply> {
-        let HostCall { request, ask } = call;
-        let is_wait = matches!(ask, HostAsk::WaitForTerminal(_));
+    ) -> Option<HostReply> {
+        let HostCall { request, operation } = call;
+        let is_wait = matches!(operation, HostOperation::WaitForTerminal(_));
         let refused = |why: &str| Err(HostAccessError::NotAllowed(why.to_owned()));
         let Some(host) = host else {
-            return Some((request, refused("the host offers no such thing")));
+            return Some((request, refused("the host does not offer this operation")));
         };
         let open_waits = self.open.values().filter(|open| open.is_wait).count();
         if is_wait && open_waits >= MAX_OPEN_WAITS {
@@ -75,23 +75,24 @@ impl HostCalls {
         }
         let large_answers = Arc::clone(&self.large_answers);
         let started = self.running.spawn(async move {
-            let permit = match &ask {
-                HostAsk::Read { .. } | HostAsk::TerminalOutput(_) => {
+            let permit = match &operation {
+                HostOperation::Read { .. } | HostOperation::TerminalOutput(_) => {
                     large_answers.acquire_owned().await.ok()
                 }
                 _ => None,
             };
-            Performed {
-                answer: perform(host.as_ref(), ask).await,
+            CompletedCall {
+                answer: perform(host.as_ref(), operation).await,
                 _permit: permit,
             }
         });
-        self.open.insert(started.id(), Open { request, is_wait });
+        self.open
+            .insert(started.id(), PendingHostCall { request, is_wait });
         None
     }
 
     /// Waits for a request to end and for the input to have room for its answer. Returns `None` if none is open. Cancel safe.
-    pub(super) async fn next(&mut self, input: &Input) -> Option<Reply> {
+    pub(super) async fn next(&mut self, input: &Input) -> Option<HostReply> {
         if self.running.is_empty() {
             return None;
         }
@@ -117,29 +118,32 @@ impl HostCalls {
 }
 
 /// Performs the operation and converts the answer to ACP form.
-async fn perform(host: &dyn HostAccess, ask: HostAsk) -> Result<HostAnswer, HostAccessError> {
-    let answer = match ask {
-        HostAsk::Read { path, line, limit } => {
+async fn perform(
+    host: &dyn HostAccess,
+    operation: HostOperation,
+) -> Result<HostAnswer, HostAccessError> {
+    let answer = match operation {
+        HostOperation::Read { path, line, limit } => {
             json!({"content": host.read_text(&path, line, limit).await?})
         }
-        HostAsk::Write { path, text } => {
+        HostOperation::Write { path, text } => {
             host.write_text(&path, &text).await?;
             Value::Null
         }
-        HostAsk::StartTerminal(request) => {
+        HostOperation::StartTerminal(request) => {
             json!({"terminalId": host.start_terminal(request).await?})
         }
-        HostAsk::TerminalOutput(id) => {
+        HostOperation::TerminalOutput(id) => {
             let output = host.terminal_output(&id).await?;
-            let exit = output.exit.as_ref().map(worded);
+            let exit = output.exit.as_ref().map(exit_json);
             json!({"output": output.text, "truncated": output.is_cut, "exitStatus": exit})
         }
-        HostAsk::WaitForTerminal(id) => worded(&host.wait_for_terminal(&id).await?),
-        HostAsk::KillTerminal(id) => {
+        HostOperation::WaitForTerminal(id) => exit_json(&host.wait_for_terminal(&id).await?),
+        HostOperation::KillTerminal(id) => {
             host.kill_terminal(&id).await?;
             json!({})
         }
-        HostAsk::ReleaseTerminal(id) => {
+        HostOperation::ReleaseTerminal(id) => {
             host.release_terminal(&id).await?;
             json!({})
         }
@@ -147,6 +151,6 @@ async fn perform(host: &dyn HostAccess, ask: HostAsk) -> Result<HostAnswer, Host
     Ok(HostAnswer(answer))
 }
 
-fn worded(exit: &TerminalExit) -> Value {
+fn exit_json(exit: &TerminalExit) -> Value {
     json!({"exitCode": exit.code, "signal": exit.signal})
 }

@@ -8,7 +8,7 @@ mod finish;
 mod host;
 mod input;
 mod outbox;
-mod start;
+mod program;
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ use windlass_process::{ShutdownSequence, ShutdownStep};
 
 use crate::protocol::Protocol;
 
-pub(crate) use start::Start;
+pub(crate) use program::AgentProgram;
 
 /// How agent processes are read and ended.
 #[derive(Debug, Clone)]
@@ -47,7 +47,7 @@ impl Default for SessionSettings {
 }
 
 /// A command from the session handle.
-enum Command {
+enum SessionCommand {
     Prompt {
         prompt: String,
         events: mpsc::Sender<BackendEvent>,
@@ -70,7 +70,7 @@ enum Command {
 
 /// A handle to an agent's process.
 struct Session {
-    commands: mpsc::UnboundedSender<Command>,
+    commands: mpsc::UnboundedSender<SessionCommand>,
     status: watch::Receiver<BackendStatus>,
     exit: watch::Receiver<Option<BackendExit>>,
 }
@@ -78,23 +78,23 @@ struct Session {
 /// Starts a process and its task.
 pub(crate) async fn open(
     spec: BackendSpec,
-    start: Start,
+    program: AgentProgram,
     protocol: Box<dyn Protocol>,
 ) -> Result<Box<dyn BackendSession>, BackendError> {
     if let Some(model) = spec.model.as_deref().filter(|model| model.starts_with('-')) {
-        let message = format!("`{model}` is an option and no name of a model");
+        let message = format!("`{model}` is an option, not a model name");
         return Err(BackendError::new(BackendErrorKind::BadInvocation, message));
     }
     let (commands, inbox) = mpsc::unbounded_channel();
-    let (tell_status, status) = watch::channel(BackendStatus::Idle);
-    let (tell_exit, exit) = watch::channel(None);
-    let settings = start.settings.clone();
-    let started = start.start(&spec).await?;
-    let actor = actor::Actor::new(spec, settings, started, protocol, inbox, tell_status);
+    let (set_status, status) = watch::channel(BackendStatus::Idle);
+    let (set_exit, exit) = watch::channel(None);
+    let settings = program.settings.clone();
+    let process = program.start(&spec).await?;
+    let actor = actor::Actor::new(spec, settings, process, protocol, inbox, set_status);
     tokio::spawn(async move {
         let exit = actor.run().await;
         // The status was set before, so the exit is never visible without it.
-        let _ = tell_exit.send(Some(exit));
+        let _ = set_exit.send(Some(exit));
     });
     Ok(Box::new(Session {
         commands,
@@ -109,7 +109,10 @@ fn closed() -> BackendError {
 
 impl Session {
     /// Sends a command and waits for its reply; `None` if the process is gone.
-    async fn ask<T>(&self, command: impl FnOnce(oneshot::Sender<T>) -> Command) -> Option<T> {
+    async fn ask<T>(
+        &self,
+        command: impl FnOnce(oneshot::Sender<T>) -> SessionCommand,
+    ) -> Option<T> {
         let (reply, answer) = oneshot::channel();
         self.commands.send(command(reply)).ok()?;
         answer.await.ok()
@@ -124,29 +127,29 @@ impl BackendSession for Session {
 
     async fn prompt(&self, prompt: &str, events: mpsc::Sender<BackendEvent>) -> BackendOutcome {
         if prompt.trim().is_empty() {
-            let message = "the prompt is empty; say at least that the agent should go on";
+            let message = "the prompt is empty; write at least `continue`";
             let error = BackendError::new(BackendErrorKind::BadInvocation, message);
             return BackendOutcome::failed(error);
         }
         let prompt = prompt.to_owned();
-        let asked = self.ask(|reply| Command::Prompt {
+        let request = self.ask(|reply| SessionCommand::Prompt {
             prompt,
             events,
             reply,
         });
-        let outcome = asked.await;
+        let outcome = request.await;
         outcome.unwrap_or_else(|| BackendOutcome::failed(closed()))
     }
 
     async fn steer(&self, text: &str) -> Result<Steered, BackendError> {
         let text = text.to_owned();
-        let asked = self.ask(|reply| Command::Steer { text, reply });
-        asked.await.ok_or_else(closed)
+        let request = self.ask(|reply| SessionCommand::Steer { text, reply });
+        request.await.ok_or_else(closed)
     }
 
     async fn interrupt(&self) -> Result<(), BackendError> {
-        let asked = self.ask(|reply| Command::Interrupt { reply });
-        asked.await.ok_or_else(closed)
+        let request = self.ask(|reply| SessionCommand::Interrupt { reply });
+        request.await.ok_or_else(closed)
     }
 
     async fn answer(
@@ -155,16 +158,16 @@ impl BackendSession for Session {
         decision: PermissionDecision,
     ) -> Result<(), BackendError> {
         let request = request.to_owned();
-        let asked = self.ask(|reply| Command::Answer {
+        let request = self.ask(|reply| SessionCommand::Answer {
             request,
             decision,
             reply,
         });
-        asked.await.unwrap_or_else(|| Err(closed()))
+        request.await.unwrap_or_else(|| Err(closed()))
     }
 
     async fn close(&self) -> BackendExit {
-        let _ = self.commands.send(Command::Close);
+        let _ = self.commands.send(SessionCommand::Close);
         let mut exit = self.exit.clone();
         let seen = exit.wait_for(Option::is_some).await;
         seen.ok().and_then(|exit| exit.clone()).unwrap_or_default()

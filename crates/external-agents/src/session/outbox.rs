@@ -34,12 +34,12 @@ impl Outbox {
     }
 
     pub(super) fn push(&mut self, event: BackendEvent) {
-        let holds_up = self.reader.is_some() && !self.is_ending;
-        if holds_up || !self.is_full() {
+        let is_lossless = self.reader.is_some() && !self.is_ending;
+        if is_lossless || !self.is_full() {
             self.bytes += size(&event);
             self.waiting.push_back(event);
         } else {
-            tracing::debug!(?event, "an event of an agent is not told: nobody reads");
+            tracing::debug!(?event, "event dropped: the turn has no reader");
         }
     }
 
@@ -53,12 +53,12 @@ impl Outbox {
     }
 
     /// Returns whether there is an event to deliver and a reader for it.
-    pub(super) fn can_tell(&self) -> bool {
+    pub(super) fn can_deliver(&self) -> bool {
         self.reader.is_some() && !self.waiting.is_empty()
     }
 
     /// Delivers one event as soon as the reader has room. Cancel safe: a dropped future loses nothing.
-    pub(super) async fn tell(&mut self) {
+    pub(super) async fn deliver(&mut self) {
         let Some(reader) = &self.reader else {
             return std::future::pending().await;
         };
@@ -78,7 +78,7 @@ impl Outbox {
     }
 
     /// Delivers as many events as the reader has room for.
-    pub(super) fn tell_rest(&mut self) {
+    pub(super) fn deliver_rest(&mut self) {
         let Some(reader) = &self.reader else {
             return;
         };
@@ -113,8 +113,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_large_events_fill_it_as_many_small_ones_do() {
-        let (reader, mut told) = mpsc::channel(1);
+    fn outbox_is_limited_in_bytes_and_events() {
+        let (reader, mut received) = mpsc::channel(1);
         for (bytes, count) in [(1, MAX_WAITING), (8 * 1024 * 1024, 2)] {
             let mut outbox = Outbox::default();
             outbox.begin_turn(reader.clone());
@@ -127,9 +127,9 @@ mod tests {
                 });
             }
             assert!(!outbox.has_room(), "{bytes}");
-            outbox.tell_rest();
+            outbox.deliver_rest();
             assert!(outbox.has_room(), "{bytes}");
-            told.try_recv().unwrap();
+            received.try_recv().unwrap();
         }
     }
 }

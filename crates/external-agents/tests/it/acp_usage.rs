@@ -29,7 +29,7 @@ fn context(used: u64) -> Value {
 }
 
 #[test]
-fn the_usage_of_a_prompt_counts() {
+fn usage_of_a_prompt_is_reported() {
     let usage = json!({"totalTokens": 42, "inputTokens": 22, "cachedReadTokens": 6, "cachedWriteTokens": 0,
         "outputTokens": 14, "thoughtTokens": 2});
     let used = used(
@@ -47,7 +47,7 @@ fn the_usage_of_a_prompt_counts() {
 }
 
 #[test]
-fn counts_in_the_metadata_are_read_by_either_spelling() {
+fn both_spellings_of_metadata_counts_are_read() {
     let codex = json!({"totalTokens": 42, "inputTokens": 22, "cachedInputTokens": 6, "cacheWriteInputTokens": 1,
         "outputTokens": 14, "reasoningOutputTokens": 2});
     let gemini = json!({"input_tokens": 28, "output_tokens": 14});
@@ -69,7 +69,7 @@ fn counts_in_the_metadata_are_read_by_either_spelling() {
 }
 
 #[test]
-fn an_agent_that_reports_only_its_context_has_used_at_least_that() {
+fn reported_context_is_a_lower_bound_of_usage() {
     let updates = [context(100), context(250), context(180)];
     let used = used(&updates, &json!({"stopReason": "end_turn"}));
     assert_eq!((used.input_tokens, used.output_tokens), (250, 0));

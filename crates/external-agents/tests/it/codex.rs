@@ -16,7 +16,7 @@ fn in_turn() -> Codex {
 }
 
 #[test]
-fn a_denied_call_does_not_end_the_turn() {
+fn denied_call_does_not_end_the_turn() {
     let request = |method: &str, decisions: Value| {
         json!({"id": 0, "method": format!("item/{method}/requestApproval"), "params": {
             "threadId": "t", "turnId": "u", "itemId": "call_1", "command": "touch x",

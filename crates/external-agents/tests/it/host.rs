@@ -11,7 +11,7 @@ use windlass_core::backend::{
 };
 use windlass_external_agents::{Acp, AcpSettings, Protocol, Step};
 
-use crate::support::{Tongue, World, prompt, text};
+use crate::support::{StubFixture, StubProtocol, prompt, text};
 
 /// Delay of the host for a slow file.
 const SLOW: Duration = Duration::from_secs(3);
@@ -82,11 +82,11 @@ impl HostAccess for FewFiles {
 }
 
 #[tokio::test]
-async fn a_file_is_read_through_the_host_where_it_offers_that() {
-    let world = World::new(Tongue::Acp);
-    let mut spec = world.spec("");
+async fn file_is_read_through_the_host_if_offered() {
+    let fixture = StubFixture::new(StubProtocol::Acp);
+    let mut spec = fixture.spec("");
     spec.host = Some(Arc::new(FewFiles));
-    let session = world.backend().open(spec).await.unwrap();
+    let session = fixture.backend().open(spec).await.unwrap();
     for (orders, expected) in [
         ("read /there", "what is there"),
         ("read /gone", "not found: /gone"),
@@ -96,13 +96,13 @@ async fn a_file_is_read_through_the_host_where_it_offers_that() {
         assert_eq!(outcome.result, Ok(BackendEnd::Completed));
         assert!(text(&events).contains(expected), "{}", text(&events));
     }
-    let without = world.open("").await;
+    let without = fixture.open("").await;
     let (_, events) = prompt(without.as_ref(), "read /there").await;
     assert!(text(&events).contains("-32601"), "{}", text(&events));
 }
 
 #[test]
-fn the_host_is_asked_in_a_turn_that_goes_on_and_at_no_other_time() {
+fn host_requests_are_served_only_during_an_active_turn() {
     let mut spec = BackendSpec::new("test", "/");
     spec.host = Some(Arc::new(FewFiles));
     let mut acp = Acp::new(&spec, AcpSettings::default());
@@ -110,7 +110,7 @@ fn the_host_is_asked_in_a_turn_that_goes_on_and_at_no_other_time() {
     acp.line(br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}"#);
     acp.line(br#"{"jsonrpc":"2.0","id":2,"result":{"sessionId":"s"}}"#);
     let read = br#"{"jsonrpc":"2.0","id":7,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/there"}}"#;
-    let is_asked = |steps: Vec<Step>| match &steps[..] {
+    let reaches_host = |steps: Vec<Step>| match &steps[..] {
         [Step::Host(_)] => true,
         [Step::Send(line)] => {
             assert!(line.contains("the turn is over"), "{line}");
@@ -118,57 +118,57 @@ fn the_host_is_asked_in_a_turn_that_goes_on_and_at_no_other_time() {
         }
         other => panic!("{other:?}"),
     };
-    assert!(!is_asked(acp.line(read)));
+    assert!(!reaches_host(acp.line(read)));
     acp.prompt("go");
-    assert!(is_asked(acp.line(read)));
+    assert!(reaches_host(acp.line(read)));
     acp.interrupt();
-    assert!(!is_asked(acp.line(read)));
+    assert!(!reaches_host(acp.line(read)));
 }
 
 #[tokio::test]
-async fn a_slow_host_is_no_silence_of_the_agent() {
-    let world = World::new(Tongue::Acp);
-    let mut spec = world.spec("");
+async fn slow_host_does_not_count_as_agent_inactivity() {
+    let fixture = StubFixture::new(StubProtocol::Acp);
+    let mut spec = fixture.spec("");
     spec.host = Some(Arc::new(FewFiles));
     spec.inactivity_timeout = Some(SLOW - Duration::from_secs(1));
-    let session = world.backend().open(spec).await.unwrap();
+    let session = fixture.backend().open(spec).await.unwrap();
     let (outcome, events) = prompt(session.as_ref(), "read /slow").await;
     assert_eq!(outcome.result, Ok(BackendEnd::Completed), "{outcome:?}");
     assert!(text(&events).contains("at last"), "{}", text(&events));
 }
 
 #[tokio::test]
-async fn a_turn_takes_no_longer_than_it_may_while_the_host_works() {
-    let world = World::new(Tongue::Acp);
-    let mut spec = world.spec("");
+async fn turn_deadline_applies_while_the_host_works() {
+    let fixture = StubFixture::new(StubProtocol::Acp);
+    let mut spec = fixture.spec("");
     spec.host = Some(Arc::new(FewFiles));
     spec.inactivity_timeout = Some(SLOW - Duration::from_secs(2));
     spec.turn_limit = Some(SLOW - Duration::from_secs(1));
-    let session = world.backend().open(spec).await.unwrap();
+    let session = fixture.backend().open(spec).await.unwrap();
     let (outcome, _) = prompt(session.as_ref(), "read /slow; stall").await;
     assert_eq!(outcome.error_kind(), Some(BackendErrorKind::TimeOver));
 }
 
 #[tokio::test]
 async fn answers_that_exceed_the_input_buffer_wait_until_the_agent_reads() {
-    let world = World::new(Tongue::Acp);
-    let mut spec = world.spec("");
+    let fixture = StubFixture::new(StubProtocol::Acp);
+    let mut spec = fixture.spec("");
     spec.host = Some(Arc::new(FewFiles));
-    let session = world.backend().open(spec).await.unwrap();
+    let session = fixture.backend().open(spec).await.unwrap();
     // It writes more than a pipe can hold before it reads the first answer.
     let orders = "request-reads 40 /large; flood 300; count-answers 40";
     let (outcome, events) = prompt(session.as_ref(), orders).await;
     assert_eq!(outcome.result, Ok(BackendEnd::Completed), "{outcome:?}");
-    let said = text(&events);
-    assert!(said.ends_with("40 good answers"), "{outcome:?}");
+    let answer = text(&events);
+    assert!(answer.ends_with("40 good answers"), "{outcome:?}");
 }
 
 #[tokio::test]
 async fn requests_beyond_the_limit_wait_instead_of_being_refused() {
-    let world = World::new(Tongue::Acp);
-    let mut spec = world.spec("");
+    let fixture = StubFixture::new(StubProtocol::Acp);
+    let mut spec = fixture.spec("");
     spec.host = Some(Arc::new(FewFiles));
-    let session = world.backend().open(spec).await.unwrap();
+    let session = fixture.backend().open(spec).await.unwrap();
     let orders = "request-reads 200 /there; count-answers 200";
     let (outcome, events) = prompt(session.as_ref(), orders).await;
     assert_eq!(outcome.result, Ok(BackendEnd::Completed), "{outcome:?}");
@@ -176,12 +176,12 @@ async fn requests_beyond_the_limit_wait_instead_of_being_refused() {
 }
 
 #[tokio::test]
-async fn an_agent_that_never_reads_its_answers_is_inactive() {
-    let world = World::new(Tongue::Acp);
-    let mut spec = world.spec("");
+async fn agent_that_never_reads_its_answers_is_inactive() {
+    let fixture = StubFixture::new(StubProtocol::Acp);
+    let mut spec = fixture.spec("");
     spec.host = Some(Arc::new(FewFiles));
     spec.inactivity_timeout = Some(Duration::from_secs(1));
-    let session = world.backend().open(spec).await.unwrap();
+    let session = fixture.backend().open(spec).await.unwrap();
     let (outcome, _) = prompt(session.as_ref(), "request-reads 60 /large; stall").await;
     assert_eq!(outcome.error_kind(), Some(BackendErrorKind::Inactive));
 }

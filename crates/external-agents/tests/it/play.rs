@@ -15,7 +15,7 @@ pub(crate) fn fixture(name: &str) -> Vec<String> {
 }
 
 /// Describes a step in words, and omits data that is irrelevant for a turn.
-pub(crate) fn worded(step: &Step) -> Option<String> {
+pub(crate) fn describe(step: &Step) -> Option<String> {
     Some(match step {
         Step::Event(event) => match event {
             BackendEvent::Started { session_id, .. } => format!("started {session_id}"),
@@ -45,8 +45,8 @@ pub(crate) fn worded(step: &Step) -> Option<String> {
     })
 }
 
-pub(crate) fn all_worded(steps: &[Step]) -> Vec<String> {
-    steps.iter().filter_map(worded).collect()
+pub(crate) fn describe_all(steps: &[Step]) -> Vec<String> {
+    steps.iter().filter_map(describe).collect()
 }
 
 /// Plays lines to a state machine that has a prompt; it gets another one after each end.
@@ -54,28 +54,28 @@ pub(crate) fn play_lines(protocol: &mut dyn Protocol, lines: &[String]) -> Vec<S
     let mut steps = Vec::new();
     protocol.prompt("x");
     for line in lines {
-        let told = protocol.line(line.as_bytes());
-        if told.iter().any(|step| matches!(step, Step::Ended(_))) {
+        let new_steps = protocol.line(line.as_bytes());
+        if new_steps.iter().any(|step| matches!(step, Step::Ended(_))) {
             protocol.prompt("x");
         }
-        steps.extend(told);
+        steps.extend(new_steps);
     }
     steps
 }
 
 /// Creates a state machine that starts or resumes a session.
-type Make = Box<dyn Fn(Option<&str>) -> Box<dyn Protocol>>;
+type ProtocolFactory = Box<dyn Fn(Option<&str>) -> Box<dyn Protocol>>;
 
 /// Plays a recorded JSON-RPC conversation. The state machine makes the recorded client's requests; the replies get the IDs of its own requests.
-pub(crate) struct Player {
-    make: Make,
+pub(crate) struct RecordingPlayer {
+    make: ProtocolFactory,
     protocol: Option<Box<dyn Protocol>>,
     ids: HashMap<u64, Value>,
     hello: Value,
     pub(crate) steps: Vec<Step>,
 }
 
-impl Player {
+impl RecordingPlayer {
     pub(crate) fn new(make: impl Fn(Option<&str>) -> Box<dyn Protocol> + 'static) -> Self {
         Self {
             make: Box::new(make),
@@ -91,8 +91,8 @@ impl Player {
             let entry: Value = serde_json::from_str(line).unwrap();
             let message = entry["msg"].clone();
             match entry["dir"].as_str().unwrap() {
-                ">" => self.say(&message),
-                "<" => self.hear(message),
+                ">" => self.play_client(&message),
+                "<" => self.play_agent(message),
                 _ => {}
             }
         }
@@ -110,7 +110,7 @@ impl Player {
     }
 
     /// Handles a message of the recorded client.
-    fn say(&mut self, message: &Value) {
+    fn play_client(&mut self, message: &Value) {
         let (id, params) = (message["id"].as_u64(), &message["params"]);
         let text = |sandbox: &str| {
             params
@@ -131,17 +131,15 @@ impl Player {
             }
             // A request that our state machines never make.
             Some("turn/start") if params["input"] == json!([]) => {}
-            Some("turn/start") => {
-                self.do_it(id, |protocol| protocol.prompt(&text("/input/0/text")))
-            }
+            Some("turn/start") => self.call(id, |protocol| protocol.prompt(&text("/input/0/text"))),
             Some("session/prompt") => {
-                self.do_it(id, |protocol| protocol.prompt(&text("/prompt/0/text")));
+                self.call(id, |protocol| protocol.prompt(&text("/prompt/0/text")));
             }
-            Some("turn/steer") => self.do_it(id, |protocol| {
+            Some("turn/steer") => self.call(id, |protocol| {
                 let steered = protocol.steer(SteerId(1), &text("/input/0/text"));
                 steered.unwrap_or_default()
             }),
-            Some("turn/interrupt") => self.do_it(id, |protocol| protocol.interrupt()),
+            Some("turn/interrupt") => self.call(id, |protocol| protocol.interrupt()),
             None if message["result"]["outcome"]["optionId"] == json!("proceed_once") => {
                 let allow = windlass_core::backend::PermissionDecision::Allow {
                     scope: windlass_core::backend::PermissionScope::Once,
@@ -161,13 +159,13 @@ impl Player {
         }
     }
 
-    fn do_it(&mut self, id: Option<u64>, what: impl FnOnce(&mut dyn Protocol) -> Vec<Step>) {
-        let steps = what(self.protocol.as_deref_mut().unwrap());
+    fn call(&mut self, id: Option<u64>, action: impl FnOnce(&mut dyn Protocol) -> Vec<Step>) {
+        let steps = action(self.protocol.as_deref_mut().unwrap());
         self.take(id, steps);
     }
 
     /// Handles a message of the recorded agent.
-    fn hear(&mut self, mut message: Value) {
+    fn play_agent(&mut self, mut message: Value) {
         let is_reply = message.get("method").is_none();
         let Some(protocol) = &mut self.protocol else {
             if is_reply {

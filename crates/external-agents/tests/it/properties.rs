@@ -61,7 +61,7 @@ fn lines() -> impl Strategy<Value = Vec<Vec<u8>>> {
 
 /// Checks the invariants of the steps of one process.
 #[derive(Default)]
-struct Rules {
+struct EventInvariants {
     started_calls: HashSet<String>,
     ended_calls: HashSet<String>,
     open_requests: HashSet<String>,
@@ -69,7 +69,7 @@ struct Rules {
     is_in_turn: bool,
 }
 
-impl Rules {
+impl EventInvariants {
     fn begin_turn(&mut self) {
         self.started_calls.clear();
         self.ended_calls.clear();
@@ -130,18 +130,18 @@ impl Rules {
 }
 
 /// Plays lines to a state machine, with a prompt whenever one is accepted.
-fn holds(protocol: &mut dyn Protocol, lines: &[Vec<u8>]) {
-    let mut rules = Rules::default();
-    rules.see(&protocol.begin());
+fn check_invariants(protocol: &mut dyn Protocol, lines: &[Vec<u8>]) {
+    let mut invariants = EventInvariants::default();
+    invariants.see(&protocol.begin());
     for line in lines {
-        if !rules.is_in_turn && protocol.session().is_some() {
-            rules.begin_turn();
-            rules.see(&protocol.prompt("x"));
+        if !invariants.is_in_turn && protocol.session().is_some() {
+            invariants.begin_turn();
+            invariants.see(&protocol.prompt("x"));
         }
-        rules.see(&protocol.line(line));
+        invariants.see(&protocol.line(line));
     }
-    assert!(rules.sessions <= 1 || protocol.session().is_some());
-    rules.see(&protocol.interrupt());
+    assert!(invariants.sessions <= 1 || protocol.session().is_some());
+    invariants.see(&protocol.interrupt());
 }
 
 fn spec() -> BackendSpec {
@@ -152,30 +152,30 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn any_order_of_lines_keeps_the_rules(lines in lines()) {
+    fn any_order_of_lines_preserves_the_invariants(lines in lines()) {
         let new = SessionChoice::New { id: None };
         let mut claude = Claude::new(new, SessionTotals::default());
-        let mut rules = Rules::default();
-        rules.begin_turn();
+        let mut invariants = EventInvariants::default();
+        invariants.begin_turn();
         claude.prompt("x");
         for line in &lines {
-            rules.see(&claude.line(line));
+            invariants.see(&claude.line(line));
         }
-        holds(&mut Claude::new(SessionChoice::New { id: None }, SessionTotals::default()), &lines);
-        holds(&mut Codex::new(&spec(), CodexSettings::default()), &lines);
-        holds(&mut Acp::new(&spec(), AcpSettings::gemini()), &lines);
+        check_invariants(&mut Claude::new(SessionChoice::New { id: None }, SessionTotals::default()), &lines);
+        check_invariants(&mut Codex::new(&spec(), CodexSettings::default()), &lines);
+        check_invariants(&mut Acp::new(&spec(), AcpSettings::gemini()), &lines);
     }
 
     #[test]
-    fn any_bytes_are_read(lines in vec(vec(any::<u8>(), 0..200), 0..20)) {
-        holds(&mut Claude::new(SessionChoice::New { id: None }, SessionTotals::default()), &lines);
-        holds(&mut Codex::new(&spec(), CodexSettings::default()), &lines);
-        holds(&mut Acp::new(&spec(), AcpSettings::gemini()), &lines);
+    fn any_bytes_are_accepted(lines in vec(vec(any::<u8>(), 0..200), 0..20)) {
+        check_invariants(&mut Claude::new(SessionChoice::New { id: None }, SessionTotals::default()), &lines);
+        check_invariants(&mut Codex::new(&spec(), CodexSettings::default()), &lines);
+        check_invariants(&mut Acp::new(&spec(), AcpSettings::gemini()), &lines);
     }
 }
 
 #[test]
-fn a_line_of_hostile_depth_is_told_raw() {
+fn deeply_nested_line_is_reported_raw() {
     let mut claude = Claude::new(SessionChoice::New { id: None }, SessionTotals::default());
     let deep = format!(
         "{{\"type\":{}1{}}}",
@@ -183,5 +183,5 @@ fn a_line_of_hostile_depth_is_told_raw() {
         "]".repeat(100_000)
     );
     let steps = claude.line(deep.as_bytes());
-    assert_eq!(crate::play::all_worded(&steps), ["raw None"]);
+    assert_eq!(crate::play::describe_all(&steps), ["raw None"]);
 }

@@ -22,17 +22,17 @@ const SHORT: Duration = Duration::from_millis(100);
 
 /// The protocol of the stub.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tongue {
+pub(crate) enum StubProtocol {
     Claude,
     Acp,
 }
 
-pub(crate) const BOTH: [Tongue; 2] = [Tongue::Claude, Tongue::Acp];
+pub(crate) const BOTH: [StubProtocol; 2] = [StubProtocol::Claude, StubProtocol::Acp];
 
 /// The working directory of the stub, and its confinement.
-pub(crate) struct World {
-    pub(crate) tongue: Tongue,
-    way: Confinement,
+pub(crate) struct StubFixture {
+    pub(crate) protocol: StubProtocol,
+    confinement: Confinement,
     directory: TempDir,
     program: PathBuf,
 }
@@ -47,36 +47,36 @@ impl SandboxProvider for InDirectory {
     }
 }
 
-impl World {
-    pub(crate) fn new(tongue: Tongue) -> Self {
+impl StubFixture {
+    pub(crate) fn new(protocol: StubProtocol) -> Self {
         Self {
-            tongue,
-            way: Confinement::Unconfined,
+            protocol,
+            confinement: Confinement::Unconfined,
             directory: tempfile::tempdir().unwrap(),
             program: STUB.into(),
         }
     }
 
     /// A sandbox; `None` if it is not available, which is logged.
-    pub(crate) fn confined(tongue: Tongue, way: Confinement) -> Option<Self> {
-        let mut world = Self::new(tongue);
-        world.way = way;
+    pub(crate) fn confined(protocol: StubProtocol, confinement: Confinement) -> Option<Self> {
+        let mut fixture = Self::new(protocol);
+        fixture.confinement = confinement;
         let test = std::thread::current();
-        let what = format!("{} in {way:?}", test.name().unwrap_or("a test"));
-        if !way.works_here() {
+        let what = format!("{} in {confinement:?}", test.name().unwrap_or("a test"));
+        if !confinement.works_here() {
             skipped(&what, "it does not work on this machine");
             return None;
         }
         // A sandbox has its own directory for temporary files, so the program must be in the root.
-        if world.program.starts_with("/tmp") {
-            let linked = world.root().join("stub");
+        if fixture.program.starts_with("/tmp") {
+            let linked = fixture.root().join("stub");
             if std::fs::hard_link(STUB, &linked).is_err() {
                 skipped(&what, "the stub cannot be put into the sandbox");
                 return None;
             }
-            world.program = linked;
+            fixture.program = linked;
         }
-        Some(world)
+        Some(fixture)
     }
 
     pub(crate) fn root(&self) -> PathBuf {
@@ -95,10 +95,10 @@ impl World {
     }
 
     pub(crate) fn backend(&self) -> Box<dyn Backend> {
-        let sandboxes = Arc::new(InDirectory(self.way, self.root()));
-        let kind = match self.tongue {
-            Tongue::Claude => AgentKind::ClaudeCode,
-            Tongue::Acp => AgentKind::Acp(AcpSettings::new("stub", vec!["--acp".to_owned()])),
+        let sandboxes = Arc::new(InDirectory(self.confinement, self.root()));
+        let kind = match self.protocol {
+            StubProtocol::Claude => AgentKind::ClaudeCode,
+            StubProtocol::Acp => AgentKind::Acp(AcpSettings::new("stub", vec!["--acp".to_owned()])),
         };
         let agent = ExternalAgent::new("stub", sandboxes, Self::settings(), kind);
         Box::new(agent)
@@ -128,10 +128,10 @@ pub(crate) async fn prompt(
     session: &dyn BackendSession,
     prompt: &str,
 ) -> (BackendOutcome, Vec<BackendEvent>) {
-    let (events, mut told) = mpsc::channel(16);
+    let (events, mut received) = mpsc::channel(16);
     let reading = async {
         let mut all = Vec::new();
-        while let Some(event) = told.recv().await {
+        while let Some(event) = received.recv().await {
             all.push(event);
         }
         all
@@ -161,4 +161,4 @@ pub(crate) fn processes_with(word: &str) -> Vec<String> {
 }
 
 /// No process is left.
-pub(crate) const NOBODY: [String; 0] = [];
+pub(crate) const NO_PROCESSES: [String; 0] = [];

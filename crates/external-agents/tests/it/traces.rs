@@ -8,7 +8,7 @@ use windlass_external_agents::{
     Acp, AcpSettings, Claude, Codex, CodexSettings, Protocol, SteerId, Step,
 };
 
-use crate::play::{Player, all_worded, fixture, last_sent, play_lines};
+use crate::play::{RecordingPlayer, describe_all, fixture, last_sent, play_lines};
 
 fn claude(resumed: Option<&str>) -> Claude {
     let choice = match resumed {
@@ -22,7 +22,7 @@ fn claude(resumed: Option<&str>) -> Claude {
 fn check_claude(name: &str, expected: &[&str]) -> Claude {
     let mut protocol = claude(None);
     let steps = play_lines(&mut protocol, &fixture(name));
-    assert_eq!(all_worded(&steps), expected, "{name}");
+    assert_eq!(describe_all(&steps), expected, "{name}");
     protocol
 }
 
@@ -35,7 +35,7 @@ fn last_usage(steps: &[Step]) -> Option<BackendUsage> {
 }
 
 #[test]
-fn claude_tells_thoughts_text_and_calls_with_their_ends() {
+fn claude_reports_thoughts_text_and_completed_calls() {
     let mut protocol = claude(None);
     let steps = play_lines(&mut protocol, &fixture("claude-tool.jsonl"));
     let expected = [
@@ -49,7 +49,7 @@ fn claude_tells_thoughts_text_and_calls_with_their_ends() {
         "text done",
         "ended Completed",
     ];
-    assert_eq!(all_worded(&steps), expected);
+    assert_eq!(describe_all(&steps), expected);
     let usage = last_usage(&steps).unwrap();
     let counts = (usage.input_tokens, usage.cached_tokens, usage.output_tokens);
     assert_eq!(counts, (33, 9, 21));
@@ -70,7 +70,7 @@ fn claude_tells_thoughts_text_and_calls_with_their_ends() {
 }
 
 #[test]
-fn claude_text_in_pieces_is_told_once() {
+fn claude_text_deltas_are_reported_once() {
     let started = "started 00189094-787b-4ef4-9dae-b7b0ba065920";
     check_claude(
         "claude-partial.jsonl",
@@ -79,19 +79,19 @@ fn claude_text_in_pieces_is_told_once() {
 }
 
 #[test]
-fn claude_that_says_success_may_have_failed() {
+fn claude_success_result_can_be_a_failure() {
     let started = "started 2b16e555-0da8-4e11-acda-89dfeb78e7cf";
     let limit = "limit Some(1800000000)";
     let mut protocol = claude(None);
     let steps = play_lines(&mut protocol, &fixture("claude-rate-limit-rejected.jsonl"));
-    assert_eq!(all_worded(&steps), [started, limit, "failed RateLimit"]);
+    assert_eq!(describe_all(&steps), [started, limit, "failed RateLimit"]);
     let started = "started bfa57bac-f946-4e8b-a89e-a183530efa40";
     let expected = [started, "retry Some(500)", "failed Server"];
     check_claude("claude-api-error-500.jsonl", &expected);
 }
 
 #[test]
-fn a_limit_of_claude_keeps_its_reset_time() {
+fn claude_rate_limit_has_its_reset_time() {
     let mut lines = fixture("claude-rate-limit-rejected.jsonl");
     let mut protocol = claude(None);
     for _ in 0..2 {
@@ -107,7 +107,7 @@ fn a_limit_of_claude_keeps_its_reset_time() {
 }
 
 #[test]
-fn a_limit_after_which_claude_goes_on_is_none() {
+fn claude_rate_limit_warning_is_not_a_limit() {
     let lines = fixture("claude-rate-limit-rejected.jsonl");
     let is_limit = |line: &&String| line.contains("rate_limit_event");
     let mut protocol = claude(None);
@@ -121,16 +121,16 @@ fn a_limit_after_which_claude_goes_on_is_none() {
 }
 
 #[test]
-fn an_id_that_claude_repeats_is_no_session() {
+fn repeated_claude_id_is_not_a_session() {
     let lines = fixture("claude-resume-unknown.jsonl");
     let mut protocol = claude(Some("11111111-2222-4333-8444-555555555555"));
     let steps = play_lines(&mut protocol, &lines);
-    assert_eq!(all_worded(&steps), ["broken ResumeRefused"]);
+    assert_eq!(describe_all(&steps), ["broken ResumeRefused"]);
     assert_eq!(protocol.session(), None);
 }
 
 #[test]
-fn claude_serves_two_turns_of_which_the_first_is_interrupted() {
+fn claude_serves_a_turn_after_an_interrupted_one() {
     let started = "started a29cfaab-5c4f-44bb-b8bd-e128e23d1dd8";
     let expected = [
         started,
@@ -142,8 +142,8 @@ fn claude_serves_two_turns_of_which_the_first_is_interrupted() {
     check_claude("claude-interrupt.jsonl", &expected);
 }
 
-fn codex_player() -> Player {
-    Player::new(|resumed| {
+fn codex_player() -> RecordingPlayer {
+    RecordingPlayer::new(|resumed| {
         let mut spec = BackendSpec::new("test", "/srv/project");
         if let Some(id) = resumed {
             spec.session = SessionChoice::Resume { id: id.to_owned() };
@@ -153,7 +153,7 @@ fn codex_player() -> Player {
 }
 
 #[test]
-fn codex_refuses_resumes_and_fails_in_three_ways_before_a_good_turn() {
+fn codex_completes_a_turn_after_a_refused_resume_and_three_failures() {
     let mut player = codex_player();
     player.play(&fixture("codex-app-errors.jsonl"));
     let mut expected = vec![
@@ -167,11 +167,11 @@ fn codex_refuses_resumes_and_fails_in_three_ways_before_a_good_turn() {
     ];
     expected.extend(["retry Some(401)"; 5]);
     expected.extend(["failed Auth", "text o", "text k", "ended Completed"]);
-    assert_eq!(all_worded(&player.steps), expected);
+    assert_eq!(describe_all(&player.steps), expected);
 }
 
 #[test]
-fn codex_is_steered_and_interrupted_and_counts_each_turn() {
+fn codex_is_steered_and_interrupted_with_usage_per_turn() {
     let mut player = codex_player();
     player.play(&fixture("codex-app-steer-interrupt.jsonl"));
     let expected = [
@@ -192,7 +192,7 @@ fn codex_is_steered_and_interrupted_and_counts_each_turn() {
         "text ne",
         "ended Completed",
     ];
-    assert_eq!(all_worded(&player.steps), expected);
+    assert_eq!(describe_all(&player.steps), expected);
     let usage = last_usage(&player.steps).unwrap();
     // 63 tokens of the thread, 21 of them in the last turn.
     let counts = (usage.input_tokens, usage.cached_tokens, usage.output_tokens);
@@ -227,7 +227,7 @@ fn reply(codex: &mut Codex, request: &Value, result: Value) -> Vec<Step> {
 }
 
 #[test]
-fn an_answer_of_codex_tells_which_text_was_taken() {
+fn codex_response_names_the_accepted_text() {
     let mut codex = codex_in_turn();
     let sent = [1, 2].map(|n| last_sent(&codex.steer(SteerId(n), "more").unwrap()).unwrap());
     for n in [2, 1] {
@@ -237,13 +237,13 @@ fn an_answer_of_codex_tells_which_text_was_taken() {
 }
 
 #[test]
-fn a_request_between_turns_is_refused_at_once() {
+fn request_between_turns_is_refused_at_once() {
     let input = json!({"subtype": "can_use_tool", "tool_name": "Bash", "input": {}});
     let request = json!({"type": "control_request", "request_id": "7", "request": input});
     let mut protocol = claude(None);
     let steps = protocol.line(request.to_string().as_bytes());
     assert_eq!(last_sent(&steps).unwrap()["response"]["subtype"], "error");
-    assert!(all_worded(&steps).is_empty() && !protocol.waits_for_person());
+    assert!(describe_all(&steps).is_empty() && !protocol.waits_for_user());
 
     let mut codex = codex_in_turn();
     let ended = json!({"turn": {"id": "u", "status": "completed"}});
@@ -253,12 +253,12 @@ fn a_request_between_turns_is_refused_at_once() {
     let request = json!({"id": 9, "method": method, "params": {"itemId": "c"}});
     let steps = codex.line(request.to_string().as_bytes());
     assert!(last_sent(&steps).unwrap().get("error").is_some());
-    assert!(!codex.waits_for_person());
+    assert!(!codex.waits_for_user());
 }
 
 #[test]
-fn gemini_by_acp_asks_before_it_tells_of_a_call() {
-    let mut player = Player::new(|_| {
+fn gemini_over_acp_asks_before_it_reports_a_call() {
+    let mut player = RecordingPlayer::new(|_| {
         let spec = BackendSpec::new("test", "/srv/project");
         Box::new(Acp::new(&spec, AcpSettings::gemini()))
     });
@@ -278,13 +278,13 @@ fn gemini_by_acp_asks_before_it_tells_of_a_call() {
         "text ne",
         "ended Completed",
     ];
-    assert_eq!(all_worded(&player.steps), expected);
-    let asked = player.steps.iter().find_map(|step| match step {
+    assert_eq!(describe_all(&player.steps), expected);
+    let permission = player.steps.iter().find_map(|step| match step {
         Step::Event(BackendEvent::Permission(request)) => Some(request),
         _ => None,
     });
     // The request has no field for the call's arguments.
-    let arguments = &asked.unwrap().arguments;
+    let arguments = &permission.unwrap().arguments;
     assert_eq!(arguments["title"], "touch /srv/project/acp_gemini");
     let shown = &arguments["content"][0]["content"]["text"];
     assert_eq!(shown, "[current working directory /srv/project]");

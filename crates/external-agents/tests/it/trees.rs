@@ -5,24 +5,24 @@ use windlass_core::backend::{BackendErrorKind, BackendEvent, BackendStatus};
 use windlass_process::{Confinement, adopt_orphans};
 use windlass_testkit::unique_sleep;
 
-use crate::support::{BOTH, NOBODY, Tongue, World, processes_with, prompt};
+use crate::support::{BOTH, NO_PROCESSES, StubFixture, StubProtocol, processes_with, prompt};
 
 /// All kinds of confinement that this machine supports.
-fn worlds(tongue: Tongue) -> Vec<World> {
+fn fixtures(protocol: StubProtocol) -> Vec<StubFixture> {
     // Without a sandbox, a process that leaves its group and session is found because it is reparented to us.
     let _ = adopt_orphans();
     let sandboxes = [Confinement::Bubblewrap, Confinement::Landlock].into_iter();
-    let mut worlds: Vec<_> = sandboxes
-        .filter_map(|way| World::confined(tongue, way))
+    let mut fixtures: Vec<_> = sandboxes
+        .filter_map(|confinement| StubFixture::confined(protocol, confinement))
         .collect();
-    worlds.push(World::new(tongue));
-    worlds
+    fixtures.push(StubFixture::new(protocol));
+    fixtures
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_is_left_of_an_agent_that_is_closed_or_dies() {
-    for tongue in BOTH {
-        for world in worlds(tongue) {
+async fn no_process_remains_of_a_closed_or_dead_agent() {
+    for protocol in BOTH {
+        for fixture in fixtures(protocol) {
             for (start, last) in [
                 ("", "hang"),
                 ("ignore", "hang"),
@@ -31,11 +31,11 @@ async fn nobody_is_left_of_an_agent_that_is_closed_or_dies() {
                 ("", "exit 0"),
             ] {
                 let seconds = unique_sleep();
-                let session = world.open(start).await;
-                let (events, mut told) = mpsc::channel(16);
+                let session = fixture.open(start).await;
+                let (events, mut received) = mpsc::channel(16);
                 let orders = format!("fork {seconds}; say up; {last}");
                 let closing = async {
-                    while let Some(event) = told.recv().await {
+                    while let Some(event) = received.recv().await {
                         if matches!(event, BackendEvent::Text { .. })
                             && last != "die"
                             && last != "exit 0"
@@ -46,28 +46,28 @@ async fn nobody_is_left_of_an_agent_that_is_closed_or_dies() {
                     session.close().await
                 };
                 let (outcome, exit) = tokio::join!(session.prompt(&orders, events), closing);
-                let what = format!("{tongue:?} {start} {last}: {outcome:?}");
-                assert!(exit.is_whole, "{what}");
-                assert!(outcome.result.is_err(), "{what}");
+                let case = format!("{protocol:?} {start} {last}: {outcome:?}");
+                assert!(exit.is_whole, "{case}");
+                assert!(outcome.result.is_err(), "{case}");
                 if last == "hang" || last == "stall" {
                     assert_eq!(
                         outcome.error_kind(),
                         Some(BackendErrorKind::Cancelled),
-                        "{what}"
+                        "{case}"
                     );
-                    assert_eq!(session.status(), BackendStatus::Cancelled, "{what}");
+                    assert_eq!(session.status(), BackendStatus::Cancelled, "{case}");
                 }
-                assert_eq!(processes_with(&seconds), NOBODY, "{what}");
+                assert_eq!(processes_with(&seconds), NO_PROCESSES, "{case}");
             }
         }
     }
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_session_that_is_dropped_ends_its_process() {
-    let world = World::new(Tongue::Claude);
+async fn dropped_session_ends_its_process() {
+    let fixture = StubFixture::new(StubProtocol::Claude);
     let seconds = unique_sleep();
-    let session = world.open("").await;
+    let session = fixture.open("").await;
     let (outcome, _) = prompt(session.as_ref(), &format!("fork {seconds}; say up")).await;
     assert!(outcome.result.is_ok());
     // The second of them may not have called `exec` yet.
@@ -75,7 +75,7 @@ async fn a_session_that_is_dropped_ends_its_process() {
         tokio::task::yield_now().await;
     }
     drop(session);
-    while processes_with(&seconds) != NOBODY {
+    while processes_with(&seconds) != NO_PROCESSES {
         tokio::task::yield_now().await;
     }
 }

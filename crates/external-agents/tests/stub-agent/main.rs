@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Write};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use wire::{End, Wire};
+use wire::{StubOutcome, Wire};
 
 /// The ID of the first file request.
 const READ_IDS: u32 = 8;
@@ -155,7 +155,7 @@ fn serve(wire: &mut Wire) -> io::Result<ExitCode> {
             continue;
         };
         wire.begin_turn()?;
-        let mut end = End::Good;
+        let mut end = StubOutcome::Good;
         for (verb, rest) in orders(&prompt) {
             match verb.as_str() {
                 "say" => wire.say(&rest)?,
@@ -191,15 +191,15 @@ fn serve(wire: &mut Wire) -> io::Result<ExitCode> {
                     wire.say(&format!("{good} good answers"))?;
                 }
                 "retry" => wire.retry(&rest)?,
-                "fail" => end = End::Failed(rest.parse().unwrap_or(500)),
-                "limited" => end = End::Limited(rest.parse().ok()),
+                "fail" => end = StubOutcome::Failed(rest.parse().unwrap_or(500)),
+                "limited" => end = StubOutcome::Limited(rest.parse().ok()),
                 "cost" => wire.cost = rest.parse().unwrap_or(0.0),
                 "hang" => {
                     wire.wait_for_interrupt(&mut lines)?;
-                    end = End::Interrupted;
+                    end = StubOutcome::Interrupted;
                 }
                 // A turn without an end.
-                "forget" => end = End::None,
+                "forget" => end = StubOutcome::None,
                 verb => {
                     if let Some(code) = common(verb, &rest) {
                         return Ok(code);

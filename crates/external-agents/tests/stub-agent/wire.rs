@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use serde_json::{Value, json};
 
 /// How a turn ends.
-pub(crate) enum End {
+pub(crate) enum StubOutcome {
     Good,
     Failed(u16),
     /// Rate limited until this Unix time, if known.
@@ -18,7 +18,7 @@ pub(crate) struct Wire {
     is_acp: bool,
     session: String,
     resumes: bool,
-    /// What the session has cost so far.
+    /// Cost of the session so far.
     pub(crate) cost: f64,
     messages: u32,
     /// The request that the turn answers.
@@ -102,7 +102,7 @@ impl Wire {
                     self.session = session.to_owned();
                     self.piece("said before")?;
                     self.write(reply(Value::Null))?;
-                    self.piece("said before, told late")?;
+                    self.piece("said before, replayed late")?;
                     if self.session.starts_with("2222") {
                         self.chatter();
                     }
@@ -259,7 +259,7 @@ impl Wire {
         Ok(())
     }
 
-    pub(crate) fn end_turn(&self, end: &End) -> io::Result<()> {
+    pub(crate) fn end_turn(&self, end: &StubOutcome) -> io::Result<()> {
         if self.is_acp {
             self.end_prompt(end)
         } else {
@@ -267,7 +267,7 @@ impl Wire {
         }
     }
 
-    fn end_prompt(&self, end: &End) -> io::Result<()> {
+    fn end_prompt(&self, end: &StubOutcome) -> io::Result<()> {
         let failed = |code: i64, data: Value| {
             let error = json!({"code": code, "message": "failed", "data": data});
             json!({"id": self.prompt, "error": error})
@@ -277,32 +277,32 @@ impl Wire {
             json!({"id": self.prompt, "result": {"stopReason": reason, "usage": usage}})
         };
         let reply = match end {
-            End::Good => stopped("end_turn"),
-            End::Interrupted => stopped("cancelled"),
-            End::Failed(status) => failed(i64::from(*status), Value::Null),
-            End::Limited(_) => failed(-32603, json!({"errorKind": "rate_limit"})),
-            End::None => return Ok(()),
+            StubOutcome::Good => stopped("end_turn"),
+            StubOutcome::Interrupted => stopped("cancelled"),
+            StubOutcome::Failed(status) => failed(i64::from(*status), Value::Null),
+            StubOutcome::Limited(_) => failed(-32603, json!({"errorKind": "rate_limit"})),
+            StubOutcome::None => return Ok(()),
         };
         self.write(reply)
     }
 
-    fn end_result(&self, end: &End) -> io::Result<()> {
+    fn end_result(&self, end: &StubOutcome) -> io::Result<()> {
         let usage = json!({"input_tokens": 3, "cache_read_input_tokens": 1, "output_tokens": 2});
         let mut result = json!({
             "type": "result", "subtype": "success", "is_error": false, "usage": usage,
             "total_cost_usd": self.cost, "terminal_reason": "completed", "result": "",
         });
         let status = match end {
-            End::Good => None,
-            End::None => return Ok(()),
-            End::Interrupted => {
+            StubOutcome::Good => None,
+            StubOutcome::None => return Ok(()),
+            StubOutcome::Interrupted => {
                 result["subtype"] = json!("error_during_execution");
                 result["terminal_reason"] = json!("aborted_streaming");
                 result["is_error"] = json!(true);
                 None
             }
-            End::Failed(status) => Some(*status),
-            End::Limited(reset_at) => {
+            StubOutcome::Failed(status) => Some(*status),
+            StubOutcome::Limited(reset_at) => {
                 if let Some(reset_at) = reset_at {
                     let info = json!({"status": "rejected", "resetsAt": reset_at});
                     self.write(json!({"type": "rate_limit_event", "rate_limit_info": info}))?;
@@ -313,9 +313,9 @@ impl Wire {
         if let Some(status) = status {
             result["is_error"] = json!(true);
             result["api_error_status"] = json!(status);
-            let said =
+            let message =
                 json!({"model": "<synthetic>", "content": [{"type": "text", "text": "API Error"}]});
-            self.write(json!({"type": "assistant", "message": said, "is_api_error_message": true, "api_error_status": status}))?;
+            self.write(json!({"type": "assistant", "message": message, "is_api_error_message": true, "api_error_status": status}))?;
         }
         self.write(result)
     }

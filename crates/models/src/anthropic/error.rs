@@ -1,9 +1,9 @@
-//! Errors of Anthropic.
+//! Classification of Anthropic's errors.
 
 use serde_json::Value;
 use windlass_core::error::{ErrorKind, ProviderError};
 
-use crate::error::said;
+use crate::error::provider_error;
 
 /// Reads `{"type": "error", "error": {"type", "message"}, "request_id"}`.
 pub(crate) fn classify(status: Option<u16>, body: &Value) -> ProviderError {
@@ -27,11 +27,11 @@ pub(crate) fn classify(status: Option<u16>, body: &Value) -> ProviderError {
     };
     ProviderError {
         request_id: body["request_id"].as_str().map(str::to_owned),
-        ..said(status, code, message, kind)
+        ..provider_error(status, code, message, kind)
     }
 }
 
-/// A prompt that does not fit has no code of its own, only these words.
+/// An oversized prompt is reported only by this text, not by an error code.
 fn is_too_long(message: &str) -> bool {
     message.starts_with("prompt is too long")
         || message.starts_with("input length and `max_tokens` exceed context limit")

@@ -10,12 +10,12 @@ use super::path;
 use crate::api::Api;
 use crate::drivers::RequestOptions;
 use crate::http::{Call, json_body};
-use crate::prompt::{Agent, Block, Image, Part, Prompt, PromptEntry, ToolAnswer};
+use crate::prompt::{Agent, Block, Image, Prompt, PromptEntry, ToolAnswer, UserPart};
 use crate::settings::ReasoningStyle;
 
 /// Maximum output tokens, without thinking, if the call sets none.
 const DEFAULT_MAX_TOKENS: u32 = 16_384;
-/// The least that the provider accepts as a budget.
+/// Minimum thinking budget in tokens that the provider accepts.
 const MIN_BUDGET: u32 = 1_024;
 
 #[derive(Serialize)]
@@ -42,7 +42,7 @@ struct Message<'a> {
     content: Vec<BlockOut<'a>>,
 }
 
-/// A block with the mark that all before it may be cached.
+/// A block, optionally with the mark that everything up to it may be cached.
 #[derive(Serialize)]
 struct BlockOut<'a> {
     #[serde(flatten)]
@@ -55,8 +55,8 @@ struct BlockOut<'a> {
 #[serde(untagged)]
 enum Content<'a> {
     RequestBlock(RequestBlock<'a>),
-    /// Thinking that goes back as it came.
-    Carried(&'a Value),
+    /// Thinking that is returned unchanged.
+    Reasoning(&'a Value),
 }
 
 #[derive(Serialize)]
@@ -155,7 +155,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
             })
             .collect(),
         stream: true,
-        // Thinking is done at one temperature only.
+        // The provider allows only the default temperature with thinking.
         temperature: config.temperature.filter(|_| plan.thinking.is_none()),
         output_config: (plan.effort.is_some() || enforced(config).is_some()).then_some(
             OutputConfig {
@@ -180,7 +180,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     })
 }
 
-/// Model families that have no output format, or have it on no server of the API's other vendors.
+/// Model families without an output format, or without one on other vendors' servers.
 const WITHOUT_FORMAT: [&str; 6] = [
     "claude-2",
     "claude-3",
@@ -190,7 +190,7 @@ const WITHOUT_FORMAT: [&str; 6] = [
     "claude-opus-4-2",
 ];
 
-/// Returns the schema that the API can enforce: it refuses objects that are open, and most keywords about values.
+/// Returns the schema that the API can enforce: it refuses open objects and most value keywords.
 fn enforced(config: &LlmCallConfig) -> Option<&OutputSchema> {
     let model = &config.model;
     let has_format =
@@ -199,25 +199,25 @@ fn enforced(config: &LlmCallConfig) -> Option<&OutputSchema> {
     output.filter(|output| has_format && output.is_strict())
 }
 
-/// Marks the end of what stays the same from turn to turn (tools and instructions), and the end of the conversation,
-/// which is the beginning of the next call's.
+/// Marks the end of the constant part (tools and instructions) and the end of the conversation,
+/// which is the prefix of the next call's conversation.
 fn mark_for_caching(body: &mut Body<'_>) {
     match (body.system.last_mut(), body.tools.last_mut()) {
         (Some(block), _) => block.cache_control = Some(EPHEMERAL),
         (None, Some(tool)) => tool.cache_control = Some(EPHEMERAL),
         (None, None) => {}
     }
-    // Thinking cannot be marked.
+    // Thinking blocks cannot carry a cache mark.
     let last = body.messages.last_mut();
     let last = last.and_then(|message| message.content.last_mut());
     if let Some(block) = last
-        && !matches!(block.content, Content::Carried(_))
+        && !matches!(block.content, Content::Reasoning(_))
     {
         block.cache_control = Some(EPHEMERAL);
     }
 }
 
-/// How much the model may think and write.
+/// The thinking configuration and the output limit.
 struct Plan<'a> {
     max_tokens: u32,
     thinking: Option<Thinking>,
@@ -226,9 +226,9 @@ struct Plan<'a> {
 
 fn plan<'a>(prompt: &Prompt<'a>, options: &RequestOptions<'_>) -> Plan<'a> {
     let config = prompt.config;
-    let asked = config.max_tokens.or(options.provider.default_max_tokens);
+    let max_requested = config.max_tokens.or(options.provider.default_max_tokens);
     let plain = Plan {
-        max_tokens: asked.unwrap_or(DEFAULT_MAX_TOKENS),
+        max_tokens: max_requested.unwrap_or(DEFAULT_MAX_TOKENS),
         thinking: None,
         effort: None,
     };
@@ -239,17 +239,17 @@ fn plan<'a>(prompt: &Prompt<'a>, options: &RequestOptions<'_>) -> Plan<'a> {
     match style.unwrap_or_else(|| style_of(&config.model)) {
         ReasoningStyle::None => plain,
         ReasoningStyle::Effort => Plan {
-            max_tokens: asked.unwrap_or(DEFAULT_MAX_TOKENS.saturating_add(budget(effort))),
+            max_tokens: max_requested.unwrap_or(DEFAULT_MAX_TOKENS.saturating_add(budget(effort))),
             thinking: Some(Thinking::Adaptive {
                 display: "summarized",
             }),
             effort: Some(if effort == "minimal" { "low" } else { effort }),
         },
-        // The provider refuses to think on after a call that it did not think before.
+        // The provider rejects thinking after a call that was made without thinking.
         ReasoningStyle::Budget if in_round_without_thinking(prompt) => plain,
         ReasoningStyle::Budget => {
             let budget = budget(effort);
-            let max_tokens = asked.unwrap_or(DEFAULT_MAX_TOKENS.saturating_add(budget));
+            let max_tokens = max_requested.unwrap_or(DEFAULT_MAX_TOKENS.saturating_add(budget));
             let budget_tokens = budget.min(max_tokens / 2).max(MIN_BUDGET);
             Plan {
                 max_tokens: max_tokens.max(budget_tokens + 1),
@@ -294,17 +294,19 @@ fn style_of(model: &str) -> ReasoningStyle {
 }
 
 fn in_round_without_thinking(prompt: &Prompt<'_>) -> bool {
-    let mut newest_first = prompt.said.iter().rev();
+    let mut newest_first = prompt.entries.iter().rev();
     if !matches!(newest_first.next(), Some(PromptEntry::Result(_))) {
         return false;
     }
-    let caller = newest_first.find_map(|said| match said {
+    let caller = newest_first.find_map(|entry| match entry {
         PromptEntry::Agent(agent) => Some(agent),
         _ => None,
     });
     caller.is_some_and(|agent| {
-        let carried = agent.carried(Api::Anthropic, &prompt.config.model).next();
-        carried.is_none() && agent.signature.is_none()
+        let reasoning_items = agent
+            .reasoning_items(Api::Anthropic, &prompt.config.model)
+            .next();
+        reasoning_items.is_none() && agent.signature.is_none()
     })
 }
 
@@ -319,11 +321,11 @@ const fn text(text: &str) -> BlockOut<'_> {
     made(RequestBlock::Text { text })
 }
 
-/// Joins neighbours of one role: the results of one round belong into one message.
+/// Joins adjacent messages of one role: the results of one round belong in one message.
 fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
     let mut messages: Vec<Message<'a>> = Vec::new();
-    for said in &prompt.said {
-        let (role, content) = match said {
+    for entry in &prompt.entries {
+        let (role, content) = match entry {
             PromptEntry::System(_) => continue,
             PromptEntry::User(parts) => ("user", parts.iter().map(part).collect()),
             PromptEntry::Agent(agent) => ("assistant", agent_blocks(agent, &prompt.config.model)),
@@ -337,10 +339,10 @@ fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
     messages
 }
 
-fn part<'a>(part: &'a Part<'a>) -> BlockOut<'a> {
+fn part<'a>(part: &'a UserPart<'a>) -> BlockOut<'a> {
     match part {
-        Part::Text(said) => text(said),
-        Part::Image(of) => image(*of),
+        UserPart::Text(content_text) => text(content_text),
+        UserPart::Image(of) => image(*of),
     }
 }
 
@@ -357,11 +359,14 @@ fn image(image: Image<'_>) -> BlockOut<'_> {
 
 fn agent_blocks<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<BlockOut<'a>> {
     let blocks = agent.blocks(Api::Anthropic, model);
-    let carried = blocks
+    let reasoning_items = blocks
         .iter()
         .any(|block| matches!(block, Block::Reasoning(_)));
-    // Conversations that were not held here have at most the one pair.
-    let pair = agent.thinking.zip(agent.signature).filter(|_| !carried);
+    // Imported conversations have at most one thinking and signature pair.
+    let pair = agent
+        .thinking
+        .zip(agent.signature)
+        .filter(|_| !reasoning_items);
     let pair = pair.map(|(thinking, signature)| {
         made(RequestBlock::Thinking {
             thinking,
@@ -369,14 +374,14 @@ fn agent_blocks<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<BlockOut<'a>> {
         })
     });
     let block = |block| match block {
-        Block::Text(said) => text(said),
+        Block::Text(content_text) => text(content_text),
         Block::Call(call) => made(RequestBlock::ToolUse {
             id: &call.id,
             name: call.name,
             input: call.arguments(),
         }),
         Block::Reasoning(item) => BlockOut {
-            content: Content::Carried(item),
+            content: Content::Reasoning(item),
             cache_control: None,
         },
     };
@@ -386,11 +391,11 @@ fn agent_blocks<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<BlockOut<'a>> {
 }
 
 fn tool_result<'a>(result: &'a ToolAnswer<'a>) -> BlockOut<'a> {
-    let said = (!result.text.is_empty()).then(|| text(&result.text));
+    let content_text = (!result.text.is_empty()).then(|| text(&result.text));
     let images = result.images.iter().copied().map(image);
     made(RequestBlock::ToolResult {
         tool_use_id: &result.call_id,
-        content: said.into_iter().chain(images).collect(),
+        content: content_text.into_iter().chain(images).collect(),
         is_error: result.is_error,
     })
 }
@@ -400,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn how_a_model_is_told_to_think_is_known_by_its_name() {
+    fn thinking_mode_is_derived_from_the_model_name() {
         for (model, style) in [
             ("claude-sonnet-4-5-20250929", ReasoningStyle::Budget),
             ("claude-opus-4-20250514", ReasoningStyle::Budget),

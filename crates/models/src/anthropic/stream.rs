@@ -1,11 +1,11 @@
-//! The stream of the Messages API: blocks that begin, grow and end, in order.
+//! The stream of the Messages API: blocks that start, grow and end, in order.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
 use super::error::classify;
-use crate::decode::{Answer, Broken, CallPieces, Stop, Wire};
+use crate::decode::{Answer, DecodeError, PartialCall, Stop, Wire};
 
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
@@ -22,15 +22,15 @@ enum Block {
         text: String,
         signature: String,
     },
-    /// Thinking that only the provider can read.
+    /// Thinking that is encrypted for the provider.
     Redacted(Value),
-    Call(CallPieces),
-    /// A kind that is not known here.
+    Call(PartialCall),
+    /// A block of an unknown kind.
     Other,
 }
 
 impl Wire for Messages {
-    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), Broken> {
+    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), DecodeError> {
         let at = event["index"].as_u64().unwrap_or(0);
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => {
@@ -42,21 +42,23 @@ impl Wire for Messages {
             }
             "content_block_start" => {
                 if !self.started {
-                    return Err(Broken::OutOfOrder("a block before the message"));
+                    return Err(DecodeError::OutOfOrder("a block before the message"));
                 }
                 let block = Block::of(&event["content_block"], answer);
                 self.blocks.insert(at, block);
             }
             "content_block_delta" => {
                 let block = self.blocks.get_mut(&at);
-                let block =
-                    block.ok_or(Broken::OutOfOrder("a piece of a block that did not begin"))?;
+                let block = block.ok_or(DecodeError::OutOfOrder(
+                    "a piece of a block that did not begin",
+                ))?;
                 block.grow(&event["delta"], answer);
             }
             "content_block_stop" => {
                 let block = self.blocks.remove(&at);
-                let block =
-                    block.ok_or(Broken::OutOfOrder("the end of a block that did not begin"))?;
+                let block = block.ok_or(DecodeError::OutOfOrder(
+                    "the end of a block that did not begin",
+                ))?;
                 block.end(answer);
             }
             "message_delta" => {
@@ -72,11 +74,11 @@ impl Wire for Messages {
         Ok(())
     }
 
-    fn end(&mut self, answer: &mut Answer) -> Result<(), Broken> {
+    fn end(&mut self, answer: &mut Answer) -> Result<(), DecodeError> {
         if self.stop.is_some() {
             self.finish(answer)
         } else {
-            Err(Broken::Cut)
+            Err(DecodeError::Cut)
         }
     }
 
@@ -86,7 +88,7 @@ impl Wire for Messages {
 }
 
 impl Messages {
-    /// The provider counts cached tokens apart from the others; here they are among those read.
+    /// The provider excludes cached tokens from the input count; this adds them.
     fn usage(&mut self, usage: &Value, answer: &mut Answer) {
         if !usage.is_object() {
             return;
@@ -105,14 +107,14 @@ impl Messages {
         known.read = Some(self.input.saturating_add(cached).saturating_add(stored));
     }
 
-    fn finish(&mut self, answer: &mut Answer) -> Result<(), Broken> {
+    fn finish(&mut self, answer: &mut Answer) -> Result<(), DecodeError> {
         for (_, block) in std::mem::take(&mut self.blocks) {
-            // An answer that reached its token limit may end inside a call; the model can be informed of that.
+            // An answer that reached its token limit may end inside a call; the model gets the truncated call back.
             if let Block::Call(call) = block {
                 answer.call(call);
             }
         }
-        let reason = self.stop.take().ok_or(Broken::Cut)?;
+        let reason = self.stop.take().ok_or(DecodeError::Cut)?;
         answer.finish(match reason.as_str() {
             "end_turn" | "tool_use" | "stop_sequence" => Stop::Finished,
             "max_tokens" | "model_context_window_exceeded" => Stop::Length,
@@ -138,7 +140,7 @@ impl Block {
                 }
             }
             "redacted_thinking" => Self::Redacted(block.clone()),
-            "tool_use" => Self::Call(CallPieces {
+            "tool_use" => Self::Call(PartialCall {
                 id: text("id"),
                 name: text("name"),
                 arguments: String::new(),

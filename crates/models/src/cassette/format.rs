@@ -1,4 +1,4 @@
-//! What is on file. It is versioned and apart from the live values, so that old cassettes can be played.
+//! The file format. It is versioned and separate from the live types, so that old cassettes can be played.
 
 use std::time::Duration;
 
@@ -109,7 +109,7 @@ impl From<Failure> for AgentLoopError {
 }
 
 impl Piece {
-    /// Returns what is written of a piece; `Err` when the piece is a failure.
+    /// Converts an event to its stored form; `Err` if the event is a failure.
     pub(super) fn of(event: &LlmStreamEvent) -> Result<Self, Failure> {
         Ok(match event.clone() {
             LlmStreamEvent::TextDelta(delta) => Self::Text { delta },
@@ -175,7 +175,7 @@ impl End {
     }
 }
 
-/// Writes a request down without what differs from run to run: ids of sessions, turns and messages, and times.
+/// Converts a request to its stored form, without varying values: times, and IDs of sessions, turns and messages.
 pub(super) fn request(messages: &[LlmMessage], config: &LlmCallConfig) -> Value {
     let tools = config.tools.iter().map(|tool| {
         json!({ "name": tool.name(), "description": tool.description(), "parameters": tool.parameters() })

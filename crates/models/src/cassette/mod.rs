@@ -1,8 +1,8 @@
-//! Exchanges on file: one driver writes down what was asked and answered, another plays it back, so that agents can be
+//! Recorded exchanges: one driver records requests and answers, another plays them back, so that agents can be
 //! tested without a key.
 //!
-//! A cassette is a file of JSON lines, one exchange each. What is written is the conversation and the pieces of the
-//! answer; keys and headers are not part of either, and values that must not be on file can be named.
+//! A cassette is a file of JSON lines with one exchange each. It contains the conversation and the chunks of the
+//! answer, without keys and headers; further values to mask can be named.
 
 mod format;
 mod play;

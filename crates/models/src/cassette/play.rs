@@ -1,4 +1,4 @@
-//! Plays exchanges back.
+//! Playing recorded exchanges.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -22,31 +22,31 @@ pub enum CassetteError {
     /// The file cannot be read.
     #[error("the cassette cannot be read: {0}")]
     Read(#[from] std::io::Error),
-    /// A line is no exchange.
-    #[error("line {line} of the cassette is no exchange: {source}")]
+    /// A line does not parse as an exchange.
+    #[error("line {line} of the cassette is not an exchange: {source}")]
     Line {
-        /// Which line, from 1.
+        /// Line number, starting at 1.
         line: usize,
-        /// What is wrong with it.
+        /// The parse error.
         source: serde_json::Error,
     },
-    /// A line was written by a later version.
-    #[error("line {line} of the cassette has version {version}; version {VERSION} is known here")]
+    /// A line has an unsupported version.
+    #[error("line {line} of the cassette has version {version}; version {VERSION} is supported")]
     Version {
-        /// Which line, from 1.
+        /// Line number, starting at 1.
         line: usize,
         /// Version of the format.
         version: u32,
     },
 }
 
-/// Which exchange answers a call.
+/// How the exchange for a call is selected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Matching {
-    /// The first that is left whose request is the same.
+    /// The first unused exchange with an equal request.
     #[default]
     SameRequest,
-    /// The next, whatever is asked.
+    /// The next exchange, regardless of the request.
     InOrder,
 }
 
@@ -81,7 +81,7 @@ impl CassetteDriver {
         })
     }
 
-    /// Returns how many exchanges were not asked for yet.
+    /// Returns the number of unused exchanges.
     #[must_use]
     pub fn left(&self) -> usize {
         self.left
@@ -125,7 +125,7 @@ impl CassetteDriver {
     }
 }
 
-/// Names the first place where two requests differ.
+/// Describes the first difference between two requests.
 fn first_difference(a: &Value, b: &Value) -> String {
     match (a, b) {
         (Value::Object(a), Value::Object(b)) => {

@@ -1,4 +1,4 @@
-//! Writes exchanges down while they happen.
+//! Recording exchanges.
 
 use std::fmt;
 use std::fs::{File, OpenOptions};
@@ -21,7 +21,7 @@ use windlass_core::typed_id::SessionId;
 
 use super::format::{self, Exchange, Failure, Piece, VERSION};
 
-/// Passes calls on to another driver and writes each exchange down when it ends. A call that is cancelled leaves no
+/// Forwards calls to another driver and records each exchange when it ends. A cancelled call leaves no
 /// trace.
 pub struct RecordingDriver {
     inner: Arc<dyn LlmDriver>,
@@ -40,7 +40,7 @@ impl fmt::Debug for RecordingDriver {
 }
 
 impl RecordingDriver {
-    /// Makes a driver that appends to a cassette. The given values never get into it, wherever they turn up.
+    /// Creates a driver that appends to a cassette. The given values are masked wherever they occur.
     pub fn new(
         inner: Arc<dyn LlmDriver>,
         cassette: impl AsRef<Path>,

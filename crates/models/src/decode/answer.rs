@@ -1,4 +1,4 @@
-//! The answer as it grows: what was said, where reasoning stood in it, and how it ends.
+//! An answer while it is received: text, reasoning with its position, calls and the end.
 
 use serde_json::Value;
 use windlass_core::error::{ErrorKind, ProviderError};
@@ -6,17 +6,17 @@ use windlass_core::llm_driver_registry::{LlmCompletionMetadata, LlmStreamEvent};
 use windlass_core::message::ExecutionPhase;
 use windlass_core::tool_types::ToolCall;
 
-use super::{Broken, CallPieces, Pieces};
+use super::{DecodeError, EventQueue, PartialCall};
 use crate::api::Api;
 use crate::reasoning_state;
 
-/// Collects the pieces of one answer and keeps what its end needs.
+/// Collects the events of one answer and the data for its end.
 #[derive(Debug)]
 pub(crate) struct Answer {
     api: Api,
     model: String,
     call_seed: String,
-    pieces: Pieces,
+    pieces: EventQueue,
     text_bytes: usize,
     calls: Vec<ToolCall>,
     pub(crate) usage: Usage,
@@ -26,7 +26,7 @@ pub(crate) struct Answer {
     done: bool,
 }
 
-/// Tokens as they are counted here: cached ones are among those read, reasoning among those written.
+/// Token counts: `read` includes cached tokens, and `written` includes reasoning.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct Usage {
     pub(crate) read: Option<u64>,
@@ -38,16 +38,16 @@ pub(crate) struct Usage {
     pub(crate) cost_usd: Option<f64>,
 }
 
-/// Why a model stopped, in the words that are the same for all providers.
+/// Why a model stopped, independent of the provider.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// It had said all, or waits for the calls' results.
+    /// The answer is complete, or waits for results of its calls.
     Finished,
-    /// It may write no more.
+    /// The output limit was reached.
     Length,
-    /// A filter stopped it.
+    /// A content filter stopped the model; contains the provider's code.
     Refused(String),
-    /// Anything else, in the provider's word.
+    /// Any other reason, as the provider names it.
     Other(String),
 }
 
@@ -57,7 +57,7 @@ impl Answer {
             api,
             model,
             call_seed,
-            pieces: Pieces::new(),
+            pieces: EventQueue::new(),
             text_bytes: 0,
             calls: Vec::new(),
             usage: Usage::default(),
@@ -68,12 +68,12 @@ impl Answer {
         }
     }
 
-    /// Takes text. What waits to be taken from here grows, so that pieces that arrive together stay together.
+    /// Adds text. It is appended to undelivered text, so that chunks that arrive together are delivered together.
     pub(crate) fn text(&mut self, text: &str) {
         self.text_bytes += text.len();
         match self.pieces.back_mut() {
             _ if text.is_empty() => {}
-            Some(LlmStreamEvent::TextDelta(waiting)) => waiting.push_str(text),
+            Some(LlmStreamEvent::TextDelta(pending)) => pending.push_str(text),
             _ => self
                 .pieces
                 .push_back(LlmStreamEvent::TextDelta(text.to_owned())),
@@ -92,7 +92,7 @@ impl Answer {
             .push_back(LlmStreamEvent::ThinkingSignature(signature.to_owned()));
     }
 
-    /// Keeps an item of reasoning with its place among text and calls.
+    /// Adds a reasoning item with its position relative to text and calls.
     pub(crate) fn reasoning(&mut self, id: &str, item: Value) {
         let payload = reasoning_state::wrap(
             self.api,
@@ -107,9 +107,9 @@ impl Answer {
         });
     }
 
-    pub(crate) fn call(&mut self, call: CallPieces) {
-        let made = call.finish(&self.call_seed, self.calls.len());
-        self.calls.push(made);
+    pub(crate) fn call(&mut self, call: PartialCall) {
+        let call = call.finish(&self.call_seed, self.calls.len());
+        self.calls.push(call);
     }
 
     pub(crate) fn has_text(&self) -> bool {
@@ -124,11 +124,11 @@ impl Answer {
         self.pieces.pop_front()
     }
 
-    /// Ends the answer. One that a filter stopped before it said anything is an error; what was said stays said.
-    pub(crate) fn finish(&mut self, stop: Stop) -> Result<(), Broken> {
+    /// Ends the answer. An answer filtered before any text is an error; text that was delivered stays valid.
+    pub(crate) fn finish(&mut self, stop: Stop) -> Result<(), DecodeError> {
         let reason = match stop {
             Stop::Refused(code) if self.text_bytes == 0 && self.calls.is_empty() => {
-                return Err(Broken::from(ProviderError {
+                return Err(DecodeError::from(ProviderError {
                     code: Some(code),
                     ..ProviderError::new(
                         ErrorKind::Refused,
@@ -136,7 +136,7 @@ impl Answer {
                     )
                 }));
             }
-            // The rest of a filtered answer is missing; a call in it may not be what the model meant.
+            // The rest of a filtered answer is missing, so its calls may be incomplete.
             Stop::Refused(_) => {
                 self.calls.clear();
                 "refusal".to_owned()

@@ -1,22 +1,22 @@
-//! Calls whose arguments arrive in pieces.
+//! Calls whose arguments arrive in chunks.
 
 use serde_json::{Map, Value};
 use windlass_core::tool_types::ToolCall;
 
-/// What ids of calls begin with that the provider left without one.
+/// Prefix of generated call IDs, for calls without a provider ID.
 pub(crate) const OWN_CALL_ID: &str = "wl_call_";
 
-/// A call under way.
+/// A call that is still being received.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct CallPieces {
+pub(crate) struct PartialCall {
     pub(crate) id: String,
     pub(crate) name: String,
     pub(crate) arguments: String,
-    /// The arguments, where they came as a value.
+    /// The arguments, if they arrived as a JSON value.
     pub(crate) whole: Option<Value>,
 }
 
-impl CallPieces {
+impl PartialCall {
     pub(super) fn finish(self, seed: &str, n: usize) -> ToolCall {
         let id = if self.id.is_empty() {
             format!("{OWN_CALL_ID}{seed}_{n}")
@@ -35,8 +35,8 @@ impl CallPieces {
     }
 }
 
-/// Reads arguments. What is no JSON stays a text: no schema of arguments accepts one, so the call is refused with
-/// the text in the reason, and the model can mend it.
+/// Parses arguments. Invalid JSON stays a string: no argument schema accepts one, so the call is refused with
+/// the text in the reason, and the model can correct it.
 fn parse(text: &str) -> Value {
     if text.trim().is_empty() {
         return Value::Object(Map::new());
@@ -51,15 +51,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn broken_arguments_stay_a_text_and_none_are_an_empty_object() {
+    fn broken_arguments_stay_text_and_missing_ones_are_an_empty_object() {
         assert_eq!(parse(""), json!({}));
         assert_eq!(parse(" {\"a\":1}"), json!({"a": 1}));
         assert_eq!(parse("{\"a\":"), json!("{\"a\":"));
     }
 
     #[test]
-    fn a_call_without_id_gets_one_that_differs_from_answer_to_answer() {
-        let id = |seed, n| CallPieces::default().finish(seed, n).id;
+    fn call_without_id_gets_a_unique_one() {
+        let id = |seed, n| PartialCall::default().finish(seed, n).id;
         assert_eq!(id("x", 1), "wl_call_x_1");
         assert_ne!(id("x", 1), id("y", 1));
     }

@@ -1,4 +1,4 @@
-//! From the bytes of an answer to its pieces: pure state machines, without IO.
+//! Decoding of an answer's bytes into events: pure state machines without I/O.
 
 mod answer;
 mod calls;
@@ -11,37 +11,37 @@ use windlass_core::error::{ErrorKind, ProviderError};
 use windlass_core::llm_driver_registry::LlmStreamEvent;
 
 pub(crate) use answer::{Answer, Stop};
-pub(crate) use calls::CallPieces;
 pub(crate) use calls::OWN_CALL_ID;
+pub(crate) use calls::PartialCall;
 use sse::{SseDecoder, SseEvent};
 
 use crate::api::Api;
 
-/// What the pieces of an answer are put into.
-pub(crate) type Pieces = VecDeque<LlmStreamEvent>;
+/// Decoded events that are not yet delivered.
+pub(crate) type EventQueue = VecDeque<LlmStreamEvent>;
 
-/// Why bytes are no answer.
+/// Why an answer cannot be decoded.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum Broken {
+pub(crate) enum DecodeError {
     #[error("a line of the model's answer is longer than {0} bytes")]
     TooLong(usize),
     #[error("the model's answer is longer than {0} bytes")]
     AnswerTooLong(usize),
     #[error("the model's answer is not UTF-8")]
     NotUtf8,
-    #[error("the model's answer holds something that is not JSON")]
+    #[error("the model's answer contains invalid JSON")]
     NotJson,
-    #[error("the model's answer broke off before its end")]
+    #[error("the model's answer ended early")]
     Cut,
     #[error("the model's answer is out of order: {0}")]
     OutOfOrder(&'static str),
     #[error("the model wrote a call that its provider could not read")]
     MalformedCall,
     #[error("{0}")]
-    PromptEntry(Box<ProviderError>),
+    Provider(Box<ProviderError>),
 }
 
-impl Broken {
+impl DecodeError {
     const fn code(&self) -> &'static str {
         match self {
             Self::TooLong(_) => "line_too_long",
@@ -51,66 +51,66 @@ impl Broken {
             Self::Cut => "cut",
             Self::OutOfOrder(_) => "out_of_order",
             Self::MalformedCall => "malformed_call",
-            Self::PromptEntry(_) => "said",
+            Self::Provider(_) => "provider",
         }
     }
 }
 
-impl From<Broken> for ProviderError {
-    fn from(broken: Broken) -> Self {
-        match broken {
-            Broken::PromptEntry(error) => *error,
-            broken => Self {
-                code: Some(broken.code().to_owned()),
-                ..Self::new(ErrorKind::BrokenStream, broken.to_string())
+impl From<DecodeError> for ProviderError {
+    fn from(error: DecodeError) -> Self {
+        match error {
+            DecodeError::Provider(error) => *error,
+            error => Self {
+                code: Some(error.code().to_owned()),
+                ..Self::new(ErrorKind::BrokenStream, error.to_string())
             },
         }
     }
 }
 
-impl From<ProviderError> for Broken {
+impl From<ProviderError> for DecodeError {
     fn from(error: ProviderError) -> Self {
-        Self::PromptEntry(Box::new(error))
+        Self::Provider(Box::new(error))
     }
 }
 
-/// The rules of one wire API.
+/// The decoder of one wire API.
 pub(crate) trait Wire: Send + std::fmt::Debug {
-    /// Takes one event's JSON.
-    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), Broken>;
+    /// Decodes one event's JSON.
+    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), DecodeError>;
 
-    /// Takes a mark that is not JSON; most APIs have none.
-    fn mark(&mut self, _data: &str, _answer: &mut Answer) -> Result<bool, Broken> {
+    /// Decodes a marker that is not JSON, such as `[DONE]`; returns whether it was one.
+    fn mark(&mut self, _data: &str, _answer: &mut Answer) -> Result<bool, DecodeError> {
         Ok(false)
     }
 
-    /// Ends an answer whose bytes have ended.
-    fn end(&mut self, _answer: &mut Answer) -> Result<(), Broken> {
+    /// Handles the end of the bytes.
+    fn end(&mut self, _answer: &mut Answer) -> Result<(), DecodeError> {
         Ok(())
     }
 
-    /// Tells whether all that the answer needs has been said, though the provider may say more.
+    /// Returns whether the answer is complete, even if the provider may send more.
     fn is_complete(&self) -> bool {
         false
     }
 }
 
-/// How an answer is read.
+/// Limits and identity of an answer.
 #[derive(Debug, Clone)]
 pub struct DecodeOptions {
-    /// The model that was asked; reasoning goes back only to the same.
+    /// The requested model; reasoning is returned only to the same model.
     pub model: String,
-    /// How long one event may be.
+    /// Maximum length of one event in bytes.
     pub max_line_bytes: usize,
-    /// How long the whole answer may be.
+    /// Maximum length of the whole answer in bytes.
     pub max_answer_bytes: usize,
-    /// What the ids of calls begin with when the provider gives none.
+    /// Seed of generated call IDs, for calls without a provider ID.
     pub call_seed: String,
 }
 
-/// How long one event may be, when nothing else is set.
+/// Default maximum length of one event in bytes.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
-/// How long a whole answer may be, when nothing else is set.
+/// Default maximum length of a whole answer in bytes.
 pub const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
 
 impl Default for DecodeOptions {
@@ -124,7 +124,7 @@ impl Default for DecodeOptions {
     }
 }
 
-/// Reads the bytes of one answer.
+/// Decodes the bytes of one answer.
 #[derive(Debug)]
 pub struct AnswerDecoder {
     sse: SseDecoder,
@@ -135,7 +135,7 @@ pub struct AnswerDecoder {
 }
 
 impl AnswerDecoder {
-    /// Makes the decoder of an API.
+    /// Creates the decoder for an API.
     #[must_use]
     pub fn new(api: Api, options: DecodeOptions) -> Self {
         Self {
@@ -147,7 +147,7 @@ impl AnswerDecoder {
         }
     }
 
-    /// Takes more bytes, in pieces of any size. What comes after the end of the answer is passed over.
+    /// Decodes more bytes, in chunks of any size. Bytes after the end of the answer are ignored.
     pub fn feed(&mut self, bytes: &[u8]) -> Result<(), ProviderError> {
         let Self {
             sse, wire, answer, ..
@@ -157,12 +157,12 @@ impl AnswerDecoder {
         }
         self.read = self.read.saturating_add(bytes.len());
         if self.read > self.max_bytes {
-            return Err(Broken::AnswerTooLong(self.max_bytes).into());
+            return Err(DecodeError::AnswerTooLong(self.max_bytes).into());
         }
         Ok(sse.feed(bytes, |event| take(wire.as_mut(), answer, &event))?)
     }
 
-    /// Takes the end of the bytes.
+    /// Handles the end of the bytes; an incomplete answer is an error.
     pub fn end(&mut self) -> Result<(), ProviderError> {
         let Self {
             sse, wire, answer, ..
@@ -171,8 +171,8 @@ impl AnswerDecoder {
             && let Some(last) = sse.end()
         {
             match take(wire.as_mut(), answer, &last) {
-                Err(Broken::NotJson) => {}
-                taken => taken?,
+                Err(DecodeError::NotJson) => {}
+                result => result?,
             }
         }
         if !answer.is_done() {
@@ -181,26 +181,26 @@ impl AnswerDecoder {
         if answer.is_done() {
             Ok(())
         } else {
-            Err(Broken::Cut.into())
+            Err(DecodeError::Cut.into())
         }
     }
 
-    /// Returns the next piece that is ready.
+    /// Returns the next decoded event.
     pub fn next_piece(&mut self) -> Option<LlmStreamEvent> {
         self.answer.next_piece()
     }
 
-    /// Tells whether the answer could end here.
+    /// Returns whether the answer may end here.
     #[must_use]
     pub fn is_complete(&self) -> bool {
         self.answer.is_done() || self.wire.is_complete()
     }
 }
 
-fn take(wire: &mut dyn Wire, answer: &mut Answer, event: &SseEvent) -> Result<(), Broken> {
+fn take(wire: &mut dyn Wire, answer: &mut Answer, event: &SseEvent) -> Result<(), DecodeError> {
     if answer.is_done() || wire.mark(&event.data, answer)? || event.data.trim().is_empty() {
         return Ok(());
     }
-    let value: Value = serde_json::from_str(&event.data).map_err(|_| Broken::NotJson)?;
+    let value: Value = serde_json::from_str(&event.data).map_err(|_| DecodeError::NotJson)?;
     wire.event(&value, answer)
 }

@@ -1,20 +1,20 @@
-//! Server-sent events, from bytes that arrive in any pieces.
+//! Server-sent events, from bytes in chunks of any size.
 
-use crate::decode::Broken;
+use crate::decode::DecodeError;
 
-/// One event of a stream.
+/// One server-sent event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct SseEvent {
     pub(crate) name: Option<String>,
     pub(crate) data: String,
 }
 
-/// Cuts bytes into events. Comments, ids and retry hints are passed over.
+/// Splits bytes into events. Comments, IDs and retry hints are ignored.
 #[derive(Debug)]
 pub(crate) struct SseDecoder {
     max_bytes: usize,
     line: Vec<u8>,
-    /// A `\n` that comes next belongs to the `\r` before it.
+    /// Whether the last byte was `\r`, so that a following `\n` belongs to it.
     after_cr: bool,
     at_start: bool,
     name: Option<String>,
@@ -33,12 +33,12 @@ impl SseDecoder {
         }
     }
 
-    /// Takes bytes and hands out each event that they complete.
+    /// Decodes bytes and calls `each` for every completed event.
     pub(crate) fn feed(
         &mut self,
         mut bytes: &[u8],
-        mut each: impl FnMut(SseEvent) -> Result<(), Broken>,
-    ) -> Result<(), Broken> {
+        mut each: impl FnMut(SseEvent) -> Result<(), DecodeError>,
+    ) -> Result<(), DecodeError> {
         while !bytes.is_empty() {
             if std::mem::take(&mut self.after_cr) && bytes[0] == b'\n' {
                 bytes = &bytes[1..];
@@ -57,7 +57,7 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// Returns the event that was under way when the bytes ended, if all that was said of it can be read.
+    /// Returns the unterminated last event, if it can be decoded.
     pub(crate) fn end(&mut self) -> Option<SseEvent> {
         match self.end_line() {
             Ok(Some(event)) => Some(event),
@@ -66,16 +66,16 @@ impl SseDecoder {
         }
     }
 
-    fn extend(&mut self, bytes: &[u8]) -> Result<(), Broken> {
-        let so_far = self.line.len() + self.data.as_ref().map_or(0, String::len);
-        if so_far.saturating_add(bytes.len()) > self.max_bytes {
-            return Err(Broken::TooLong(self.max_bytes));
+    fn extend(&mut self, bytes: &[u8]) -> Result<(), DecodeError> {
+        let buffered = self.line.len() + self.data.as_ref().map_or(0, String::len);
+        if buffered.saturating_add(bytes.len()) > self.max_bytes {
+            return Err(DecodeError::TooLong(self.max_bytes));
         }
         self.line.extend_from_slice(bytes);
         Ok(())
     }
 
-    fn end_line(&mut self) -> Result<Option<SseEvent>, Broken> {
+    fn end_line(&mut self) -> Result<Option<SseEvent>, DecodeError> {
         let line = std::mem::take(&mut self.line);
         let mut line = line.as_slice();
         if std::mem::take(&mut self.at_start) {
@@ -84,7 +84,7 @@ impl SseDecoder {
         if line.is_empty() {
             return Ok(self.take_event());
         }
-        let line = std::str::from_utf8(line).map_err(|_| Broken::NotUtf8)?;
+        let line = std::str::from_utf8(line).map_err(|_| DecodeError::NotUtf8)?;
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
         match field {
@@ -112,7 +112,7 @@ impl SseDecoder {
 mod tests {
     use super::*;
 
-    fn decode(pieces: &[&[u8]]) -> Result<Vec<(Option<String>, String)>, Broken> {
+    fn decode(pieces: &[&[u8]]) -> Result<Vec<(Option<String>, String)>, DecodeError> {
         let mut decoder = SseDecoder::new(64);
         let mut events = Vec::new();
         for piece in pieces {
@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn any_cut_gives_the_same_events() {
+    fn any_split_yields_the_same_events() {
         let whole =
             "\u{feff}event: a\r\ndata: é1\r\n\r\n: note\rdata:2\rdata: 3\r\rdata: 4\n\nid: 9\n\n";
         let expected = vec![
@@ -145,17 +145,17 @@ mod tests {
     }
 
     #[test]
-    fn the_last_event_may_lack_its_empty_line() {
+    fn last_event_may_lack_its_blank_line() {
         assert_eq!(decode(&[b"data: [DONE]"]).unwrap(), [plain("[DONE]")]);
         assert_eq!(decode(&[b"data: x\n"]).unwrap(), [plain("x")]);
     }
 
     #[test]
-    fn what_is_too_long_or_no_text_is_refused() {
+    fn oversized_or_non_utf8_event_is_refused() {
         let long = [b"data: ".as_slice(), &[b'x'; 70]];
-        assert_eq!(decode(&long), Err(Broken::TooLong(64)));
+        assert_eq!(decode(&long), Err(DecodeError::TooLong(64)));
         let many = "data: 0123456789\n".repeat(10);
-        assert_eq!(decode(&[many.as_bytes()]), Err(Broken::TooLong(64)));
-        assert_eq!(decode(&[b"data: \xff\n\n"]), Err(Broken::NotUtf8));
+        assert_eq!(decode(&[many.as_bytes()]), Err(DecodeError::TooLong(64)));
+        assert_eq!(decode(&[b"data: \xff\n\n"]), Err(DecodeError::NotUtf8));
     }
 }

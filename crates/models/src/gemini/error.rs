@@ -1,13 +1,13 @@
-//! Errors of Gemini.
+//! Classification of Gemini's errors.
 
 use std::time::Duration;
 
 use serde_json::Value;
 use windlass_core::error::{ErrorKind, ProviderError};
 
-use crate::error::said;
+use crate::error::provider_error;
 
-/// Reads `{"error": {"code", "message", "status", "details"}}`, which may stand in a list.
+/// Parses `{"error": {"code", "message", "status", "details"}}`, which may be wrapped in an array.
 pub(crate) fn classify(status: Option<u16>, body: &Value) -> ProviderError {
     let body = body.get(0).unwrap_or(body);
     let error = body.get("error").unwrap_or(body);
@@ -35,17 +35,17 @@ pub(crate) fn classify(status: Option<u16>, body: &Value) -> ProviderError {
         .and_then(|code| u16::try_from(code).ok());
     ProviderError {
         retry_after: details().find_map(|detail| seconds(detail["retryDelay"].as_str()?)),
-        ..said(status.or(in_body), code, message, kind)
+        ..provider_error(status.or(in_body), code, message, kind)
     }
 }
 
-/// Reads `"34.07s"`.
+/// Parses a duration such as `"34.07s"`.
 fn seconds(text: &str) -> Option<Duration> {
     let number = text.strip_suffix('s')?.parse().ok()?;
     Duration::try_from_secs_f64(number).ok()
 }
 
-/// A prompt that does not fit has no code of its own, only these words.
+/// An oversized prompt is reported only by this text, not by an error code.
 fn is_too_long(message: &str) -> bool {
     message.contains("token count") && message.contains("exceeds the maximum number of tokens")
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_wait_stands_in_the_details() {
+    fn retry_delay_is_read_from_the_details() {
         let body = json!([{ "error": { "code": 429, "status": "RESOURCE_EXHAUSTED", "message": "m",
             "details": [{ "@type": "other" }, { "retryDelay": "34.5s" }] } }]);
         let error = classify(Some(429), &body);
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_key_is_told_from_other_wrong_arguments() {
+    fn invalid_key_is_distinguished_from_other_invalid_arguments() {
         let body = json!({ "error": { "code": 400, "status": "INVALID_ARGUMENT", "message": "m",
             "details": [{ "reason": "API_KEY_INVALID" }] } });
         assert_eq!(classify(Some(400), &body).kind, ErrorKind::Auth);

@@ -93,7 +93,7 @@ struct Tools<'a> {
 struct Declaration<'a> {
     name: &'a str,
     description: &'a str,
-    /// The field that takes JSON Schema as it is; `parameters` knows a part of it only.
+    /// Accepts full JSON Schema; `parameters` supports only a subset.
     parameters_json_schema: &'a Value,
 }
 
@@ -130,7 +130,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         description: tool.description(),
         parameters_json_schema: tool.parameters(),
     });
-    // Families up to 2.5 refuse a schema beside functions.
+    // Families up to 2.5 refuse a schema together with functions.
     let is_refused = !config.tools.is_empty() && is_old_family(&config.model);
     let schema = config.output_schema.as_ref().filter(|_| !is_refused);
     let body = Body {
@@ -153,7 +153,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     };
     let model = config.model.strip_prefix("models/");
     let model = model.unwrap_or(&config.model);
-    // A name stays one segment of the path, whatever is in it.
+    // The name is encoded as one path segment.
     let mut segment = String::with_capacity(model.len());
     for byte in model.bytes() {
         match byte {
@@ -175,7 +175,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     })
 }
 
-/// Families up to 2.5 are given a number of tokens, later ones a word.
+/// Families up to 2.5 take a token budget, later ones an effort level.
 fn thinking<'a>(prompt: &Prompt<'a>, options: &RequestOptions<'_>) -> Option<ThinkingConfig<'a>> {
     let effort = prompt.config.reasoning_effort.as_deref()?;
     let by_budget = is_old_family(&prompt.config.model);
@@ -217,14 +217,14 @@ fn text(text: &str) -> Part<'_> {
     }
 }
 
-/// A result names its function, which only the call knows. The results of a round stand in one content with nothing
-/// else in it, and their images follow.
+/// A result must name its function, which is taken from its call. The results of a round form one content with nothing
+/// else in it; their images follow.
 fn contents<'a>(prompt: &'a Prompt<'a>) -> Vec<Content<'a>> {
     let mut names: HashMap<&str, &str> = HashMap::new();
     let mut contents: Vec<Content<'a>> = Vec::new();
     let (mut results, mut images) = (Vec::new(), Vec::new());
-    for said in &prompt.said {
-        if let PromptEntry::Result(result) = said {
+    for entry in &prompt.entries {
+        if let PromptEntry::Result(result) = entry {
             let name = names
                 .get(result.call_id.as_ref())
                 .copied()
@@ -235,7 +235,7 @@ fn contents<'a>(prompt: &'a Prompt<'a>) -> Vec<Content<'a>> {
         }
         contents.extend(content("user", std::mem::take(&mut results)));
         contents.extend(content("user", std::mem::take(&mut images)));
-        match said {
+        match entry {
             PromptEntry::System(_) | PromptEntry::Result(_) => {}
             PromptEntry::User(parts) => {
                 contents.extend(content("user", parts.iter().map(user_part).collect()));
@@ -255,10 +255,10 @@ fn content<'a>(role: &'static str, parts: Vec<Part<'a>>) -> Option<Content<'a>> 
     (!parts.is_empty()).then_some(Content { role, parts })
 }
 
-fn user_part<'a>(part: &'a prompt::Part<'a>) -> Part<'a> {
+fn user_part<'a>(part: &'a prompt::UserPart<'a>) -> Part<'a> {
     match part {
-        prompt::Part::Text(said) => text(said),
-        prompt::Part::Image(of) => image(*of),
+        prompt::UserPart::Text(content_text) => text(content_text),
+        prompt::UserPart::Image(of) => image(*of),
     }
 }
 
@@ -284,7 +284,7 @@ fn agent_parts<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Part<'a>> {
     let mut signs_next = None;
     for block in agent.blocks(Api::Gemini, model) {
         match block {
-            Block::Text(said) => parts.push(text(said)),
+            Block::Text(content_text) => parts.push(text(content_text)),
             Block::Call(call) => parts.push(Part {
                 function_call: Some(FunctionCall {
                     id: own_id(&call.id),
@@ -309,7 +309,7 @@ fn agent_parts<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Part<'a>> {
     parts
 }
 
-/// Takes the text that a signature was made for off the end of what was said: signed and unsigned parts must not be
+/// Splits the signed text from the end of the preceding text: signed and unsigned parts must not be
 /// joined.
 fn signed_text<'a>(parts: &mut Vec<Part<'a>>, bytes: Option<u64>) -> &'a str {
     let bytes = bytes
@@ -318,11 +318,13 @@ fn signed_text<'a>(parts: &mut Vec<Part<'a>>, bytes: Option<u64>) -> &'a str {
     let Some(last) = parts.last_mut().filter(|_| bytes > 0) else {
         return "";
     };
-    let said = last
+    let signed_text = last
         .text
         .filter(|_| last.thought_signature.is_none())
         .unwrap_or("");
-    let Some((before, signed)) = said.split_at_checked(said.len().saturating_sub(bytes)) else {
+    let Some((before, signed)) =
+        signed_text.split_at_checked(signed_text.len().saturating_sub(bytes))
+    else {
         return "";
     };
     if signed.is_empty() {
@@ -335,7 +337,7 @@ fn signed_text<'a>(parts: &mut Vec<Part<'a>>, bytes: Option<u64>) -> &'a str {
     signed
 }
 
-/// An id that was made up here means nothing to the provider.
+/// A generated ID is omitted, because the provider does not know it.
 fn own_id(id: &str) -> Option<&str> {
     (!id.starts_with(OWN_CALL_ID)).then_some(id)
 }

@@ -1,9 +1,9 @@
-//! The stream of Gemini: whole parts, of which only text comes in pieces.
+//! The stream of Gemini: complete parts, except that text arrives in chunks.
 
 use serde_json::{Value, json};
 
 use super::error::classify;
-use crate::decode::{Answer, Broken, CallPieces, Stop, Wire};
+use crate::decode::{Answer, DecodeError, PartialCall, Stop, Wire};
 
 #[derive(Debug, Default)]
 pub(crate) struct Generate {
@@ -11,7 +11,7 @@ pub(crate) struct Generate {
 }
 
 impl Wire for Generate {
-    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), Broken> {
+    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), DecodeError> {
         if event.get("error").is_some() || event.get(0).is_some() {
             return Err(classify(None, event).into());
         }
@@ -38,8 +38,8 @@ impl Wire for Generate {
         Ok(())
     }
 
-    fn end(&mut self, answer: &mut Answer) -> Result<(), Broken> {
-        let reason = self.finish_reason.take().ok_or(Broken::Cut)?;
+    fn end(&mut self, answer: &mut Answer) -> Result<(), DecodeError> {
+        let reason = self.finish_reason.take().ok_or(DecodeError::Cut)?;
         answer.finish(match reason.as_str() {
             "STOP" | "FINISH_REASON_UNSPECIFIED" => Stop::Finished,
             "MAX_TOKENS" => Stop::Length,
@@ -47,7 +47,7 @@ impl Wire for Generate {
             | "IMAGE_SAFETY" => Stop::Refused(reason),
             // The model is called again, because it could not interpret the malformed call.
             "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" if !answer.has_text() => {
-                return Err(Broken::MalformedCall);
+                return Err(DecodeError::MalformedCall);
             }
             _ => Stop::Other(reason.to_lowercase()),
         })
@@ -69,7 +69,7 @@ fn take_part(part: &Value, answer: &mut Answer) {
     };
     if let Some(call) = part.get("functionCall") {
         carry("call", answer);
-        answer.call(CallPieces {
+        answer.call(PartialCall {
             id: call["id"].as_str().unwrap_or_default().to_owned(),
             name: call["name"].as_str().unwrap_or_default().to_owned(),
             arguments: String::new(),
@@ -86,7 +86,7 @@ fn take_part(part: &Value, answer: &mut Answer) {
     }
 }
 
-/// The provider counts thoughts apart from the rest of the answer; here they are among what was written.
+/// The provider excludes thoughts from the output count; this adds them.
 fn usage(usage: &Value, answer: &mut Answer) {
     if !usage.is_object() {
         return;

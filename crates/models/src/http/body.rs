@@ -1,4 +1,4 @@
-//! The body of an answer as a stream of its pieces, with deadlines.
+//! The body of an answer as a stream of events, with deadlines.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,33 +14,33 @@ use tokio::time::{Instant, Sleep, sleep_until, timeout};
 use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError, Result};
 use windlass_core::llm_driver_registry::{LlmCompletionMetadata, LlmStreamEvent};
 
-use super::{Source, masked};
+use super::{ErrorSource, masked};
 use crate::decode::AnswerDecoder;
 use crate::error::network;
 use crate::prices::PriceTable;
 
-/// How long the end of a body is waited for, so that its connection can be used again.
+/// Maximum wait for the end of a body, so that its connection can be reused.
 const DRAIN: Duration = Duration::from_secs(2);
-/// How much of what follows an answer is worth reading for that.
+/// Maximum bytes read after an answer for that.
 const DRAIN_BYTES: usize = 64 * 1024;
 
 type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
-/// When to give up.
-pub(super) struct Waits {
+/// The deadlines of one answer.
+pub(super) struct StreamDeadlines {
     pub(super) first_byte: Instant,
     pub(super) silence: Duration,
     pub(super) total: Option<Instant>,
 }
 
-/// What is needed to say what an answer should cost.
-pub(super) struct Costs {
+/// The data to estimate the cost of an answer.
+pub(super) struct CostEstimate {
     pub(super) prices: Arc<PriceTable>,
     pub(super) provider: &'static str,
     pub(super) model: String,
 }
 
-impl Costs {
+impl CostEstimate {
     fn add(&self, done: &mut LlmCompletionMetadata) {
         let by = |model: &str| self.prices.cost(self.provider, model, done);
         let cost = by(&self.model).or_else(|| by(done.model.as_deref()?));
@@ -48,7 +48,7 @@ impl Costs {
     }
 }
 
-/// Gives the pieces of an answer. Dropping it before its end closes the connection.
+/// The events of an answer. Dropping the stream before its end closes the connection.
 pub(super) struct AnswerStream {
     body: Option<Body>,
     decoder: AnswerDecoder,
@@ -58,9 +58,9 @@ pub(super) struct AnswerStream {
     total: Option<Pin<Box<Sleep>>>,
     failure: Option<ProviderError>,
     request_id: Option<String>,
-    costs: Costs,
+    costs: CostEstimate,
     key: SecretString,
-    source: Arc<Source>,
+    source: Arc<ErrorSource>,
 }
 
 impl AnswerStream {
@@ -68,13 +68,13 @@ impl AnswerStream {
         response: Response,
         decoder: AnswerDecoder,
         permit: Option<OwnedSemaphorePermit>,
-        waits: Waits,
-        costs: Costs,
+        waits: StreamDeadlines,
+        costs: CostEstimate,
         key: SecretString,
-        source: Arc<Source>,
+        source: Arc<ErrorSource>,
     ) -> Self {
-        let mut nothing_yet = ProviderError::new(ErrorKind::Other, "");
-        crate::error::add_head(&mut nothing_yet, response.headers(), chrono::Utc::now());
+        let mut headers = ProviderError::new(ErrorKind::Other, "");
+        crate::error::add_response_headers(&mut headers, response.headers(), chrono::Utc::now());
         Self {
             body: Some(Box::pin(response.bytes_stream())),
             decoder,
@@ -83,19 +83,19 @@ impl AnswerStream {
             max_silence: waits.silence,
             total: waits.total.map(|at| Box::pin(sleep_until(at))),
             failure: None,
-            request_id: nothing_yet.request_id,
+            request_id: headers.request_id,
             costs,
             key,
             source,
         }
     }
 
-    /// Takes what the connection gives, or notices that it gives nothing.
+    /// Reads from the connection and enforces the deadlines.
     fn poll_body(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let Some(body) = &mut self.body else {
             return Poll::Ready(());
         };
-        let taken = match body.as_mut().poll_next(cx) {
+        let fed = match body.as_mut().poll_next(cx) {
             Poll::Pending => {
                 let late = self
                     .total
@@ -129,14 +129,14 @@ impl AnswerStream {
                 self.decoder.end()
             }
         };
-        if let Err(error) = taken {
+        if let Err(error) = fed {
             self.body = None;
             self.failure = Some(error);
         }
         Poll::Ready(())
     }
 
-    /// An answer that has said all it needs to is not lost with its connection.
+    /// A complete answer is not lost with its connection.
     fn end_or(&mut self, error: ProviderError) -> std::result::Result<(), ProviderError> {
         if self.decoder.is_complete() {
             self.decoder.end()
@@ -145,8 +145,8 @@ impl AnswerStream {
         }
     }
 
-    /// Reads the few bytes that close a body, in the background if they are not there yet: a connection whose body
-    /// was read to its end is used again.
+    /// Reads the last bytes of a body, in the background if they have not arrived: a connection can be reused once its body
+    /// was read completely.
     fn release(&mut self, cx: &mut Context<'_>) {
         self.permit = None;
         let Some(mut body) = self.body.take() else {

@@ -1,4 +1,4 @@
-//! The HTTP clients, made when first used and shared by all drivers.
+//! The HTTP clients, created on first use and shared by all drivers.
 
 use std::sync::OnceLock;
 
@@ -8,8 +8,8 @@ use windlass_core::error::{AgentLoopError, Result};
 
 use crate::settings::HttpSettings;
 
-/// A client for each scheme: the one for plain HTTP, on which local servers are called, needs no certificates and
-/// works also where the system has none.
+/// One client per scheme: the one for plain HTTP, used for local servers, needs no certificates and
+/// also works on systems without any.
 #[derive(Debug)]
 pub(crate) struct Clients {
     settings: HttpSettings,
@@ -26,26 +26,26 @@ impl Clients {
         }
     }
 
-    pub(crate) fn of(&self, url: &Url) -> Result<Client> {
-        let made = if url.scheme() == "https" || self.settings.proxy.is_some() {
+    pub(crate) fn for_url(&self, url: &Url) -> Result<Client> {
+        let client = if url.scheme() == "https" || self.settings.proxy.is_some() {
             self.tls.get_or_init(|| self.make(ClientBuilder::new()))
         } else {
             let no_certificates = ClientBuilder::new().tls_certs_only([]);
             self.plain.get_or_init(|| self.make(no_certificates))
         };
-        made.clone().map_err(AgentLoopError::config)
+        client.clone().map_err(AgentLoopError::config)
     }
 
     fn make(&self, builder: ClientBuilder) -> std::result::Result<Client, String> {
         let settings = &self.settings;
-        // A redirect would take the key to another host.
+        // A redirect would send the key to another host.
         let mut builder = builder
             .redirect(Policy::none())
             .no_proxy()
             .connect_timeout(settings.connect_timeout)
             .user_agent(&settings.user_agent);
         if let Some(proxy) = &settings.proxy {
-            // The address is not repeated: it may hold a password.
+            // The URL is omitted because it may contain a password.
             let proxy = Proxy::all(proxy).map_err(|_| "the proxy's address is not valid")?;
             builder = builder.proxy(proxy);
         }
@@ -56,6 +56,6 @@ impl Clients {
         }
         builder
             .build()
-            .map_err(|error| format!("no HTTPS client can be made: {error:?}"))
+            .map_err(|error| format!("cannot create an HTTPS client: {error:?}"))
     }
 }

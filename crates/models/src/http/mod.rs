@@ -20,25 +20,25 @@ use windlass_core::llm_driver_registry::LlmResponseStream;
 pub(crate) use client::Clients;
 
 use crate::api::Api;
-use crate::base_url::host_beside;
+use crate::base_url::unusual_host;
 use crate::decode::{AnswerDecoder, DecodeOptions};
-use crate::error::{add_head, body_value, network, without_key};
+use crate::error::{add_response_headers, body_value, network, without_key};
 use crate::settings::{Deadlines, KeyPlace, ModelSettings, ProviderSettings};
 
-/// How much of an error's body is read.
+/// Maximum bytes read of an error body.
 const MAX_ERROR_BODY: usize = 64 * 1024;
 
-/// Reads a provider's error body.
+/// Converts a provider's error body.
 pub(crate) type Classify = fn(Option<u16>, &Value) -> ProviderError;
 
-/// What all drivers of one provider share.
+/// Settings and connections shared by all drivers of one provider.
 pub(crate) struct Shared {
     pub(crate) settings: ModelSettings,
     pub(crate) provider: ProviderSettings,
-    /// What people call the provider.
+    /// Name of the provider in errors.
     pub(crate) name: &'static str,
-    /// Where the provider itself is.
-    pub(crate) own_base: &'static str,
+    /// Base URL of the provider's own servers.
+    pub(crate) default_base: &'static str,
     clients: Arc<Clients>,
     limiter: Option<Arc<Semaphore>>,
 }
@@ -55,7 +55,7 @@ impl Shared {
             settings,
             provider,
             name: api.as_str(),
-            own_base: api.default_base_url(),
+            default_base: api.default_base_url(),
             clients,
             limiter: limiter.map(|limit| Arc::new(Semaphore::new(limit.max(1)))),
         }
@@ -70,16 +70,16 @@ pub(crate) struct Endpoint {
     key: SecretString,
     key_place: KeyPlace,
     classify: Classify,
-    source: Arc<Source>,
+    source: Arc<ErrorSource>,
 }
 
-/// Who answers, as errors name it.
-pub(crate) struct Source {
+/// The provider as named in errors.
+pub(crate) struct ErrorSource {
     provider: &'static str,
     host: Option<String>,
 }
 
-impl Source {
+impl ErrorSource {
     fn name(&self, error: AgentLoopError, model: Option<&str>) -> AgentLoopError {
         error.of_model(|| AskedModel {
             provider: self.provider.to_owned(),
@@ -104,7 +104,7 @@ impl fmt::Debug for Endpoint {
     }
 }
 
-/// What to call and what to send.
+/// A model call: path, body and metadata.
 pub(crate) struct Call {
     pub(crate) path: String,
     pub(crate) query: Vec<(&'static str, String)>,
@@ -113,7 +113,7 @@ pub(crate) struct Call {
     pub(crate) call_seed: String,
 }
 
-/// Returns the bytes of a request, and no more room than they need: they wait until the provider has taken them.
+/// Serializes a request. The buffer is shrunk because it stays in memory until the provider has read it.
 pub(crate) fn json_body(body: &impl Serialize) -> serde_json::Result<Vec<u8>> {
     let mut bytes = serde_json::to_vec(body)?;
     bytes.shrink_to_fit();
@@ -132,10 +132,10 @@ impl Endpoint {
         let provider = &shared.provider;
         let base = base_url
             .or(provider.base_url.as_deref())
-            .unwrap_or(shared.own_base);
-        let source = Source {
+            .unwrap_or(shared.default_base);
+        let source = ErrorSource {
             provider: shared.name,
-            host: host_beside(base, shared.own_base),
+            host: unusual_host(base, shared.default_base),
         };
         Self {
             source: Arc::new(source),
@@ -161,7 +161,7 @@ impl Endpoint {
         own.unwrap_or(self.shared.settings.deadlines)
     }
 
-    /// Makes a call and returns its answer as it comes.
+    /// Makes a call and returns its answer as a stream.
     pub(crate) async fn stream(&self, call: Call) -> Result<LlmResponseStream> {
         let permit = self.permit().await;
         let deadlines = self.deadlines();
@@ -185,7 +185,7 @@ impl Endpoint {
                 call_seed: call.call_seed,
             },
         );
-        let costs = body::Costs {
+        let costs = body::CostEstimate {
             prices: Arc::clone(&settings.prices),
             provider: price_provider(self.api),
             model: call.model,
@@ -194,7 +194,7 @@ impl Endpoint {
             response,
             decoder,
             permit,
-            body::Waits {
+            body::StreamDeadlines {
                 first_byte,
                 silence: deadlines.silence,
                 total: deadlines.total.map(|total| started + total),
@@ -231,7 +231,7 @@ impl Endpoint {
     }
 
     fn request(&self, method: Method, path: &str, query: &[(&str, String)]) -> Result<Request> {
-        // The address is not repeated: it may hold a key.
+        // The URL is omitted because it may contain a key.
         let invalid = |what: &str| {
             AgentLoopError::config(format!("{what} of provider {} is not valid", self.api))
         };
@@ -273,7 +273,7 @@ impl Endpoint {
                 headers.insert(name, secret(key.to_owned())?);
             }
         }
-        for (name, value) in crate::drivers::standing_headers(self.api) {
+        for (name, value) in crate::drivers::default_headers(self.api) {
             headers.insert(*name, HeaderValue::from_static(value));
         }
         for header in &self.shared.provider.headers {
@@ -284,14 +284,14 @@ impl Endpoint {
         Some(headers)
     }
 
-    /// Sends a request and returns the response when it is a success.
-    /// Many wait here at once, so the future holds neither the request, which the client has, nor room for a refusal.
+    /// Sends a request and returns the response if its status is a success.
+    /// Many calls wait here at once, so the future contains neither the request nor the state for an error response.
     fn send(
         &self,
         request: Request,
         until: Instant,
     ) -> impl Future<Output = Result<Response>> + use<'_> {
-        let client = self.shared.clients.of(request.url());
+        let client = self.shared.clients.for_url(request.url());
         let sent = client.map(|client| client.execute(request));
         async move {
             let response = timeout_at(until, sent?)
@@ -306,14 +306,14 @@ impl Endpoint {
         }
     }
 
-    /// Reads why the provider refuses.
+    /// Reads the provider's error response.
     async fn refusal(&self, response: Response, until: Instant) -> AgentLoopError {
         let (status, head) = (response.status(), response.headers().clone());
-        // An error without its text is still an error of this status.
+        // An unreadable body still gives an error with this status.
         let body = self.read(response, until, MAX_ERROR_BODY).await;
         let body = body_value(&body.unwrap_or_default());
         let mut error = (self.classify)(Some(status.as_u16()), &body);
-        add_head(&mut error, &head, Utc::now());
+        add_response_headers(&mut error, &head, Utc::now());
         AgentLoopError::provider(self.masked(error))
     }
 
@@ -339,7 +339,7 @@ impl Endpoint {
     }
 }
 
-/// Takes the key out of whatever a provider repeated it in.
+/// Masks the key in a provider's error.
 fn masked(mut error: ProviderError, key: &SecretString) -> ProviderError {
     error.message = without_key(&error.message, key.expose_secret());
     error
@@ -349,7 +349,7 @@ fn stalled(text: &str) -> AgentLoopError {
     AgentLoopError::provider(ProviderError::new(ErrorKind::Stalled, text))
 }
 
-/// Shows an address without user, password and parameters.
+/// Returns a URL without user, password and parameters.
 fn shown_address(address: &str) -> String {
     match Url::parse(address) {
         Ok(url) => format!("{}{}", url.origin().ascii_serialization(), url.path()),
@@ -357,7 +357,7 @@ fn shown_address(address: &str) -> String {
     }
 }
 
-/// Both of OpenAI's APIs have one price.
+/// Both OpenAI APIs share one price list.
 fn price_provider(api: Api) -> &'static str {
     match api.as_str() {
         "openai-chat" => "openai",
@@ -370,7 +370,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_shown_without_its_secrets() {
+    fn address_is_shown_without_its_secrets() {
         let shown = shown_address("https://user:secret@host.example/v1?key=secret");
         assert_eq!(shown, "https://host.example/v1");
     }

@@ -1,4 +1,4 @@
-//! A request to the Responses API. The whole conversation is sent each time: the journal is the truth, not the
+//! A request to the Responses API. The whole conversation is sent each time: the journal is authoritative, not the
 //! provider's store.
 
 use std::borrow::Cow;
@@ -11,7 +11,7 @@ use windlass_core::message::ExecutionPhase;
 use crate::api::Api;
 use crate::drivers::RequestOptions;
 use crate::http::{Call, json_body};
-use crate::prompt::{Agent, Block, Part, Prompt, PromptEntry, ToolAnswer};
+use crate::prompt::{Agent, Block, Prompt, PromptEntry, ToolAnswer, UserPart};
 use crate::settings::ReasoningStyle;
 
 #[derive(Serialize)]
@@ -42,8 +42,8 @@ struct Body<'a> {
 #[serde(untagged)]
 enum Item<'a> {
     RequestItem(RequestItem<'a>),
-    /// An item that goes back as it came.
-    Carried(&'a Value),
+    /// A reasoning item that is returned unchanged.
+    Reasoning(&'a Value),
 }
 
 #[derive(Serialize)]
@@ -87,7 +87,7 @@ struct Tool<'a> {
     name: &'a str,
     description: &'a str,
     parameters: &'a Value,
-    /// Strict schemas must name every property as required, which those of our tools do not.
+    /// Strict schemas must require every property, and tool schemas do not.
     strict: bool,
 }
 
@@ -123,9 +123,9 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         model: &config.model,
         instructions: prompt.system,
         input: prompt
-            .said
+            .entries
             .iter()
-            .flat_map(|said| items(said, &config.model))
+            .flat_map(|entry| items(entry, &config.model))
             .collect(),
         tools: config
             .tools
@@ -155,7 +155,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
                 strict: output.is_strict(),
             },
         }),
-        // Requests of one session have one beginning: the key brings them to the machine that has it cached.
+        // Requests of one session share a prefix; the key routes them to the server that has it cached.
         prompt_cache_key: cache_key.or(prompt.session.as_deref()).filter(|_| cache),
     };
     Ok(Call {
@@ -167,8 +167,8 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     })
 }
 
-/// Tells by its name whether a model reasons. One that does not refuses to be asked for its reasoning.
-/// Returns the schema that OpenAI's APIs can enforce: they accept objects only.
+/// Returns whether a model reasons, by its name. Other models reject requests for reasoning.
+/// Returns the schema that OpenAI's APIs can enforce: they accept only objects.
 pub(crate) fn enforced(config: &LlmCallConfig) -> Option<&OutputSchema> {
     let output = config.output_schema.as_ref();
     output.filter(|output| output.is_object())
@@ -185,7 +185,7 @@ fn reasons(model: &str) -> bool {
     o_series || name.starts_with("codex") || gpt.is_some_and(|n| n >= 5) && !name.contains("-chat")
 }
 
-fn items<'a>(said: &'a PromptEntry<'a>, model: &str) -> Vec<Item<'a>> {
+fn items<'a>(entry: &'a PromptEntry<'a>, model: &str) -> Vec<Item<'a>> {
     let message = |role, content| {
         vec![Item::RequestItem(RequestItem::Message {
             role,
@@ -193,7 +193,7 @@ fn items<'a>(said: &'a PromptEntry<'a>, model: &str) -> Vec<Item<'a>> {
             phase: None,
         })]
     };
-    match said {
+    match entry {
         PromptEntry::System(text) => message("system", vec![Content::InputText { text }]),
         PromptEntry::User(parts) => message("user", parts.iter().map(content).collect()),
         PromptEntry::Agent(agent) => agent_items(agent, model),
@@ -216,7 +216,7 @@ fn agent_items<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Item<'a>> {
             name: call.name,
             arguments: call.arguments().to_string(),
         }),
-        Block::Reasoning(item) => Item::Carried(item),
+        Block::Reasoning(item) => Item::Reasoning(item),
     };
     agent
         .blocks(Api::OpenAi, model)
@@ -236,10 +236,10 @@ fn output<'a>(result: &'a ToolAnswer<'a>) -> Output<'a> {
     Output::Parts(std::iter::once(text).chain(images).collect())
 }
 
-fn content<'a>(part: &'a Part<'a>) -> Content<'a> {
+fn content<'a>(part: &'a UserPart<'a>) -> Content<'a> {
     match part {
-        Part::Text(text) => Content::InputText { text },
-        Part::Image(image) => Content::InputImage {
+        UserPart::Text(text) => Content::InputText { text },
+        UserPart::Image(image) => Content::InputImage {
             image_url: image.url(),
         },
     }
@@ -250,7 +250,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn models_that_reason_are_known_by_name() {
+    fn reasoning_models_are_recognised_by_name() {
         for model in [
             "o3",
             "o4-mini",

@@ -6,30 +6,30 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use windlass_core::message::ExecutionPhase;
 
-use crate::decode::{Answer, Broken, CallPieces, Stop, Wire};
+use crate::decode::{Answer, DecodeError, PartialCall, Stop, Wire};
 use crate::openai_errors::classify;
 
 #[derive(Debug, Default)]
 pub(crate) struct Responses {
-    /// Calls under way, by their place in the output.
-    calls: BTreeMap<u64, CallPieces>,
-    /// The place of the item whose text or thinking has streamed already.
+    /// Open calls by their output index.
+    calls: BTreeMap<u64, PartialCall>,
+    /// Output index of the item whose text or thinking was streamed.
     text_of: Option<u64>,
     thinking_of: Option<u64>,
     summary_part: u64,
     refused: bool,
-    /// Whether an item has begun, streamed or ended.
-    heard: bool,
+    /// Whether any event of an item was received.
+    has_items: bool,
 }
 
 impl Wire for Responses {
-    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), Broken> {
+    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), DecodeError> {
         let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
         let at = event
             .get("output_index")
             .and_then(Value::as_u64)
             .unwrap_or(0);
-        self.heard |= event.get("output_index").is_some() || event.get("item").is_some();
+        self.has_items |= event.get("output_index").is_some() || event.get("item").is_some();
         match text("type") {
             "response.created" | "response.in_progress" => head(&event["response"], answer),
             "response.output_item.added" => self.added(at, &event["item"]),
@@ -94,7 +94,7 @@ impl Responses {
                 if self.thinking_of != Some(at) {
                     answer.thinking(&summary(item));
                 }
-                // The item is worth carrying only if the provider can read it again: by its content, not by its id.
+                // The item is stored only with encrypted content: an ID alone is useless to the provider later.
                 if item.get("encrypted_content").is_some_and(Value::is_string) {
                     let id = item["id"].as_str().unwrap_or_default();
                     answer.reasoning(id, item.clone());
@@ -103,9 +103,9 @@ impl Responses {
             "message" => {
                 if self.text_of != Some(at) {
                     for part in item["content"].as_array().into_iter().flatten() {
-                        let said = part.get("text").or_else(|| part.get("refusal"));
+                        let piece = part.get("text").or_else(|| part.get("refusal"));
                         self.refused |= part.get("refusal").is_some();
-                        answer.text(said.and_then(Value::as_str).unwrap_or_default());
+                        answer.text(piece.and_then(Value::as_str).unwrap_or_default());
                     }
                 }
                 answer.phase = match item["phase"].as_str() {
@@ -118,9 +118,9 @@ impl Responses {
         }
     }
 
-    fn finish(&mut self, response: &Value, answer: &mut Answer) -> Result<(), Broken> {
+    fn finish(&mut self, response: &Value, answer: &mut Answer) -> Result<(), DecodeError> {
         head(response, answer);
-        if !self.heard {
+        if !self.has_items {
             let items = response["output"].as_array().into_iter().flatten();
             for (at, item) in (0..).zip(items) {
                 self.done(at, item, answer);
@@ -128,7 +128,9 @@ impl Responses {
         }
         for (_, call) in std::mem::take(&mut self.calls) {
             if call.name.is_empty() {
-                return Err(Broken::OutOfOrder("a piece of a call that did not begin"));
+                return Err(DecodeError::OutOfOrder(
+                    "a piece of a call that did not begin",
+                ));
             }
             answer.call(call);
         }
@@ -143,9 +145,9 @@ impl Responses {
     }
 }
 
-fn call_of(item: &Value) -> CallPieces {
+fn call_of(item: &Value) -> PartialCall {
     let text = |name: &str| item[name].as_str().unwrap_or_default().to_owned();
-    CallPieces {
+    PartialCall {
         id: text("call_id"),
         name: text("name"),
         arguments: text("arguments"),

@@ -1,4 +1,4 @@
-//! A request to Chat Completions. Servers differ in what they know, so nothing is sent that was not asked for.
+//! A request to Chat Completions. Servers support different fields, so only requested fields are sent.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ use crate::api::Api;
 use crate::drivers::{Dialect, RequestOptions};
 use crate::http::{Call, json_body};
 use crate::openai::enforced;
-use crate::prompt::{Agent, Image, Part, Prompt, PromptEntry};
+use crate::prompt::{Agent, Image, Prompt, PromptEntry, UserPart};
 use crate::settings::{MaxTokensField, ReasoningStyle};
 
 #[derive(Serialize)]
@@ -66,9 +66,9 @@ enum Message<'a> {
         content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall<'a>>,
-        /// Reasoning under the name by which the server sent it.
+        /// Reasoning under the server's field name.
         #[serde(flatten)]
-        carried: Map<String, Value>,
+        reasoning: Map<String, Value>,
     },
     Tool {
         tool_call_id: &'a str,
@@ -138,7 +138,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     let config = prompt.config;
     let limit = config.max_tokens.or(options.provider.default_max_tokens);
     let field = options.provider.max_tokens_field.unwrap_or_else(|| {
-        // OpenAI's reasoning models refuse the old name, and compatible servers do not know the new one.
+        // OpenAI's reasoning models refuse the old field, and compatible servers do not support the new one.
         let by_openai = ["api.openai.com", ".openai.azure.com"];
         if by_openai.iter().any(|host| options.base.contains(host)) {
             MaxTokensField::MaxCompletionTokens
@@ -197,21 +197,21 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     })
 }
 
-/// A tool's message holds text only, and nothing may stand between the results of a round: their images follow as the
-/// user's.
+/// A tool message contains only text, and the results of a round must be adjacent, so their images follow in a
+/// user message.
 fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
-    let mut messages = Vec::with_capacity(prompt.said.len() + 1);
+    let mut messages = Vec::with_capacity(prompt.entries.len() + 1);
     if !prompt.system.is_empty() {
         messages.push(Message::System {
             content: prompt.system,
         });
     }
     let mut images = Vec::new();
-    for said in &prompt.said {
-        if !matches!(said, PromptEntry::Result(_)) {
+    for entry in &prompt.entries {
+        if !matches!(entry, PromptEntry::Result(_)) {
             messages.extend(shown_images(&mut images));
         }
-        messages.push(match said {
+        messages.push(match entry {
             PromptEntry::System(text) => Message::System { content: text },
             PromptEntry::User(parts) => Message::User {
                 content: user_content(parts),
@@ -236,13 +236,13 @@ fn shown_images<'a>(images: &mut Vec<ContentPart<'a>>) -> Option<Message<'a>> {
     })
 }
 
-fn user_content<'a>(parts: &'a [Part<'a>]) -> Content<'a> {
-    if let [Part::Text(text)] = parts {
+fn user_content<'a>(parts: &'a [UserPart<'a>]) -> Content<'a> {
+    if let [UserPart::Text(text)] = parts {
         return Content::Text(text);
     }
-    let part = |part: &'a Part<'a>| match part {
-        Part::Text(text) => ContentPart::Text { text },
-        Part::Image(image) => image_part(image),
+    let part = |part: &'a UserPart<'a>| match part {
+        UserPart::Text(text) => ContentPart::Text { text },
+        UserPart::Image(image) => image_part(image),
     };
     Content::Parts(parts.iter().map(part).collect())
 }
@@ -254,13 +254,13 @@ fn image_part<'a>(image: &'a Image<'a>) -> ContentPart<'a> {
 }
 
 fn assistant<'a>(agent: &'a Agent<'a>, model: &str) -> Message<'a> {
-    let mut carried = Map::new();
-    for item in agent.carried(Api::OpenAiChat, model) {
-        // Plain reasoning is wanted back only within a round of tools; some servers refuse it elsewhere.
+    let mut reasoning = Map::new();
+    for item in agent.reasoning_items(Api::OpenAiChat, model) {
+        // Plain reasoning is returned only within a round of tool calls; some servers refuse it elsewhere.
         let wanted = |name: &str| name == "reasoning_details" || !agent.calls.is_empty();
         let fields = item.item.as_object().into_iter().flatten();
         let fields = fields.filter(|(name, _)| wanted(name));
-        carried.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
+        reasoning.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
     }
     Message::Assistant {
         content: Some(agent.text.as_ref()).filter(|text| !text.is_empty()),
@@ -276,6 +276,6 @@ fn assistant<'a>(agent: &'a Agent<'a>, model: &str) -> Message<'a> {
                 },
             })
             .collect(),
-        carried,
+        reasoning,
     }
 }

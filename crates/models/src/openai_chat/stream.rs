@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::decode::{Answer, Broken, CallPieces, Stop, Wire};
+use crate::decode::{Answer, DecodeError, PartialCall, Stop, Wire};
 use crate::openai_errors::classify;
 
 #[derive(Debug, Default)]
 pub(crate) struct Chat {
-    /// Calls in the order in which they began, each with the number that the server gave it.
-    calls: Vec<(Option<u64>, CallPieces)>,
-    /// Reasoning under the name by which it came.
+    /// Calls in the order of their start, each with the server's index.
+    calls: Vec<(Option<u64>, PartialCall)>,
+    /// Reasoning under the server's field name.
     thought: Option<(&'static str, String)>,
     details: BTreeMap<u64, Map<String, Value>>,
     finish_reason: Option<String>,
@@ -19,7 +19,7 @@ pub(crate) struct Chat {
 }
 
 impl Wire for Chat {
-    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), Broken> {
+    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), DecodeError> {
         if event.get("error").is_some_and(|error| !error.is_null()) {
             return Err(classify(None, event).into());
         }
@@ -42,7 +42,7 @@ impl Wire for Chat {
         Ok(())
     }
 
-    fn mark(&mut self, data: &str, answer: &mut Answer) -> Result<bool, Broken> {
+    fn mark(&mut self, data: &str, answer: &mut Answer) -> Result<bool, DecodeError> {
         if data.trim() != "[DONE]" {
             return Ok(false);
         }
@@ -50,7 +50,7 @@ impl Wire for Chat {
         Ok(true)
     }
 
-    fn end(&mut self, answer: &mut Answer) -> Result<(), Broken> {
+    fn end(&mut self, answer: &mut Answer) -> Result<(), DecodeError> {
         self.finish(answer)
     }
 
@@ -66,7 +66,7 @@ impl Chat {
                 && !text.is_empty()
             {
                 let thought = self.thought.get_or_insert((name, String::new()));
-                // A server that sends both names sends the same text twice.
+                // A server that sends both fields repeats the text.
                 if thought.0 == name {
                     thought.1.push_str(text);
                     answer.thinking(text);
@@ -95,13 +95,13 @@ impl Chat {
             Some(_) => self.calls.iter().rposition(|(known, _)| *known == number),
             None => self.calls.len().checked_sub(1),
         };
-        // A new id is a new call, also where a server numbers all calls alike or not at all.
+        // A new ID is a new call, because some servers use the same index for all calls or none.
         let known = last.filter(|&at| {
             let known_id = &self.calls[at].1.id;
             id.is_empty() || known_id.is_empty() || known_id == id
         });
         let at = known.unwrap_or_else(|| {
-            self.calls.push((number, CallPieces::default()));
+            self.calls.push((number, PartialCall::default()));
             self.calls.len() - 1
         });
         let call = &mut self.calls[at].1;
@@ -121,7 +121,7 @@ impl Chat {
         }
     }
 
-    /// Joins pieces of reasoning that must be sent back as one: texts are concatenated, every other field occurs once.
+    /// Joins reasoning chunks that must be returned as one: texts are concatenated, every other field occurs once.
     fn details(&mut self, details: &Value) {
         for (n, detail) in details.as_array().into_iter().flatten().enumerate() {
             let Some(fields) = detail.as_object() else {
@@ -144,8 +144,8 @@ impl Chat {
         }
     }
 
-    fn finish(&mut self, answer: &mut Answer) -> Result<(), Broken> {
-        let reason = self.finish_reason.take().ok_or(Broken::Cut)?;
+    fn finish(&mut self, answer: &mut Answer) -> Result<(), DecodeError> {
+        let reason = self.finish_reason.take().ok_or(DecodeError::Cut)?;
         let details = std::mem::take(&mut self.details);
         if !details.is_empty() {
             let details: Vec<_> = details.into_values().map(Value::Object).collect();

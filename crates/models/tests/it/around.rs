@@ -1,4 +1,4 @@
-//! What is around the calls: limits, chains, addresses, headers, keys.
+//! Limits, fallback chains, base URLs, headers and keys.
 
 use std::sync::Arc;
 
@@ -11,10 +11,12 @@ use windlass_models::settings::{Header, HttpSettings, KeyPlace, ProviderSettings
 use windlass_models::{FallbackDriver, FallbackLink, ModelSettings, register_drivers};
 use windlass_testkit::{After, Answer, FakeServer, Reply, Wire};
 
-use crate::support::{KEY, ask, base, call, collect, config, driver, driver_with, exchange, told};
+use crate::support::{
+    KEY, ask, base, call, collect, config, driver, driver_with, exchange, exchange_answer,
+};
 
 #[tokio::test]
-async fn calls_of_one_provider_wait_for_each_other_at_the_limit() {
+async fn calls_beyond_the_provider_limit_wait() {
     let mut server = FakeServer::start().await.unwrap();
     let provider = ProviderSettings {
         max_parallel_calls: Some(1),
@@ -39,7 +41,7 @@ async fn calls_of_one_provider_wait_for_each_other_at_the_limit() {
         let driver = Arc::clone(&driver);
         tokio::spawn(async move { call(&*driver, ask(wire)).await })
     };
-    // The second call is not made while the first is open: it would be there before the first has ended.
+    // The second call is not sent while the first is open; otherwise it would arrive before the first has ended.
     for event in &events {
         exchange.chunk(event.as_bytes()).await.unwrap();
     }
@@ -53,7 +55,7 @@ async fn calls_of_one_provider_wait_for_each_other_at_the_limit() {
 }
 
 #[tokio::test]
-async fn a_cancelled_call_makes_room_for_the_next() {
+async fn cancelled_call_releases_its_permit() {
     let mut server = FakeServer::start().await.unwrap();
     let provider = ProviderSettings {
         max_parallel_calls: Some(1),
@@ -84,7 +86,7 @@ fn link(driver: impl LlmDriver + 'static, model: Option<&str>) -> FallbackLink {
 }
 
 #[tokio::test]
-async fn the_next_model_answers_when_the_first_cannot() {
+async fn fallback_model_answers_when_the_first_fails() {
     let mut server = FakeServer::start().await.unwrap();
     let (first, second) = (Wire::OpenAi, Wire::Anthropic);
     let chain = FallbackDriver::new(vec![
@@ -114,7 +116,7 @@ async fn the_next_model_answers_when_the_first_cannot() {
 }
 
 #[tokio::test]
-async fn words_that_were_shown_are_not_taken_back() {
+async fn no_fallback_after_text_was_shown() {
     let mut server = FakeServer::start().await.unwrap();
     let wire = Wire::OpenAiChat;
     let sim = LlmSimDriver::new(LlmSimConfig::fixed("never said"));
@@ -136,7 +138,7 @@ async fn words_that_were_shown_are_not_taken_back() {
 }
 
 #[tokio::test]
-async fn a_refused_request_is_not_shopped_around() {
+async fn rejected_request_is_not_sent_to_the_fallback() {
     let mut server = FakeServer::start().await.unwrap();
     let wire = Wire::Gemini;
     let sim = LlmSimDriver::new(LlmSimConfig::fixed("never said"));
@@ -153,7 +155,7 @@ async fn a_refused_request_is_not_shopped_around() {
 }
 
 #[tokio::test]
-async fn when_all_fail_the_error_says_whether_to_try_again() {
+async fn error_after_all_fallbacks_reports_whether_to_retry() {
     let mut server = FakeServer::start().await.unwrap();
     let wire = Wire::Anthropic;
     let chain = FallbackDriver::new(vec![
@@ -176,7 +178,7 @@ async fn when_all_fail_the_error_says_whether_to_try_again() {
     assert!(got.provider_error().retry_after.is_some());
 }
 
-/// A server that answers every API with its own events and tells who called.
+/// A server that answers every API with its own events and reports each caller.
 async fn answering() -> FakeServer {
     FakeServer::answering(|request| {
         let path = request.path.split('?').next().unwrap_or_default();
@@ -205,7 +207,7 @@ async fn answering() -> FakeServer {
 }
 
 #[tokio::test]
-async fn registered_drivers_know_their_addresses_and_where_the_key_goes() {
+async fn registered_drivers_have_addresses_and_key_headers() {
     let server = answering().await;
     let azure = ProviderSettings {
         query: vec![("api-version".to_owned(), "preview".to_owned())],
@@ -259,7 +261,7 @@ async fn registered_drivers_know_their_addresses_and_where_the_key_goes() {
 }
 
 #[tokio::test]
-async fn azure_without_an_address_sends_the_key_nowhere() {
+async fn azure_without_an_address_sends_no_key() {
     let mut registry = DriverRegistry::new();
     register_drivers(&mut registry, ModelSettings::default()).unwrap();
     let config = ProviderConfig {
@@ -275,7 +277,7 @@ async fn azure_without_an_address_sends_the_key_nowhere() {
 }
 
 #[tokio::test]
-async fn headers_can_be_added_and_the_key_left_out() {
+async fn headers_can_be_added_and_the_key_omitted() {
     let server = answering().await;
     let provider = ProviderSettings {
         headers: vec![Header::new("API-Key", "from-a-gateway")],
@@ -294,7 +296,7 @@ async fn headers_can_be_added_and_the_key_left_out() {
 }
 
 #[tokio::test]
-async fn calls_go_through_the_proxy_that_is_set() {
+async fn calls_use_the_configured_proxy() {
     let proxy = answering().await;
     let settings = ModelSettings {
         http: HttpSettings {
@@ -315,7 +317,7 @@ async fn calls_go_through_the_proxy_that_is_set() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_cannot_be_read_is_a_typed_error() {
+async fn unreadable_certificate_is_a_typed_error() {
     let settings = ModelSettings {
         http: HttpSettings {
             ca_certificates: vec![
@@ -339,7 +341,7 @@ async fn a_certificate_that_cannot_be_read_is_a_typed_error() {
 }
 
 #[tokio::test]
-async fn a_redirect_does_not_take_the_key_elsewhere() {
+async fn redirect_does_not_forward_the_key() {
     let mut server = FakeServer::start().await.unwrap();
     let wire = Wire::Anthropic;
     let driver = driver(wire, &server.url());
@@ -352,7 +354,7 @@ async fn a_redirect_does_not_take_the_key_elsewhere() {
 }
 
 #[tokio::test]
-async fn nobody_at_the_address_is_a_network_error() {
+async fn unreachable_address_is_a_network_error() {
     let server = FakeServer::start().await.unwrap();
     let url = server.url();
     drop(server);
@@ -367,7 +369,7 @@ async fn nobody_at_the_address_is_a_network_error() {
 #[tokio::test]
 async fn plain_messages_are_sent_like_the_shared_history() {
     for wire in Wire::ALL {
-        let (_, shared) = told(wire, ask(wire), &Answer::text(&["x"])).await;
+        let (_, shared) = exchange_answer(wire, ask(wire), &Answer::text(&["x"])).await;
         let mut server = FakeServer::start().await.unwrap();
         let driver = driver(wire, &server.url());
         let messages = vec![
@@ -387,7 +389,7 @@ async fn plain_messages_are_sent_like_the_shared_history() {
         if wire != Wire::OpenAi {
             assert_eq!(sent, shared.json());
         } else {
-            // There is no prompt of the session here, so the instructions are a message.
+            // There is no session prompt, so the instructions are a message.
             assert_eq!(sent["input"][0]["role"], "system");
             assert_eq!(sent["input"][1], shared.json()["input"][0]);
         }

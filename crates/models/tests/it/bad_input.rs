@@ -1,4 +1,4 @@
-//! What no provider should send and some do.
+//! Invalid data from providers.
 
 use serde_json::{Value, json};
 use windlass_core::error::ErrorKind;
@@ -6,17 +6,19 @@ use windlass_models::ModelSettings;
 use windlass_models::settings::ProviderSettings;
 use windlass_testkit::{Answer, FakeServer, Wire};
 
-use crate::support::{Got, ask, config, driver_with, exchange, request, told, tools};
+use crate::support::{
+    CollectedAnswer, ask, config, driver_with, exchange, exchange_answer, request, tools,
+};
 use windlass_core::message::Message;
 
-/// Lets the provider send raw bytes in a stream and returns the code of the error.
+/// Makes the provider send raw bytes in a stream and returns the error code.
 async fn code_of(wire: Wire, settings: ModelSettings, chunks: &[&[u8]]) -> String {
     let mut server = FakeServer::start().await.unwrap();
     let driver = driver_with(wire, &server.url(), settings, ProviderSettings::default());
     let (got, _) = exchange(&driver, ask(wire), &mut server, async |mut exchange| {
         exchange.begin_stream(&[]).await?;
         for chunk in chunks {
-            // A client that has heard enough closes the connection.
+            // The client closes the connection once its limit is reached.
             if exchange.chunk(chunk).await.is_err() {
                 break;
             }
@@ -30,7 +32,7 @@ async fn code_of(wire: Wire, settings: ModelSettings, chunks: &[&[u8]]) -> Strin
 }
 
 #[tokio::test]
-async fn a_line_that_never_ends_is_refused_before_it_fills_the_memory() {
+async fn endless_line_is_refused_within_bounds() {
     let piece = vec![b'x'; 256 * 1024];
     let hundred_megabytes: Vec<&[u8]> = std::iter::once(b"data: ".as_slice())
         .chain(std::iter::repeat_n(piece.as_slice(), 400))
@@ -42,7 +44,7 @@ async fn a_line_that_never_ends_is_refused_before_it_fills_the_memory() {
 }
 
 #[tokio::test]
-async fn an_answer_that_never_ends_is_refused() {
+async fn endless_answer_is_refused() {
     let settings = ModelSettings {
         max_answer_bytes: 1_000,
         ..ModelSettings::default()
@@ -57,7 +59,7 @@ async fn an_answer_that_never_ends_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_text_is_refused() {
+async fn non_utf8_answer_is_refused() {
     for wire in Wire::ALL {
         let chunks = [b"data: {\"a\":\"\xff\xfe\"}\n\n".as_slice()];
         assert_eq!(
@@ -67,8 +69,8 @@ async fn what_is_no_text_is_refused() {
     }
 }
 
-/// Sends the events in another order, and as far as they are read.
-async fn told_in_order(wire: Wire, events: &[&String]) -> Got {
+/// Sends the events in the given order, as long as the client reads them.
+async fn exchange_in_order(wire: Wire, events: &[&String]) -> CollectedAnswer {
     let mut server = FakeServer::start().await.unwrap();
     let driver = crate::support::driver(wire, &server.url());
     let (got, _) = exchange(&driver, ask(wire), &mut server, async |mut exchange| {
@@ -85,66 +87,66 @@ async fn told_in_order(wire: Wire, events: &[&String]) -> Got {
 }
 
 #[tokio::test]
-async fn an_end_before_the_answer_is_no_answer() {
+async fn stream_end_before_the_answer_is_an_error() {
     for (wire, code) in [(Wire::OpenAiChat, "cut"), (Wire::Anthropic, "cut")] {
         let events = wire.events(&Answer::text(&["Hel", "lo"]));
         let backwards: Vec<_> = events.iter().rev().collect();
-        let got = told_in_order(wire, &backwards).await;
+        let got = exchange_in_order(wire, &backwards).await;
         assert_eq!(got.provider_error().code.as_deref(), Some(code), "{wire:?}");
         assert_eq!(got.text(), "", "{wire:?}");
     }
 }
 
 #[tokio::test]
-async fn an_end_that_holds_the_whole_answer_is_the_answer() {
+async fn final_event_with_the_whole_answer_is_used() {
     let wire = Wire::OpenAi;
     let answer = Answer::text(&["Hel", "lo"]).with_call("call_1", "weather", &["{}"]);
     let events = wire.events(&answer);
     let backwards: Vec<_> = events.iter().rev().collect();
-    let got = told_in_order(wire, &backwards).await;
+    let got = exchange_in_order(wire, &backwards).await;
     assert!(got.error.is_none(), "{got:?}");
     assert_eq!(got.text(), "Hello");
     assert_eq!(got.calls.len(), 1);
-    // In its order the answer is the same, and nothing of it comes twice.
-    let again = told_in_order(wire, &events.iter().collect::<Vec<_>>()).await;
+    // In the right order the answer is unchanged, and nothing is repeated.
+    let again = exchange_in_order(wire, &events.iter().collect::<Vec<_>>()).await;
     assert_eq!((again.text(), &again.calls), (got.text(), &got.calls));
 }
 
 #[tokio::test]
-async fn pieces_of_what_did_not_begin_are_refused() {
+async fn deltas_without_a_start_are_refused() {
     let answer = Answer::default().with_call("call_1", "weather", &["{\"place\":", " \"Oslo\"}"]);
     for (wire, beginnings) in [
         (Wire::Anthropic, vec!["content_block_start"]),
         (Wire::OpenAi, vec!["output_item.added", "output_item.done"]),
     ] {
         let events = wire.events(&answer);
-        let is_kept = |event: &&String| !beginnings.iter().any(|name| event.contains(name));
-        let headless: Vec<_> = events.iter().filter(is_kept).collect();
+        let is_continuation = |event: &&String| !beginnings.iter().any(|name| event.contains(name));
+        let headless: Vec<_> = events.iter().filter(is_continuation).collect();
         assert!(headless.len() < events.len());
-        let got = told_in_order(wire, &headless).await;
+        let got = exchange_in_order(wire, &headless).await;
         let error = got.provider_error();
         assert_eq!(error.code.as_deref(), Some("out_of_order"), "{wire:?}");
     }
 }
 
 #[tokio::test]
-async fn an_empty_answer_is_an_answer() {
+async fn empty_answer_is_accepted() {
     for wire in Wire::ALL {
-        let (got, _) = told(wire, ask(wire), &Answer::default()).await;
+        let (got, _) = exchange_answer(wire, ask(wire), &Answer::default()).await;
         assert!(got.error.is_none() && got.text().is_empty() && got.calls.is_empty());
         assert_eq!(got.finish_reason(), "stop");
     }
 }
 
 #[tokio::test]
-async fn a_call_with_broken_arguments_reaches_the_model_again() {
-    // Gemini reads calls itself, and says so when it cannot.
+async fn call_with_broken_arguments_is_sent_back_to_the_model() {
+    // Gemini parses calls itself and reports malformed ones.
     for wire in [Wire::OpenAi, Wire::OpenAiChat, Wire::Anthropic] {
         let mut config = config(wire);
         config.tools = tools();
         let answer = Answer::default().with_call("call_1", "weather", &["{\"place\": Oslo"]);
         let ask = vec![Message::user("weather?")];
-        let (got, _) = told(wire, request(config.clone(), ask.clone()), &answer).await;
+        let (got, _) = exchange_answer(wire, request(config.clone(), ask.clone()), &answer).await;
         assert_eq!(
             got.calls[0].arguments,
             Value::String("{\"place\": Oslo".to_owned())
@@ -158,7 +160,8 @@ async fn a_call_with_broken_arguments_reaches_the_model_again() {
             ],
         ]
         .concat();
-        let (_, sent) = told(wire, request(config, history), &Answer::text(&["Sorry."])).await;
+        let (_, sent) =
+            exchange_answer(wire, request(config, history), &Answer::text(&["Sorry."])).await;
         let body = sent.json();
         let shown_back = match wire {
             Wire::OpenAi => serde_json::from_str(body["input"][1]["arguments"].as_str().unwrap()),
@@ -177,9 +180,9 @@ async fn a_call_with_broken_arguments_reaches_the_model_again() {
 }
 
 #[tokio::test]
-async fn a_malformed_call_of_gemini_is_worth_another_try() {
+async fn malformed_gemini_call_is_retryable() {
     let answer = Answer::default().with_stop("MALFORMED_FUNCTION_CALL");
-    let (got, _) = told(Wire::Gemini, ask(Wire::Gemini), &answer).await;
+    let (got, _) = exchange_answer(Wire::Gemini, ask(Wire::Gemini), &answer).await;
     assert_eq!(got.provider_error().code.as_deref(), Some("malformed_call"));
     assert!(got.error.unwrap().kind().is_transient());
 }

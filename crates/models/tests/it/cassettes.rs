@@ -1,4 +1,4 @@
-//! Recording and playing back.
+//! Recording and playing cassettes.
 
 use std::sync::Arc;
 
@@ -8,10 +8,10 @@ use windlass_core::message::Message;
 use windlass_models::cassette::{CassetteDriver, CassetteError, Matching, RecordingDriver};
 use windlass_testkit::{Answer, FakeServer, Wire};
 
-use crate::support::{Got, KEY, ask, call, config, driver, exchange, request, tools};
+use crate::support::{CollectedAnswer, KEY, ask, call, config, driver, exchange, request, tools};
 
-fn same(a: &Got, b: &Got) {
-    let shape = |got: &Got| {
+fn same(a: &CollectedAnswer, b: &CollectedAnswer) {
+    let shape = |got: &CollectedAnswer| {
         format!(
             "{:?} {} {:?} {:?} {:?}",
             got.pieces, got.thinking, got.items, got.calls, got.done
@@ -21,7 +21,7 @@ fn same(a: &Got, b: &Got) {
 }
 
 #[tokio::test]
-async fn what_is_recorded_plays_back_the_same_without_the_provider() {
+async fn recording_plays_back_identically_without_the_provider() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("talk.jsonl");
     let wire = Wire::Anthropic;
@@ -35,7 +35,7 @@ async fn what_is_recorded_plays_back_the_same_without_the_provider() {
     let events = wire.events(&answer);
     let mut with_tools = config(wire);
     with_tools.tools = tools();
-    // A key that somebody pasted into the conversation is not on file either.
+    // A key that occurs in the conversation is masked too.
     let weather = request(with_tools, vec![Message::user(format!("weather? {KEY}"))]);
     let (first, _) = exchange(&recorder, weather.clone(), &mut server, async |exchange| {
         exchange.stream(&events).await
@@ -62,7 +62,7 @@ async fn what_is_recorded_plays_back_the_same_without_the_provider() {
 }
 
 #[tokio::test]
-async fn a_request_that_was_not_recorded_is_told_from_those_that_were() {
+async fn unrecorded_request_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("talk.jsonl");
     let wire = Wire::OpenAi;
@@ -85,7 +85,7 @@ async fn a_request_that_was_not_recorded_is_told_from_those_that_were() {
 }
 
 #[test]
-fn a_cassette_that_cannot_be_played_says_why() {
+fn unplayable_cassette_reports_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("talk.jsonl");
     let open = |text: &str| {

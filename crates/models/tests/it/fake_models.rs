@@ -1,5 +1,5 @@
-//! The same drivers against a fake that was not written with them. `cargo xtask fake-models` runs these tests and names
-//! the script of the fake in `WINDLASS_FAKE_MODELS`.
+//! The drivers against an independent fake. `cargo xtask fake-models` runs these tests and sets
+//! `WINDLASS_FAKE_MODELS` to the script of the fake.
 
 use std::process::Stdio;
 
@@ -11,7 +11,7 @@ use windlass_core::error::ErrorKind;
 use windlass_core::message::Message;
 use windlass_testkit::Wire;
 
-use crate::support::{Got, ask, call, config, driver, request, tools};
+use crate::support::{CollectedAnswer, ask, call, config, driver, request, tools};
 
 /// The fake, stopped when it is dropped.
 struct FakeModels {
@@ -39,7 +39,7 @@ impl FakeModels {
         }
     }
 
-    /// Says what the fake answers from now on.
+    /// Sets the answers of the fake.
     async fn script(&self, turns: &Value) {
         self.post("/__control/script", turns).await;
     }
@@ -60,7 +60,7 @@ impl FakeModels {
     }
 }
 
-async fn hear(fake: &FakeModels, wire: Wire) -> Got {
+async fn call_fake(fake: &FakeModels, wire: Wire) -> CollectedAnswer {
     call(&driver(wire, &fake.url), ask(wire)).await
 }
 
@@ -72,9 +72,9 @@ async fn text_and_thinking() {
     let fake = FakeModels::start().await;
     fake.script(&json!([turn])).await;
     for wire in Wire::ALL {
-        let got = hear(&fake, wire).await;
+        let got = call_fake(&fake, wire).await;
         assert_eq!(got.pieces, ["he", "llo"], "{wire:?}");
-        // That fake does not let Chat Completions think.
+        // The fake does not support thinking for Chat Completions.
         let thought = if wire == Wire::OpenAiChat {
             ""
         } else {
@@ -99,8 +99,8 @@ async fn tools_and_their_results() {
         let driver = driver(wire, &fake.url);
         let mut config = config(wire);
         config.tools = tools();
-        let asked = Message::user("weather?");
-        let got = call(&driver, request(config.clone(), vec![asked.clone()])).await;
+        let question = Message::user("weather?");
+        let got = call(&driver, request(config.clone(), vec![question.clone()])).await;
         let calls: Vec<_> = got
             .calls
             .iter()
@@ -118,7 +118,10 @@ async fn tools_and_their_results() {
         let results = ids
             .iter()
             .map(|id| Message::tool_result(id, Some(json!("rain")), None));
-        let history = [asked, got.message()].into_iter().chain(results).collect();
+        let history = [question, got.message()]
+            .into_iter()
+            .chain(results)
+            .collect();
         let got = call(&driver, request(config, history)).await;
         assert!(
             got.text().starts_with("tool said: ") && got.text().contains("rain"),
@@ -152,9 +155,9 @@ async fn errors() {
     for wire in Wire::ALL {
         for (turn, kind) in &cases {
             fake.script(&json!([turn])).await;
-            let got = hear(&fake, wire).await;
+            let got = call_fake(&fake, wire).await;
             let error = got.provider_error();
-            // The fake gives 529 the body of a plain server error, except for Anthropic, whose status it is.
+            // Except for Anthropic, the fake sends 529 with the body of a plain server error.
             let plain = *kind == ErrorKind::Overloaded && wire != Wire::Anthropic;
             let kind = if plain { ErrorKind::Server } else { *kind };
             assert_eq!(error.kind, kind, "{wire:?} {turn}");
@@ -167,7 +170,7 @@ async fn errors() {
 
 #[tokio::test]
 #[ignore = "needs the independent fake: cargo xtask fake-models"]
-async fn an_error_inside_of_a_stream() {
+async fn error_inside_a_stream() {
     let fake = FakeModels::start().await;
     for wire in Wire::ALL {
         let error = match wire {
@@ -179,7 +182,7 @@ async fn an_error_inside_of_a_stream() {
         };
         fake.script(&json!([{ "text": "hi", "stream_error": error }]))
             .await;
-        let got = hear(&fake, wire).await;
+        let got = call_fake(&fake, wire).await;
         assert_eq!(got.text(), "hi");
         assert_eq!(got.provider_error().kind, ErrorKind::Overloaded, "{wire:?}");
         assert_eq!(got.provider_error().message, "busy");

@@ -1,5 +1,5 @@
-//! One exchange per API, byte by byte as it went over the wire between these drivers and a fake that was not written
-//! with them: `<api>.request.http` and `<api>.response.http`.
+//! One exchange per API, byte by byte, between these drivers and an independent
+//! fake: `<api>.request.http` and `<api>.response.http`.
 
 use std::path::PathBuf;
 
@@ -32,7 +32,7 @@ fn parts(raw: &[u8]) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn the_exchange_on_file_happens_again() {
+async fn stored_exchange_is_reproduced() {
     for wire in Wire::ALL {
         let mut server = FakeServer::start().await.unwrap();
         let driver = driver(wire, &server.url());

@@ -1,13 +1,13 @@
-//! What is sent, word for word, for a conversation with everything in it.
+//! Complete requests of a conversation with all features.
 
 use serde_json::{Value, json};
 use windlass_core::llm_driver_registry::{OutputSchema, PromptCacheConfig};
 use windlass_core::message::{ContentPart, ImageContentPart, Message};
 use windlass_testkit::{Answer, Request, Wire};
 
-use crate::support::{KEY, config, request, told, tools};
+use crate::support::{KEY, config, exchange_answer, request, tools};
 
-/// A first answer with thinking, text and two calls; then the request that carries it back with the results.
+/// A first answer with thinking, text and two calls, and then the request that contains it with the results.
 async fn second_request(wire: Wire) -> Value {
     let mut config = config(wire);
     config.tools = tools();
@@ -29,17 +29,22 @@ async fn second_request(wire: Wire) -> Value {
             media_type: Some("image/png".to_owned()),
         })
     };
-    let mut asked = Message::user("What is the weather here?");
-    asked.content.push(picture());
+    let mut question = Message::user("What is the weather here?");
+    question.content.push(picture());
     let answer = Answer::text(&["Let me ", "see."])
         .with_thinking(&["Two places."], "c2lnbmF0dXJl")
         .with_call("call_1", "weather", &["{\"place\":", "\"Oslo\"}"])
         .with_call("call_2", "time", &["{}"]);
-    let (got, _) = told(wire, request(config.clone(), vec![asked.clone()]), &answer).await;
+    let (got, _) = exchange_answer(
+        wire,
+        request(config.clone(), vec![question.clone()]),
+        &answer,
+    )
+    .await;
     let mut result = Message::tool_result("call_1", Some(json!({ "sky": "grey" })), None);
     result.content.push(picture());
     let history = vec![
-        asked,
+        question,
         got.message(),
         result,
         Message::tool_result(
@@ -49,14 +54,15 @@ async fn second_request(wire: Wire) -> Value {
         ),
         Message::system("It is late."),
         Message::user("Hurry."),
-        // Nothing was said here, and no provider wants to hear it.
+        // An empty message, which providers would refuse.
         Message::assistant(""),
     ];
-    let (_, sent) = told(wire, request(config, history), &Answer::text(&["Grey."])).await;
+    let (_, sent) =
+        exchange_answer(wire, request(config, history), &Answer::text(&["Grey."])).await;
     shown(&sent)
 }
 
-/// A request without what differs from run to run, and with the key masked where it belongs.
+/// A request without varying values, and with its key masked.
 fn shown(request: &Request) -> Value {
     let headers = request
         .headers

@@ -1,4 +1,4 @@
-//! The drivers inside of the runtime, where a turn is carried to its end.
+//! The drivers in turns of the runtime.
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::llm_driver_registry::DriverRegistry;
@@ -12,7 +12,7 @@ use windlass_testkit::{Answer, FakeServer, Wire};
 
 use crate::support::{KEY, base, model};
 
-/// What the tool makes of its arguments; long enough to be in no id.
+/// The tool's result; too long to occur in an ID by chance.
 const PRODUCT: &str = "123457370371";
 
 async fn runtime(wire: Wire, url: &str) -> InProcessRuntime {
@@ -44,7 +44,7 @@ async fn runtime(wire: Wire, url: &str) -> InProcessRuntime {
 }
 
 #[tokio::test]
-async fn an_error_of_a_provider_says_who_was_asked_and_what_to_do() {
+async fn provider_error_names_the_provider_and_a_remedy() {
     let name = "openai-chat/llama3.2";
     let mut server = FakeServer::start().await.unwrap();
     let url = format!("{}/v1", server.url());
@@ -57,14 +57,14 @@ async fn an_error_of_a_provider_says_who_was_asked_and_what_to_do() {
         let refusal = refusal.to_string();
         exchange.answer(401, &[], &refusal).await.unwrap();
     };
-    let (said, ()) = tokio::join!(chat.say("Hi"), provider);
-    let told = said.unwrap_err().to_string();
+    let (outcome, ()) = tokio::join!(chat.say("Hi"), provider);
+    let message = outcome.unwrap_err().to_string();
     for words in [name, &host, "status 401", "check the key"] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(message.contains(words), "{words}: {message}");
     }
-    assert!(!told.contains(KEY), "{told}");
+    assert!(!message.contains(KEY), "{message}");
 
-    // Nobody listens any more.
+    // The server is stopped.
     drop(server);
     let settings = RuntimeSettings::default().retry(RetryPolicy {
         max_retries: 0,
@@ -77,14 +77,14 @@ async fn an_error_of_a_provider_says_who_was_asked_and_what_to_do() {
     let builder = Conversation::builder().model(model);
     let builder = builder.with_runtime(|runtime| runtime.settings(settings));
     let mut chat = builder.start().await.unwrap();
-    let told = chat.say("Hi").await.unwrap_err().to_string();
+    let message = chat.say("Hi").await.unwrap_err().to_string();
     for words in [name, &address, "refused", "check that the address"] {
-        assert!(told.contains(words), "{words}: {told}");
+        assert!(message.contains(words), "{words}: {message}");
     }
 }
 
 #[tokio::test]
-async fn an_address_that_cannot_be_called_is_refused_before_anything_is_said() {
+async fn invalid_address_fails_before_any_output() {
     for url in [
         "",
         "localhost:1",
@@ -102,21 +102,21 @@ async fn an_address_that_cannot_be_called_is_refused_before_anything_is_said() {
             ),
             "{error}"
         );
-        let told = error.to_string();
-        assert!(told.contains("of provider openai-chat"), "{told}");
-        assert!(!told.contains("secret"), "{told}");
+        let message = error.to_string();
+        assert!(message.contains("of provider openai-chat"), "{message}");
+        assert!(!message.contains("secret"), "{message}");
     }
 }
 
 #[tokio::test]
-async fn a_model_can_mend_a_call_with_broken_arguments() {
-    // Gemini reads calls itself, and says so when it cannot.
+async fn model_can_correct_a_call_with_broken_arguments() {
+    // Gemini parses calls itself and reports malformed ones.
     for wire in [Wire::OpenAi, Wire::OpenAiChat, Wire::Anthropic] {
         let mut server = FakeServer::start().await.unwrap();
         let runtime = runtime(wire, &server.url()).await;
         let session = runtime.default_session_id().unwrap();
         let provider = async {
-            let mut asked = Vec::new();
+            let mut requests = Vec::new();
             for answer in [
                 Answer::default().with_call("call_1", "multiply", &["{\"a\": 123457, \"b\": "]),
                 Answer::default().with_call(
@@ -127,17 +127,17 @@ async fn a_model_can_mend_a_call_with_broken_arguments() {
                 Answer::text(&["Done."]),
             ] {
                 let exchange = server.next().await;
-                asked.push(exchange.request.json().to_string());
+                requests.push(exchange.request.json().to_string());
                 exchange.stream(&wire.events(&answer)).await.unwrap();
             }
-            asked
+            requests
         };
         let turn = runtime.run_text_turn(session, "Multiply.");
-        let (turn, asked) = tokio::join!(turn, provider);
+        let (turn, requests) = tokio::join!(turn, provider);
         assert_eq!(turn.unwrap().response, "Done.", "{wire:?}");
-        // The model reads what it wrote and why that is no call; then the call is carried out.
-        assert!(asked[1].contains("invalid_arguments"), "{}", asked[1]);
-        assert!(!asked[1].contains(PRODUCT), "{}", asked[1]);
-        assert!(asked[2].contains(PRODUCT), "{}", asked[2]);
+        // The model gets its invalid call and the reason; the corrected call is executed.
+        assert!(requests[1].contains("invalid_arguments"), "{}", requests[1]);
+        assert!(!requests[1].contains(PRODUCT), "{}", requests[1]);
+        assert!(requests[2].contains(PRODUCT), "{}", requests[2]);
     }
 }

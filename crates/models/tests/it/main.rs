@@ -1,9 +1,6 @@
-//! The drivers against a fake server: what is sent, what comes back, and what happens when things go wrong.
+//! The drivers against a fake server: requests, answers and failures.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test that cannot go on has failed, and says where"
-)]
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod around;
 mod bad_input;

@@ -1,4 +1,4 @@
-//! What the tests share: drivers of the fake server, requests, and answers put together.
+//! Shared test support: drivers for the fake server, requests, and collected answers.
 
 use std::collections::HashMap;
 use std::future::poll_fn;
@@ -38,7 +38,7 @@ pub(crate) fn model(wire: Wire) -> &'static str {
     }
 }
 
-/// The address as people write it: OpenAI's with the version, the others' without.
+/// The usual base URL: with the version for OpenAI, without it for the others.
 pub(crate) fn base(wire: Wire, url: &str) -> String {
     match wire {
         Wire::OpenAi | Wire::OpenAiChat => format!("{url}/v1"),
@@ -104,9 +104,9 @@ pub(crate) fn ask(wire: Wire) -> LlmRequest {
     request(config(wire), vec![Message::user("hello")])
 }
 
-/// An answer, put together as the runtime does it.
+/// An answer, collected as in the runtime.
 #[derive(Debug, Default)]
-pub(crate) struct Got {
+pub(crate) struct CollectedAnswer {
     pub(crate) pieces: Vec<String>,
     pub(crate) thinking: String,
     pub(crate) signature: Option<String>,
@@ -116,7 +116,7 @@ pub(crate) struct Got {
     pub(crate) error: Option<AgentLoopError>,
 }
 
-impl Got {
+impl CollectedAnswer {
     pub(crate) fn text(&self) -> String {
         self.pieces.concat()
     }
@@ -139,7 +139,7 @@ impl Got {
         }
     }
 
-    /// The message that the journal would keep.
+    /// The message that the journal would record.
     pub(crate) fn message(self) -> Message {
         let text = self.text();
         Message {
@@ -167,35 +167,35 @@ pub(crate) async fn next(stream: &mut LlmResponseStream) -> Option<Result<LlmStr
     poll_fn(|cx| stream.as_mut().poll_next(cx)).await
 }
 
-pub(crate) async fn collect(stream: Result<LlmResponseStream>) -> Got {
-    let mut got = Got::default();
+pub(crate) async fn collect(stream: Result<LlmResponseStream>) -> CollectedAnswer {
+    let mut outcome = CollectedAnswer::default();
     let mut stream = match stream {
         Ok(stream) => stream,
         Err(error) => {
-            got.error = Some(error);
-            return got;
+            outcome.error = Some(error);
+            return outcome;
         }
     };
     while let Some(event) = next(&mut stream).await {
         match event {
-            Ok(event) => got.take(event),
-            Err(error) => got.error = Some(error),
+            Ok(event) => outcome.take(event),
+            Err(error) => outcome.error = Some(error),
         }
     }
-    got
+    outcome
 }
 
-pub(crate) async fn call(driver: &dyn LlmDriver, request: LlmRequest) -> Got {
+pub(crate) async fn call(driver: &dyn LlmDriver, request: LlmRequest) -> CollectedAnswer {
     collect(driver.stream(request).await).await
 }
 
-/// Makes one call while the test plays the provider, and returns both sides.
+/// Makes one call while the test acts as the provider; returns the answer and the request.
 pub(crate) async fn exchange<F, R>(
     driver: &dyn LlmDriver,
     request: LlmRequest,
     server: &mut FakeServer,
     answer: F,
-) -> (Got, windlass_testkit::Request)
+) -> (CollectedAnswer, windlass_testkit::Request)
 where
     F: FnOnce(Exchange) -> R,
     R: Future<Output = std::io::Result<()>>,
@@ -209,12 +209,12 @@ where
     tokio::join!(call(driver, request), provider)
 }
 
-/// As [`exchange`], for one answer that is given whole.
-pub(crate) async fn told(
+/// Like [`exchange`], with one complete answer.
+pub(crate) async fn exchange_answer(
     wire: Wire,
     request: LlmRequest,
     answer: &windlass_testkit::Answer,
-) -> (Got, windlass_testkit::Request) {
+) -> (CollectedAnswer, windlass_testkit::Request) {
     let mut server = FakeServer::start().await.unwrap();
     let driver = driver(wire, &server.url());
     let events = wire.events(answer);

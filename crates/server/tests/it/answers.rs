@@ -2,18 +2,22 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, assert_sound, text};
+use crate::support::{TestDaemon, assert_sound, text};
 
 #[tokio::test]
-async fn r30_two_threads_that_wait_are_answered_each_on_its_own() {
-    let daemon = Daemon::start().await;
+async fn r30_two_waiting_threads_are_answered_separately() {
+    let daemon = TestDaemon::start().await;
     let mut waiting = Vec::new();
     for _ in 0..2 {
         let thread = daemon.thread(json!({})).await;
         let mut events = daemon.events(&thread, 0).await;
         daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
-        let asked = events.until("approval.required").await.pop().unwrap();
-        waiting.push((thread, events, text(&asked.data["payload"]["approval_id"])));
+        let approval = events.until("approval.required").await.pop().unwrap();
+        waiting.push((
+            thread,
+            events,
+            text(&approval.data["payload"]["approval_id"]),
+        ));
     }
     assert_ne!(
         waiting[0].2, waiting[1].2,
@@ -54,21 +58,21 @@ async fn r30_two_threads_that_wait_are_answered_each_on_its_own() {
 }
 
 #[tokio::test]
-async fn r35_the_output_of_an_approved_call_is_as_the_tool_gave_it() {
-    let daemon = Daemon::start().await;
+async fn r35_output_of_an_approved_call_is_unchanged() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
     let mut frames = events.until("approval.required").await;
-    let asked = frames.last().unwrap().clone();
-    let payload = &asked.data["payload"];
+    let approval = frames.last().unwrap().clone();
+    let payload = &approval.data["payload"];
     let item = frames
         .iter()
         .rev()
         .find(|frame| frame.event == "item.started")
         .unwrap();
     assert_eq!(payload["call_id"], item.data["payload"]["tool"]["id"]);
-    assert_eq!(asked.data["item_id"], item.data["item_id"]);
+    assert_eq!(approval.data["item_id"], item.data["item_id"]);
     assert_eq!(
         (&payload["tool_name"], &payload["id"]),
         (&json!("shell"), &payload["approval_id"])
@@ -92,7 +96,7 @@ async fn r35_the_output_of_an_approved_call_is_as_the_tool_gave_it() {
     let done = frames
         .iter()
         .find(|frame| {
-            frame.data["item_id"] == asked.data["item_id"] && frame.event == "item.completed"
+            frame.data["item_id"] == approval.data["item_id"] && frame.event == "item.completed"
         })
         .unwrap();
     assert_eq!(done.data["payload"]["item"]["detail"], "hi\n");
@@ -103,16 +107,16 @@ async fn r35_the_output_of_an_approved_call_is_as_the_tool_gave_it() {
 }
 
 #[tokio::test]
-async fn r36_a_call_that_waits_holds_up_no_other() {
-    let daemon = Daemon::start().await;
+async fn r36_waiting_call_does_not_block_others() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     daemon.turn(&thread, json!({"prompt": "BOTH please"})).await;
-    let asked = events.until("approval.required").await.pop().unwrap();
+    let approval = events.until("approval.required").await.pop().unwrap();
     loop {
         let frame = events.next().await.unwrap();
         if frame.event == "item.completed" {
-            assert_ne!(frame.data["item_id"], asked.data["item_id"]);
+            assert_ne!(frame.data["item_id"], approval.data["item_id"]);
             assert_eq!(
                 frame.data["payload"]["item"]["metadata"]["tool"]["name"],
                 "clock"
@@ -120,7 +124,7 @@ async fn r36_a_call_that_waits_holds_up_no_other() {
             break;
         }
     }
-    let id = text(&asked.data["payload"]["approval_id"]);
+    let id = text(&approval.data["payload"]["approval_id"]);
     daemon
         .client
         .post(&format!("/v1/approvals/{id}"), json!({"decision": "deny"}))
@@ -130,15 +134,15 @@ async fn r36_a_call_that_waits_holds_up_no_other() {
 }
 
 #[tokio::test]
-async fn r37_an_equal_repeat_gets_the_first_answer_and_another_is_refused() {
-    let daemon = Daemon::start().await;
+async fn r37_equal_repeat_gets_the_first_answer_and_a_different_one_is_refused() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
-    let asked = events.until("approval.required").await.pop().unwrap();
+    let approval = events.until("approval.required").await.pop().unwrap();
     let path = format!(
         "/v1/approvals/{}",
-        text(&asked.data["payload"]["approval_id"])
+        text(&approval.data["payload"]["approval_id"])
     );
     let first = daemon
         .client
@@ -170,15 +174,15 @@ async fn r37_an_equal_repeat_gets_the_first_answer_and_another_is_refused() {
 }
 
 #[tokio::test]
-async fn reason_of_a_denial_is_read_by_the_model() {
-    let daemon = Daemon::start().await;
+async fn denial_reason_reaches_the_model() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
-    let asked = events.until("approval.required").await.pop().unwrap();
+    let approval = events.until("approval.required").await.pop().unwrap();
     let path = format!(
         "/v1/approvals/{}",
-        text(&asked.data["payload"]["approval_id"])
+        text(&approval.data["payload"]["approval_id"])
     );
     for wrong in [
         json!({"decision": "allow", "reason": "I like it"}),
@@ -206,23 +210,23 @@ async fn reason_of_a_denial_is_read_by_the_model() {
         .find(|frame| frame.event == "approval.decided")
         .unwrap();
     assert_eq!(decided.data["payload"]["reason"], reason);
-    let told = daemon.model.told();
+    let messages = daemon.model.messages();
     assert!(
-        told.iter().any(|message| message.contains(reason)),
-        "{told:?}"
+        messages.iter().any(|message| message.contains(reason)),
+        "{messages:?}"
     );
 }
 
 #[tokio::test]
-async fn an_approval_that_is_to_be_remembered_is_not_asked_again() {
-    let daemon = Daemon::start().await;
+async fn remembered_approval_is_not_requested_again() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
-    let asked = events.until("approval.required").await.pop().unwrap();
+    let approval = events.until("approval.required").await.pop().unwrap();
     let path = format!(
         "/v1/approvals/{}",
-        text(&asked.data["payload"]["approval_id"])
+        text(&approval.data["payload"]["approval_id"])
     );
     daemon
         .client
@@ -240,22 +244,22 @@ async fn an_approval_that_is_to_be_remembered_is_not_asked_again() {
 }
 
 #[tokio::test]
-async fn a_question_is_answered_and_only_the_model_reads_the_answer() {
-    let daemon = Daemon::start().await;
+async fn question_answer_reaches_only_the_model() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     daemon.turn(&thread, json!({"prompt": "ASK me"})).await;
     let mut frames = events.until("user_input.required").await;
-    let asked = frames.last().unwrap().data["payload"].clone();
+    let question = frames.last().unwrap().data["payload"].clone();
     assert_eq!(
-        asked["request"]["questions"][0]["options"][1]["label"],
+        question["request"]["questions"][0]["options"][1]["label"],
         "Blue"
     );
-    assert_eq!(asked["request"]["questions"][0]["multi_select"], false);
+    assert_eq!(question["request"]["questions"][0]["multi_select"], false);
     let detail = daemon.detail(&thread).await;
     assert_eq!(
         detail["pending_user_inputs"][0]["request"],
-        asked["request"]
+        question["request"]
     );
     let thread_id = thread.trim_start_matches("/v1/threads/");
     let unknown = daemon
@@ -269,7 +273,7 @@ async fn a_question_is_answered_and_only_the_model_reads_the_answer() {
         (unknown.status, unknown.code().as_str()),
         (404, "user_input_not_pending")
     );
-    let id = text(&asked["id"]);
+    let id = text(&question["id"]);
     let path = format!("/v1/user-input/{thread_id}/{id}");
     for wrong in [
         json!([]),
@@ -301,7 +305,7 @@ async fn a_question_is_answered_and_only_the_model_reads_the_answer() {
     assert!(
         daemon
             .model
-            .told()
+            .messages()
             .iter()
             .any(|line| line.contains("crimson"))
     );
@@ -311,13 +315,13 @@ async fn a_question_is_answered_and_only_the_model_reads_the_answer() {
 }
 
 #[tokio::test]
-async fn an_approval_that_is_remembered_ends_the_asking() {
-    let daemon = Daemon::start().await;
+async fn remembered_approval_disables_approvals_of_the_thread() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
-    let asked = events.until("approval.required").await.pop().unwrap();
-    let id = text(&asked.data["payload"]["approval_id"]);
+    let approval = events.until("approval.required").await.pop().unwrap();
+    let id = text(&approval.data["payload"]["approval_id"]);
     let allow = json!({"decision": "allow", "remember": true});
     let path = format!("/v1/approvals/{id}");
     daemon.client.post(&path, allow.clone()).await.expect(200);
@@ -338,10 +342,10 @@ async fn an_approval_that_is_remembered_ends_the_asking() {
     let other = daemon.thread(json!({})).await;
     let mut events = daemon.events(&other, 0).await;
     daemon.turn(&other, json!({"prompt": "SHELL now"})).await;
-    let asked = events.until("approval.required").await.pop().unwrap();
+    let approval = events.until("approval.required").await.pop().unwrap();
     let path = format!(
         "/v1/approvals/{}",
-        text(&asked.data["payload"]["approval_id"])
+        text(&approval.data["payload"]["approval_id"])
     );
     let deny = json!({"decision": "deny", "remember": true});
     daemon.client.post(&path, deny).await.expect(200);
@@ -354,19 +358,19 @@ async fn an_approval_that_is_remembered_ends_the_asking() {
 }
 
 /// Approves a call of a turn, and returns when the turn has ended.
-async fn allow(daemon: &Daemon, thread: &str, answer: Value) {
+async fn allow(daemon: &TestDaemon, thread: &str, answer: Value) {
     let mut events = daemon.events(thread, 0).await;
     daemon.turn(thread, json!({"prompt": "SHELL now"})).await;
-    let asked = events.until("approval.required").await.pop().unwrap();
-    let id = text(&asked.data["payload"]["approval_id"]);
+    let approval = events.until("approval.required").await.pop().unwrap();
+    let id = text(&approval.data["payload"]["approval_id"]);
     let path = format!("/v1/approvals/{id}");
     daemon.client.post(&path, answer).await.expect(200);
     events.until("turn.completed").await;
 }
 
 #[tokio::test]
-async fn what_is_remembered_in_a_thread_is_asked_again_in_its_forks() {
-    let daemon = Daemon::start().await;
+async fn remembered_approval_does_not_apply_to_forks() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     allow(
         &daemon,
@@ -396,8 +400,8 @@ async fn what_is_remembered_in_a_thread_is_asked_again_in_its_forks() {
 }
 
 #[tokio::test]
-async fn an_approval_may_be_remembered_for_the_turn_alone() {
-    let daemon = Daemon::start().await;
+async fn approval_can_be_remembered_for_one_turn() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let answer = json!({"decision": "allow", "remember": true, "remember_for": "turn"});
     allow(&daemon, &thread, answer.clone()).await;
@@ -405,7 +409,7 @@ async fn an_approval_may_be_remembered_for_the_turn_alone() {
         daemon.detail(&thread).await["thread"]["auto_approve"],
         false
     );
-    // Asked again in the next.
+    // The next turn needs an approval again.
     allow(&daemon, &thread, answer).await;
     let refused = json!({"decision": "allow", "remember_for": "ever"});
     let refused = daemon.client.post("/v1/approvals/appr_1", refused).await;

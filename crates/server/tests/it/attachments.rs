@@ -4,19 +4,19 @@ use serde_json::{Value, json};
 use windlass_core::message::ContentPart;
 use windlass_runtime::{ApprovalAction, ApprovalRule, ApprovalRules};
 
-use crate::support::{Daemon, Setup};
+use crate::support::{Setup, TestDaemon};
 
 /// A PNG of one pixel.
 pub(crate) const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
-/// Returns the parts of the newest message that the model read.
-fn parts(daemon: &Daemon) -> Vec<ContentPart> {
+/// Returns the parts of the newest message in the model's request.
+fn parts(daemon: &TestDaemon) -> Vec<ContentPart> {
     let requests = daemon.model.requests();
     let last = requests.last().unwrap().history.iter().next_back();
     last.unwrap().content.clone()
 }
 
-async fn say(daemon: &Daemon, thread: &str, input: Value) {
+async fn say(daemon: &TestDaemon, thread: &str, input: Value) {
     let since = daemon.detail(thread).await["latest_seq"].as_u64().unwrap();
     let body = json!({"prompt": "look", "input": input});
     daemon.turn(thread, body).await;
@@ -65,8 +65,8 @@ async fn images_and_files_reach_the_model_in_order() {
 }
 
 #[tokio::test]
-async fn the_record_has_the_bytes_of_an_image_once() {
-    let daemon = Daemon::start().await;
+async fn image_bytes_are_recorded_once() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     say(&daemon, &thread, json!([{"type": "image", "data": PIXEL}])).await;
     say(&daemon, &thread, json!([])).await;
@@ -79,7 +79,7 @@ async fn the_record_has_the_bytes_of_an_image_once() {
 }
 
 #[tokio::test]
-async fn bad_parts_are_refused_and_nothing_is_recorded() {
+async fn invalid_parts_are_refused_and_not_recorded() {
     let setup = Setup::default();
     let root = setup.workspace.path();
     std::fs::write(root.join("binary.pdf"), b"%PDF-1.7\0\xff").unwrap();
@@ -146,8 +146,8 @@ async fn bad_parts_are_refused_and_nothing_is_recorded() {
 }
 
 #[tokio::test]
-async fn a_model_without_images_is_named_and_nothing_is_recorded() {
-    let daemon = Daemon::start().await;
+async fn image_for_a_text_only_model_is_refused_and_not_recorded() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({"model": "text-only"})).await;
     let path = format!("{thread}/turns");
     let image = json!([{"type": "image", "data": PIXEL}]);
@@ -182,8 +182,8 @@ async fn a_model_without_images_is_named_and_nothing_is_recorded() {
 }
 
 #[tokio::test]
-async fn the_prompt_of_a_queued_input_is_changed_without_its_images() {
-    let daemon = Daemon::start().await;
+async fn queued_prompt_can_be_edited_without_its_images() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon.turn(&thread, json!({"prompt": "SILENT"})).await;
     let body =
@@ -204,7 +204,7 @@ async fn the_prompt_of_a_queued_input_is_changed_without_its_images() {
 }
 
 #[tokio::test]
-async fn path_that_a_rule_denies_is_not_attached() {
+async fn denied_path_is_not_attached() {
     let rules = ApprovalRules {
         default: None,
         rules: vec![ApprovalRule {

@@ -7,14 +7,14 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use windlass_server::Access;
 
-use crate::support::{Daemon, Home, Setup, soon};
+use crate::support::{MultiTokenDaemon, Setup, TestDaemon, soon};
 
 fn nested(depth: usize) -> String {
     format!("{}{}", "[".repeat(depth), "]".repeat(depth))
 }
 
 #[tokio::test]
-async fn a10_a_page_that_lets_its_name_point_here_is_answered_nothing() {
+async fn a10_dns_rebinding_page_gets_no_answer() {
     let setup = Setup::settings(|settings| {
         settings.access = Access::Open;
         settings.allowed_hosts = vec!["windlass.example".to_owned()];
@@ -58,7 +58,7 @@ async fn a10_a_page_that_lets_its_name_point_here_is_answered_nothing() {
 }
 
 #[tokio::test]
-async fn a10_a_foreign_page_changes_nothing_also_without_a_body() {
+async fn a10_cross_origin_post_is_rejected_also_without_a_body() {
     let setup = Setup::settings(|settings| settings.access = Access::Open);
     let daemon = setup.start().await;
     let thread = daemon.thread(json!({})).await;
@@ -90,8 +90,8 @@ async fn a10_a_foreign_page_changes_nothing_also_without_a_body() {
 }
 
 #[tokio::test]
-async fn a12_streams_of_a_token_end_when_it_is_taken_back() {
-    let home = Home::start().await;
+async fn a12_streams_end_when_their_token_is_revoked() {
+    let home = MultiTokenDaemon::start().await;
     let (id, secret) = home.token("agent:a");
     let agent = home.client(&secret);
     let thread = agent.post("/v1/threads", json!({})).await.expect(201);
@@ -99,13 +99,13 @@ async fn a12_streams_of_a_token_end_when_it_is_taken_back() {
     let mut stream = agent.stream(&format!("/v1/threads/{thread}/events")).await;
     stream.until_comment("caught-up").await;
     assert!(home.tokens.revoke(&id).unwrap());
-    // To its end, which would not come.
+    // Reads to the end of the response.
     soon(stream.rest()).await;
     assert_eq!(agent.get("/v1/threads").await.status, 401);
 }
 
 /// Connections that send nothing.
-async fn idle(home: &Home, count: usize) -> Vec<TcpStream> {
+async fn idle(home: &MultiTokenDaemon, count: usize) -> Vec<TcpStream> {
     let mut idle = Vec::new();
     for _ in 0..count {
         idle.push(
@@ -118,8 +118,8 @@ async fn idle(home: &Home, count: usize) -> Vec<TcpStream> {
 }
 
 #[tokio::test]
-async fn a13_connections_without_a_token_do_not_shut_the_operator_out() {
-    let home = Home::with(|settings| {
+async fn a13_connections_without_a_token_do_not_lock_out_the_operator() {
+    let home = MultiTokenDaemon::with(|settings| {
         settings.limits.connections = 4;
         settings.limits.token_time = Duration::from_secs(600);
     })
@@ -147,8 +147,10 @@ async fn a13_connections_without_a_token_do_not_shut_the_operator_out() {
 }
 
 #[tokio::test]
-async fn a13_a_connection_has_little_time_to_show_a_token() {
-    let home = Home::with(|settings| settings.limits.token_time = Duration::from_millis(200)).await;
+async fn a13_connection_must_present_a_token_quickly() {
+    let home =
+        MultiTokenDaemon::with(|settings| settings.limits.token_time = Duration::from_millis(200))
+            .await;
     let thread = home.daemon.thread(json!({})).await;
     let mut known = home.daemon.events(&thread, 0).await;
     known.until_comment("caught-up").await;
@@ -167,7 +169,7 @@ async fn a13_a_connection_has_little_time_to_show_a_token() {
         soon(stranger.read_to_end(&mut answer)).await.unwrap();
         assert!(answer.starts_with(b"HTTP/1.1 "), "{path}");
     }
-    // The one that has shown its token is still there.
+    // The authenticated connection is still open.
     home.daemon
         .client
         .post(&format!("{thread}/turns"), json!({"prompt": "hello"}))
@@ -177,8 +179,8 @@ async fn a13_a_connection_has_little_time_to_show_a_token() {
 }
 
 #[tokio::test]
-async fn a20_one_token_does_not_take_all_places() {
-    let home = Home::with(|settings| settings.limits.subscribers_of_token = 2).await;
+async fn a20_one_token_cannot_use_all_streams() {
+    let home = MultiTokenDaemon::with(|settings| settings.limits.subscribers_of_token = 2).await;
     let agent = home.client(&home.agent("a"));
     let thread = agent.post("/v1/threads", json!({})).await.expect(201);
     let path = format!("/v1/threads/{}/events", thread["id"].as_str().unwrap());
@@ -196,8 +198,8 @@ async fn a20_one_token_does_not_take_all_places() {
 }
 
 #[tokio::test]
-async fn a20_one_token_does_not_take_all_connections_and_no_memory_for_bodies() {
-    let home = Home::with(|settings| {
+async fn a20_one_token_cannot_exhaust_connections_or_body_memory() {
+    let home = MultiTokenDaemon::with(|settings| {
         settings.limits.connections_of_token = 2;
         settings.limits.body_bytes_of_token = 1000;
     })
@@ -236,8 +238,8 @@ async fn a20_one_token_does_not_take_all_connections_and_no_memory_for_bodies() 
 }
 
 #[tokio::test]
-async fn a14_a_schema_whose_references_double_is_refused() {
-    let daemon = Daemon::start().await;
+async fn a14_schema_with_doubling_references_is_refused() {
+    let daemon = TestDaemon::start().await;
     let mut definitions = json!({"d0": {"type": "string"}});
     for level in 1..40 {
         let below = format!("#/$defs/d{}", level - 1);
@@ -254,7 +256,7 @@ async fn a14_a_schema_whose_references_double_is_refused() {
         (refused.status, refused.code().as_str()),
         (422, "invalid_tool_spec")
     );
-    // One that refers to itself is what it was.
+    // A recursive schema is accepted as before.
     let tree = json!({"type": "object", "properties": {"left": {"$ref": "#"}}});
     daemon
         .client
@@ -264,8 +266,8 @@ async fn a14_a_schema_whose_references_double_is_refused() {
 }
 
 #[tokio::test]
-async fn a15_what_is_nested_too_deep_to_be_read_back_is_refused() {
-    let daemon = Daemon::start().await;
+async fn a15_excessive_nesting_is_refused() {
+    let daemon = TestDaemon::start().await;
     for depth in [65, 120, 127, 5_000, 1_000_000] {
         let body = format!("{{\"title\":\"t\",\"dynamic_tools\":{}}}", nested(depth));
         let refused = daemon.client.raw("POST", "/v1/threads", Some(&body)).await;
@@ -278,8 +280,8 @@ async fn a15_what_is_nested_too_deep_to_be_read_back_is_refused() {
 }
 
 #[tokio::test]
-async fn a18_a_policy_that_is_not_understood_gives_no_rights() {
-    let daemon = Daemon::start().await;
+async fn a18_unknown_policy_grants_no_rights() {
+    let daemon = TestDaemon::start().await;
     let root = tempfile::tempdir().unwrap();
     let make = |policy: Value| {
         let body = json!({"id": "e", "root": root.path(), "policy": policy});
@@ -304,8 +306,8 @@ async fn a18_a_policy_that_is_not_understood_gives_no_rights() {
 }
 
 #[tokio::test]
-async fn names_of_ignored_fields_are_echoed_up_to_a_bound() {
-    let daemon = Daemon::start().await;
+async fn names_of_ignored_fields_are_echoed_up_to_a_limit() {
+    let daemon = TestDaemon::start().await;
     let mut body = serde_json::Map::new();
     for number in 0..1000 {
         body.insert(format!("unknown_{number}"), json!(1));
@@ -317,7 +319,7 @@ async fn names_of_ignored_fields_are_echoed_up_to_a_bound() {
 }
 
 #[tokio::test]
-async fn a_body_that_never_ends_is_not_waited_for() {
+async fn endless_body_times_out() {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
     let setup = Setup::settings(|settings| {
@@ -336,8 +338,8 @@ async fn a_body_that_never_ends_is_not_waited_for() {
 }
 
 #[tokio::test]
-async fn a20_one_agent_does_not_make_all_threads() {
-    let home = Home::with(|settings| settings.limits.threads_of_agent = 2).await;
+async fn a20_one_agent_cannot_use_the_whole_thread_quota() {
+    let home = MultiTokenDaemon::with(|settings| settings.limits.threads_of_agent = 2).await;
     let (one, other) = (home.client(&home.agent("a")), home.client(&home.agent("b")));
     let first = one.post("/v1/threads", json!({})).await.expect(201);
     let path = format!("/v1/threads/{}/fork", first["id"].as_str().unwrap());
@@ -355,7 +357,7 @@ async fn a20_one_agent_does_not_make_all_threads() {
 
 #[tokio::test]
 async fn token_revoked_while_a_body_arrives_is_rejected() {
-    let home = Home::start().await;
+    let home = MultiTokenDaemon::start().await;
     for keyed in ["", "idempotency-key: once\r\n"] {
         let (id, secret) = home.token("client");
         let thread = home.daemon.thread(json!({})).await;
@@ -370,9 +372,9 @@ async fn token_revoked_while_a_body_arrives_is_rejected() {
             .unwrap();
         stream.write_all(head.as_bytes()).await.unwrap();
         // The server asks for the body only after it has accepted the token.
-        let mut asked = [0; 12];
-        soon(stream.read_exact(&mut asked)).await.unwrap();
-        assert_eq!(&asked, b"HTTP/1.1 100");
+        let mut status_line = [0; 12];
+        soon(stream.read_exact(&mut status_line)).await.unwrap();
+        assert_eq!(&status_line, b"HTTP/1.1 100");
         stream.write_all(&body.as_bytes()[..5]).await.unwrap();
         assert!(home.tokens.revoke(&id).unwrap());
         stream.write_all(&body.as_bytes()[5..]).await.unwrap();
@@ -386,7 +388,7 @@ async fn token_revoked_while_a_body_arrives_is_rejected() {
 }
 
 #[tokio::test]
-async fn open_daemon_trusts_no_page_that_is_not_configured() {
+async fn open_daemon_trusts_only_configured_origins() {
     let setup = Setup::settings(|settings| {
         settings.access = Access::Open;
         settings.cors_origins = vec!["http://dashboard.example".to_owned()];
@@ -424,8 +426,8 @@ async fn open_daemon_trusts_no_page_that_is_not_configured() {
 }
 
 #[tokio::test]
-async fn page_of_a_known_origin_still_reads_with_a_token() {
-    let daemon = Daemon::start().await;
+async fn page_of_a_known_origin_can_read_with_a_token() {
+    let daemon = TestDaemon::start().await;
     let page = daemon.client.with("origin", "http://localhost:3000");
     let reply = page.get("/v1/threads").await;
     assert_eq!(

@@ -1,8 +1,8 @@
-//! Automations over HTTP: tasks by a schedule.
+//! Automations over HTTP: scheduled tasks.
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Daemon, Home, text};
+use crate::support::{Client, MultiTokenDaemon, TestDaemon, text};
 use crate::tasks::until;
 
 const NIGHTLY: &str = "FREQ=WEEKLY;BYDAY=MO,TU,WE,TH,FR;BYHOUR=2;BYMINUTE=30";
@@ -17,8 +17,8 @@ fn nightly() -> Value {
 }
 
 #[tokio::test]
-async fn an_automation_is_made_changed_paused_and_removed() {
-    let daemon = Daemon::start().await;
+async fn automation_is_created_changed_paused_and_removed() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let path = make(client, nightly()).await;
     let made = client.get(&path).await.expect(200);
@@ -55,8 +55,8 @@ async fn an_automation_is_made_changed_paused_and_removed() {
 }
 
 #[tokio::test]
-async fn a_run_is_a_task() {
-    let daemon = Daemon::start().await;
+async fn automation_run_is_a_task() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let mut body = nightly();
     body["status"] = json!("paused");
@@ -80,8 +80,8 @@ async fn a_run_is_a_task() {
 }
 
 #[tokio::test]
-async fn schedules_that_cannot_be_are_refused_with_their_code() {
-    let daemon = Daemon::start().await;
+async fn invalid_schedules_are_refused_with_their_code() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let path = make(client, nightly()).await;
     for (field, value, status, code) in [
@@ -125,7 +125,7 @@ async fn schedules_that_cannot_be_are_refused_with_their_code() {
             "invalid_schedule",
         ),
         ("cwds", json!(["/etc"]), 422, "cwd_outside_root"),
-        // Counted before any is looked at.
+        // The number of parts is checked before their contents.
         ("cwds", json!(vec!["/etc"; 17]), 422, "invalid_field"),
         ("name", json!(""), 422, "invalid_field"),
         ("prompt", json!("  "), 400, "prompt_required"),
@@ -147,13 +147,13 @@ async fn schedules_that_cannot_be_are_refused_with_their_code() {
     }
     let list = client.get("/v1/automations").await.expect(200);
     assert_eq!(list.as_array().unwrap().len(), 1);
-    let kept = client.get(&path).await.expect(200);
-    assert_eq!(kept["rrule"], NIGHTLY);
+    let unchanged = client.get(&path).await.expect(200);
+    assert_eq!(unchanged["rrule"], NIGHTLY);
 }
 
 #[tokio::test]
-async fn an_agent_has_automations_of_its_own_and_a_repeat_makes_none() {
-    let home = Home::start().await;
+async fn agent_owns_its_automations_and_a_repeat_creates_none() {
+    let home = MultiTokenDaemon::start().await;
     let (one, other) = (
         home.client(&home.agent("one")),
         home.client(&home.agent("other")),
@@ -176,7 +176,7 @@ async fn an_agent_has_automations_of_its_own_and_a_repeat_makes_none() {
             (404, "automation_not_found")
         );
     }
-    // It acts for its owner, who cannot switch approvals off; neither can another client on its behalf.
+    // The automation has the rights of its owner, which cannot disable approvals; no other client can do it either.
     let trusting = json!({"auto_approve": true});
     assert_eq!(one.patch(&path, trusting.clone()).await.status, 403);
     assert_eq!(home.daemon.client.patch(&path, trusting).await.status, 403);

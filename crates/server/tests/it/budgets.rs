@@ -2,16 +2,16 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Frame, Home, Setup};
+use crate::support::{Frame, MultiTokenDaemon, Setup, TestDaemon};
 
-/// Returns the turn as its last event shows it.
+/// Returns the turn from its last event.
 fn ended(frames: &[Frame]) -> Value {
     frames.last().unwrap().data["payload"]["turn"].clone()
 }
 
 #[tokio::test]
-async fn a_thread_that_has_used_up_its_budget_goes_on_once_it_is_raised() {
-    let daemon = Daemon::start().await;
+async fn thread_with_an_exhausted_budget_continues_after_it_is_raised() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon
         .thread(json!({"budget": {"thread_tokens": 150}}))
         .await;
@@ -29,10 +29,13 @@ async fn a_thread_that_has_used_up_its_budget_goes_on_once_it_is_raised() {
 
     let raise = json!({"budget": {"thread_tokens": 10_000}});
     daemon.client.patch(&thread, raise).await.expect(200);
-    let went_on = ended(&daemon.say(&thread, "go on").await);
-    assert_eq!(went_on["status"], "completed");
-    let told = daemon.model.told();
-    assert!(told.iter().any(|said| said == "user: more"), "{told:?}");
+    let continued = ended(&daemon.say(&thread, "continue").await);
+    assert_eq!(continued["status"], "completed");
+    let messages = daemon.model.messages();
+    assert!(
+        messages.iter().any(|message| message == "user: more"),
+        "{messages:?}"
+    );
 
     let lift = json!({"budget": {}});
     daemon.client.patch(&thread, lift).await.expect(200);
@@ -40,7 +43,7 @@ async fn a_thread_that_has_used_up_its_budget_goes_on_once_it_is_raised() {
 }
 
 #[tokio::test]
-async fn a_turn_can_have_less_than_its_thread_and_nobody_more_than_the_operator_allows() {
+async fn turn_budget_is_limited_by_thread_and_operator() {
     let setup = Setup {
         runtime: Box::new(|settings| settings.budgets.turn.model_calls = Some(1)),
         ..Setup::default()
@@ -54,21 +57,21 @@ async fn a_turn_can_have_less_than_its_thread_and_nobody_more_than_the_operator_
     assert_eq!(stopped["error_code"], "budget_exceeded");
     assert_eq!(daemon.model.requests().len(), 1);
 
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({"auto_approve": true})).await;
     let mut events = daemon.events(&thread, 0).await;
     let body = json!({"prompt": "SHELL now", "budget": {"turn_tool_calls": 0}});
     daemon.turn(&thread, body).await;
     let done = ended(&events.until("turn.completed").await);
     assert_eq!(done["status"], "completed");
-    let told = daemon.model.told();
-    let refused = told.last().unwrap();
+    let messages = daemon.model.messages();
+    let refused = messages.last().unwrap();
     assert!(refused.contains("budget of 0 tool calls"), "{refused}");
 }
 
 #[tokio::test]
-async fn an_agent_can_lower_the_budget_of_its_thread_and_not_raise_it() {
-    let home = Home::start().await;
+async fn agent_can_lower_but_not_raise_its_thread_budget() {
+    let home = MultiTokenDaemon::start().await;
     let agent = home.client(&home.agent("a"));
     let made = agent.post(
         "/v1/threads",
@@ -99,8 +102,8 @@ async fn an_agent_can_lower_the_budget_of_its_thread_and_not_raise_it() {
 }
 
 #[tokio::test]
-async fn a_budget_that_cannot_be_read_is_refused() {
-    let daemon = Daemon::start().await;
+async fn invalid_budget_is_refused() {
+    let daemon = TestDaemon::start().await;
     for (budget, field) in [
         (json!({"turn_usd": -0.5}), "/budget/turn_usd"),
         (json!({"thread_usd": 1e300}), "/budget/thread_usd"),

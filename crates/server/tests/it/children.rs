@@ -1,10 +1,10 @@
-//! Threads of agents that a model starts.
+//! Threads of subagents.
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Setup};
+use crate::support::{Setup, TestDaemon};
 
-async fn start() -> Daemon {
+async fn start() -> TestDaemon {
     let setup = Setup {
         starts_agents: true,
         ..Setup::default()
@@ -13,20 +13,20 @@ async fn start() -> Daemon {
 }
 
 /// Returns the details of all threads but one.
-async fn others(daemon: &Daemon, thread: &str) -> Vec<Value> {
+async fn others(daemon: &TestDaemon, thread: &str) -> Vec<Value> {
     let listed = daemon.client.get("/v1/threads").await.expect(200);
-    let mut found = Vec::new();
+    let mut threads = Vec::new();
     for listed in listed.as_array().unwrap() {
         let path = format!("/v1/threads/{}", listed["id"].as_str().unwrap());
         if path != thread {
-            found.push(daemon.detail(&path).await);
+            threads.push(daemon.detail(&path).await);
         }
     }
-    found
+    threads
 }
 
 #[tokio::test]
-async fn the_thread_of_an_agent_says_whom_it_works_for_and_may_do_what_its_parent_may() {
+async fn agent_thread_names_its_parent_and_inherits_its_rights() {
     let daemon = start().await;
     let body = json!({"mode": "plan", "allow_shell": false, "budget": {"turn_tokens": 100_000}});
     let thread = daemon.thread(body).await;
@@ -49,7 +49,7 @@ async fn the_thread_of_an_agent_says_whom_it_works_for_and_may_do_what_its_paren
         assert_eq!(child["thread"][name], own[name], "{name}");
     }
     assert_eq!(child["turns"][0]["status"], "completed");
-    // A client can continue the conversation in it.
+    // A client can continue the subagent's conversation.
     let path = format!("/v1/threads/{}", child["thread"]["id"].as_str().unwrap());
     let frames = daemon.say(&path, "more").await;
     let turn = &frames.last().expect("an end").data["payload"]["turn"];
@@ -57,7 +57,7 @@ async fn the_thread_of_an_agent_says_whom_it_works_for_and_may_do_what_its_paren
 }
 
 #[tokio::test]
-async fn whoever_interrupts_a_turn_interrupts_the_threads_of_its_agents() {
+async fn interrupting_a_turn_interrupts_the_threads_of_its_agents() {
     let daemon = start().await;
     let thread = daemon.thread(json!({})).await;
     let turn = daemon.turn(&thread, json!({"prompt": "SPAWN SLOW"})).await;
@@ -67,8 +67,8 @@ async fn whoever_interrupts_a_turn_interrupts_the_threads_of_its_agents() {
     until_interrupted(&daemon, &child).await;
 }
 
-/// Returns the id of the thread of an agent that has begun its turn.
-async fn running_agent(daemon: &Daemon, thread: &str) -> String {
+/// Returns the thread ID of a subagent with a running turn.
+async fn running_agent(daemon: &TestDaemon, thread: &str) -> String {
     loop {
         let others = others(daemon, thread).await;
         if let Some(child) = others.first().filter(|child| child["turns"][0].is_object()) {
@@ -78,7 +78,7 @@ async fn running_agent(daemon: &Daemon, thread: &str) -> String {
     }
 }
 
-async fn until_interrupted(daemon: &Daemon, child: &str) {
+async fn until_interrupted(daemon: &TestDaemon, child: &str) {
     loop {
         let detail = daemon.detail(&format!("/v1/threads/{child}")).await;
         let status = detail["turns"][0]["status"].clone();
@@ -91,7 +91,7 @@ async fn until_interrupted(daemon: &Daemon, child: &str) {
 }
 
 #[tokio::test]
-async fn an_agent_is_cancelled_by_the_thread_that_it_works_for_and_by_no_other() {
+async fn agent_is_cancelled_only_by_its_parent_thread() {
     let daemon = start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
@@ -112,14 +112,14 @@ async fn an_agent_is_cancelled_by_the_thread_that_it_works_for_and_by_no_other()
     let cancelled = cancel(&thread, &agent).await.expect(200);
     assert_eq!(cancelled["thread_id"], agent);
     until_interrupted(&daemon, &agent).await;
-    // The turn that it worked for reads that, and completes.
+    // The parent turn reads the result and completes.
     events.until("turn.completed").await;
     let late = cancel(&thread, &agent).await;
     assert_eq!((late.status, late.code().as_str()), (409, "no_active_turn"));
 }
 
 #[tokio::test]
-async fn a_nudge_steers_the_turn_once_until_its_model_has_read_it() {
+async fn nudge_steers_the_turn_once() {
     let daemon = start().await;
     let thread = daemon.thread(json!({})).await;
     let id = thread.trim_start_matches("/v1/threads/");

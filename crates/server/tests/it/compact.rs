@@ -4,11 +4,11 @@ use serde_json::json;
 
 use windlass_runtime::CompactionSettings;
 
-use crate::support::{Daemon, Setup, assert_sound, text};
+use crate::support::{Setup, TestDaemon, assert_sound, text};
 
 #[tokio::test]
-async fn a_compaction_is_a_turn_with_one_item_and_the_model_goes_on_from_the_summary() {
-    let daemon = Daemon::start().await;
+async fn compaction_is_a_turn_with_one_item_and_replaces_the_history() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon.say(&thread, "hello").await;
     daemon.say(&thread, "answer briefly").await;
@@ -53,16 +53,22 @@ async fn a_compaction_is_a_turn_with_one_item_and_the_model_goes_on_from_the_sum
         turn["usage"]["input_tokens"], 100,
         "what it cost is counted"
     );
-    let asked = daemon.model.requests().pop().unwrap();
-    assert!(asked.config.tools.is_empty(), "a summary needs no tools");
-    let told = daemon.model.told();
-    assert!(told.iter().any(|line| line == "user: hello"), "{told:?}");
+    let summary_request = daemon.model.requests().pop().unwrap();
+    assert!(
+        summary_request.config.tools.is_empty(),
+        "a summary needs no tools"
+    );
+    let messages = daemon.model.messages();
+    assert!(
+        messages.iter().any(|line| line == "user: hello"),
+        "{messages:?}"
+    );
 
-    daemon.say(&thread, "go on").await;
-    let told = daemon.model.told();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains("They talked."), "{told:?}");
-    assert_eq!(told[1], "user: go on");
+    daemon.say(&thread, "continue").await;
+    let messages = daemon.model.messages();
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert!(messages[0].contains("They talked."), "{messages:?}");
+    assert_eq!(messages[1], "user: continue");
     let detail = daemon.detail(&thread).await;
     assert_eq!(detail["turns"].as_array().unwrap().len(), 4);
     let first = &detail["items"][0]["detail"];
@@ -73,8 +79,8 @@ async fn a_compaction_is_a_turn_with_one_item_and_the_model_goes_on_from_the_sum
 }
 
 #[tokio::test]
-async fn a_compaction_waits_for_no_turn_and_changes_nothing_when_it_fails() {
-    let daemon = Daemon::start().await;
+async fn compaction_is_refused_during_a_turn_and_a_failed_one_changes_nothing() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let path = format!("{thread}/compact");
     daemon.say(&thread, "hello").await;
@@ -104,14 +110,14 @@ async fn a_compaction_waits_for_no_turn_and_changes_nothing_when_it_fails() {
     assert_eq!(end["status"], "failed");
     assert!(text(&end["error"]).contains("boom"), "{end}");
     daemon.model.break_summaries(false);
-    daemon.say(&thread, "go on").await;
-    let told = daemon.model.told();
-    assert_eq!(told[0], "user: hello", "nothing was lost: {told:?}");
+    daemon.say(&thread, "continue").await;
+    let messages = daemon.model.messages();
+    assert_eq!(messages[0], "user: hello", "nothing was lost: {messages:?}");
 }
 
 #[tokio::test]
-async fn an_undo_goes_back_to_what_was_said_past_a_compaction() {
-    let daemon = Daemon::start().await;
+async fn undo_restores_the_conversation_before_a_compaction() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon.say(&thread, "hello").await;
     let mut events = daemon.events(&thread, 0).await;
@@ -135,8 +141,8 @@ async fn an_undo_goes_back_to_what_was_said_past_a_compaction() {
 }
 
 #[tokio::test]
-async fn a_fork_goes_on_from_the_summary_of_its_parent() {
-    let daemon = Daemon::start().await;
+async fn fork_continues_from_the_summary_of_its_parent() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon.say(&thread, "hello").await;
     let mut events = daemon.events(&thread, 0).await;
@@ -149,24 +155,30 @@ async fn a_fork_goes_on_from_the_summary_of_its_parent() {
     let fork = format!("/v1/threads/{}", text(&fork.await.expect(201)["id"]));
     let turns = daemon.detail(&fork).await["turns"].clone();
     assert_eq!(turns.as_array().unwrap().len(), 3, "people see everything");
-    daemon.say(&fork, "go on").await;
-    let told = daemon.model.told();
-    assert!(told[0].contains("They talked."), "{told:?}");
-    assert!(told.iter().all(|line| line != "user: hello"), "{told:?}");
-    assert!(told.contains(&"user: after it".to_owned()), "{told:?}");
+    daemon.say(&fork, "continue").await;
+    let messages = daemon.model.messages();
+    assert!(messages[0].contains("They talked."), "{messages:?}");
+    assert!(
+        messages.iter().all(|line| line != "user: hello"),
+        "{messages:?}"
+    );
+    assert!(
+        messages.contains(&"user: after it".to_owned()),
+        "{messages:?}"
+    );
 
-    // It continues from there even without its last turn.
+    // The fork continues from the summary even if its last turn is undone.
     let path = format!("{thread}/undo");
     let undone = daemon.client.post(&path, json!({"depth": 0})).await;
     let undone = undone.expect(201);
     assert_eq!(undone["original_user_text"], "after it");
     let fork = format!("/v1/threads/{}", text(&undone["thread"]["id"]));
-    daemon.say(&fork, "go on").await;
-    assert!(daemon.model.told()[0].contains("They talked."));
+    daemon.say(&fork, "continue").await;
+    assert!(daemon.model.messages()[0].contains("They talked."));
 }
 
 #[tokio::test]
-async fn a_turn_that_would_not_fit_shows_that_the_history_was_made_shorter_and_goes_on() {
+async fn oversized_turn_compacts_the_history_and_continues() {
     let setup = Setup {
         runtime: Box::new(|settings| {
             settings.compaction = Some(CompactionSettings {
@@ -184,7 +196,7 @@ async fn a_turn_that_would_not_fit_shows_that_the_history_was_made_shorter_and_g
     daemon.model.count(100);
     let since = daemon.detail(&thread).await["latest_seq"].as_u64().unwrap();
     let mut events = daemon.events(&thread, since).await;
-    daemon.say(&thread, "go on").await;
+    daemon.say(&thread, "continue").await;
     let frames = events.until("turn.completed").await;
     assert_sound(&frames, since);
     let compaction: Vec<_> = frames
@@ -200,10 +212,10 @@ async fn a_turn_that_would_not_fit_shows_that_the_history_was_made_shorter_and_g
     let turn = &frames.last().unwrap().data["payload"]["turn"];
     assert_eq!(turn["status"], "completed");
     assert_eq!(turn["usage"]["input_tokens"], 200, "both calls count");
-    let told = daemon.model.told();
-    assert_eq!(told.len(), 2, "{told:?}");
-    assert!(told[0].contains("They talked."), "{told:?}");
-    assert_eq!(told[1], "user: go on");
+    let messages = daemon.model.messages();
+    assert_eq!(messages.len(), 2, "{messages:?}");
+    assert!(messages[0].contains("They talked."), "{messages:?}");
+    assert_eq!(messages[1], "user: continue");
     let detail = daemon.detail(&thread).await;
     assert_eq!(detail["items"][0]["detail"], "hello");
 }

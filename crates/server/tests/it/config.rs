@@ -9,7 +9,7 @@ use windlass_server::{
     Access, ModelProvider, Models, Reload, Reloaded, Settings, TokenFile, TokenScope, UnknownModels,
 };
 
-use crate::support::{Client, Daemon, Setup, other_model, soon, text};
+use crate::support::{Client, Setup, TestDaemon, other_model, soon, text};
 
 /// Two providers in addition to the demo's own, one of them without a key.
 fn providers(settings: &mut Settings) {
@@ -31,25 +31,25 @@ fn providers(settings: &mut Settings) {
     settings.models.known = known.into();
 }
 
-async fn set(daemon: &Daemon, key: &str, value: &str) -> Value {
+async fn set(daemon: &TestDaemon, key: &str, value: &str) -> Value {
     let body = json!({"key": key, "value": value, "persist": true});
     daemon.client.post("/v1/config", body).await.expect(200)
 }
 
-async fn refused(daemon: &Daemon, key: &str, value: &str) -> (u16, String, Value) {
+async fn refused(daemon: &TestDaemon, key: &str, value: &str) -> (u16, String, Value) {
     let body = json!({"key": key, "value": value, "persist": true});
     let reply = daemon.client.post("/v1/config", body).await;
     let details = reply.json()["error"]["details"].clone();
     (reply.status, reply.code(), details)
 }
 
-async fn thread(daemon: &Daemon) -> Value {
+async fn thread(daemon: &TestDaemon) -> Value {
     let made = daemon.client.post("/v1/threads", json!({})).await;
     made.expect(201)
 }
 
 #[tokio::test]
-async fn the_configuration_has_every_field_that_clients_read() {
+async fn configuration_has_every_field_that_clients_read() {
     let daemon = Setup::settings(providers).start().await;
     let config = daemon.client.get("/v1/config").await.expect(200);
     for text in [
@@ -94,7 +94,7 @@ async fn the_configuration_has_every_field_that_clients_read() {
 }
 
 #[tokio::test]
-async fn what_is_set_counts_for_new_threads_at_once_and_after_a_restart() {
+async fn settings_apply_to_new_threads_at_once_and_after_a_restart() {
     let data = tempfile::tempdir().unwrap();
     let setup = || Setup {
         data: Some(data.path().join("store")),
@@ -139,9 +139,9 @@ async fn what_is_set_counts_for_new_threads_at_once_and_after_a_restart() {
     expected(&thread(&daemon).await);
     // A client's setting takes precedence, and an existing thread is unchanged.
     let body = json!({"model": "demo-model", "mode": "agent", "allow_shell": true});
-    let said = daemon.client.post("/v1/threads", body).await.expect(201);
+    let chosen = daemon.client.post("/v1/threads", body).await.expect(201);
     assert_eq!(
-        (&said["model"], &said["mode"], &said["allow_shell"]),
+        (&chosen["model"], &chosen["mode"], &chosen["allow_shell"]),
         (&json!("demo-model"), &json!("agent"), &json!(true))
     );
     let path = format!("/v1/threads/{}", text(&before["id"]));
@@ -189,18 +189,18 @@ async fn what_is_set_counts_for_new_threads_at_once_and_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_model_that_was_given_with_the_start_wins_over_one_that_was_chosen_before() {
+async fn model_given_at_startup_overrides_an_earlier_choice() {
     let data = tempfile::tempdir().unwrap();
     let setup = |is_given: bool| Setup {
         data: Some(data.path().join("store")),
         ..Setup::settings(move |settings| settings.config.is_model_given = is_given)
     };
     let daemon = setup(false).start().await;
-    set(&daemon, "model", "kept").await;
+    set(&daemon, "model", "stored").await;
     daemon.stop.cancel();
     soon(daemon.running).await.unwrap();
     soon(daemon.opened.unwrap().close()).await;
-    // Choosing something else meanwhile does not forget it.
+    // Another choice in between does not discard it.
     let daemon = setup(true).start().await;
     assert_eq!(thread(&daemon).await["model"], "demo-model");
     set(&daemon, "reasoning_effort", "high").await;
@@ -209,7 +209,7 @@ async fn a_model_that_was_given_with_the_start_wins_over_one_that_was_chosen_bef
     soon(daemon.running).await.unwrap();
     soon(daemon.opened.unwrap().close()).await;
     let daemon = setup(false).start().await;
-    assert_eq!(thread(&daemon).await["model"], "kept");
+    assert_eq!(thread(&daemon).await["model"], "stored");
     daemon.stop.cancel();
     soon(daemon.running).await.unwrap();
     soon(daemon.opened.unwrap().close()).await;
@@ -219,7 +219,7 @@ async fn a_model_that_was_given_with_the_start_wins_over_one_that_was_chosen_bef
 }
 
 #[tokio::test]
-async fn without_persist_a_value_is_only_checked() {
+async fn value_without_persist_is_only_validated() {
     let daemon = Setup::settings(providers).start().await;
     let body = json!({"key": "model", "value": "other"});
     let answer = daemon.client.post("/v1/config", body).await.expect(200);
@@ -234,7 +234,7 @@ async fn without_persist_a_value_is_only_checked() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_set_while_the_daemon_runs_says_where_it_is() {
+async fn static_setting_reports_where_to_change_it() {
     let daemon = Setup::settings(providers).start().await;
     for (key, setting) in [
         ("approval_mode", "approvals.default"),
@@ -243,9 +243,9 @@ async fn what_cannot_be_set_while_the_daemon_runs_says_where_it_is() {
         ("subagents_enabled", "subagents.enabled"),
         ("mcp_config_path", "mcp_servers"),
     ] {
-        let told = refused(&daemon, key, "x").await;
+        let refusal = refused(&daemon, key, "x").await;
         let details = json!({"key": key, "setting": setting});
-        assert_eq!(told, (409, "restart_required".to_owned(), details));
+        assert_eq!(refusal, (409, "restart_required".to_owned(), details));
     }
     for key in [
         "locale",
@@ -261,7 +261,7 @@ async fn what_cannot_be_set_while_the_daemon_runs_says_where_it_is() {
 }
 
 #[tokio::test]
-async fn a_bad_value_is_refused_and_changes_nothing() {
+async fn invalid_value_is_refused_and_changes_nothing() {
     let daemon = Setup::settings(providers).start().await;
     let long = "x".repeat(300);
     for (key, value) in [
@@ -276,7 +276,7 @@ async fn a_bad_value_is_refused_and_changes_nothing() {
         assert_eq!((status, code.as_str()), (422, "invalid_field"), "{key}");
         assert_eq!(details["field"], "/value", "{key}");
     }
-    // No thread starts without approvals because another client chose so.
+    // A setting of one client does not disable approvals for the threads of others.
     for word in ["yolo", "4", "bypassPermissions"] {
         assert_eq!(refused(&daemon, "default_mode", word).await.0, 422);
     }
@@ -288,7 +288,7 @@ async fn a_bad_value_is_refused_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn providers_are_listed_without_keys_and_can_be_switched() {
+async fn providers_are_listed_without_keys_and_can_be_selected() {
     let daemon = Setup::settings(providers).start().await;
     let listed = daemon.client.get("/v1/providers").await.expect(200);
     assert_eq!(listed["current"], "demo");
@@ -341,7 +341,7 @@ async fn providers_are_listed_without_keys_and_can_be_switched() {
         "other-model"
     );
 
-    // A bare name belongs to the provider that is called now.
+    // A model name without a provider refers to the current provider.
     assert_eq!(
         set(&daemon, "model", "far-other").await["value"],
         "far/far-other"
@@ -373,17 +373,17 @@ async fn providers_are_listed_without_keys_and_can_be_switched() {
 }
 
 #[tokio::test]
-async fn a_provider_that_is_not_there_or_has_no_key_is_refused() {
+async fn unknown_provider_or_one_without_key_is_refused() {
     let daemon = Setup::settings(providers).start().await;
     for (path, code) in [
-        ("/v1/providers/nobody/switch", "unknown_provider"),
+        ("/v1/providers/unknown/switch", "unknown_provider"),
         ("/v1/providers/keyless/switch", "provider_unusable"),
     ] {
         let reply = daemon.client.post(path, json!({})).await;
         assert_eq!(reply.code(), code);
         assert!(!reply.json().to_string().contains("not found"));
     }
-    let reply = daemon.client.get("/v1/providers/nobody/models").await;
+    let reply = daemon.client.get("/v1/providers/unknown/models").await;
     assert_eq!(
         (reply.status, reply.code().as_str()),
         (400, "unknown_provider")
@@ -404,7 +404,7 @@ impl Reload for Pages {
 }
 
 #[tokio::test]
-async fn a_configuration_that_is_read_again_counts_and_one_that_cannot_be_changes_nothing() {
+async fn reload_applies_a_valid_configuration_and_ignores_an_invalid_one() {
     let models = |chosen: Option<&str>| Models {
         default: "demo-model".to_owned(),
         provider: Some("demo".to_owned()),
@@ -453,7 +453,7 @@ async fn a_configuration_that_is_read_again_counts_and_one_that_cannot_be_change
     set(&daemon, "model", "mine").await;
     reload().await.expect(200);
     assert_eq!(thread(&daemon).await["model"], "mine");
-    // Unless the operator has forbidden it since.
+    // The choice is discarded if the operator has forbidden the model.
     reload().await.expect(200);
     assert_eq!(thread(&daemon).await["model"], "demo-model");
     assert_eq!(refused(&daemon, "model", "mine").await.0, 422);
@@ -465,7 +465,7 @@ async fn a_configuration_that_is_read_again_counts_and_one_that_cannot_be_change
 }
 
 #[tokio::test]
-async fn only_an_admin_changes_what_the_daemon_is_set_to() {
+async fn only_an_admin_changes_settings() {
     let home = tempfile::tempdir().unwrap();
     let book = Arc::new(TokenFile::new(home.path()));
     let stored = Arc::clone(&book);
@@ -477,12 +477,15 @@ async fn only_an_admin_changes_what_the_daemon_is_set_to() {
         providers(settings);
     });
     let daemon = setup.start().await;
-    let by = |scope: TokenScope| Client {
+    let client_with = |scope: TokenScope| Client {
         token: Some(book.create(scope, None).unwrap().1),
         ..daemon.client.clone()
     };
-    let agent = by(TokenScope::Agent("a".to_owned()));
-    let (client, admin) = (by(TokenScope::Client), by(TokenScope::Admin));
+    let agent = client_with(TokenScope::Agent("a".to_owned()));
+    let (client, admin) = (
+        client_with(TokenScope::Client),
+        client_with(TokenScope::Admin),
+    );
     let changes = [
         (
             "/v1/config",

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Daemon;
+use crate::support::TestDaemon;
 
-/// Checks the fields that follow from each other; returns the estimate.
+/// Checks that dependent fields agree; returns the estimate.
 fn estimate(usage: &Value) -> u64 {
     let tokens = |field: &str| {
         usage[field]
@@ -33,8 +33,8 @@ fn estimate(usage: &Value) -> u64 {
 }
 
 #[tokio::test]
-async fn the_context_of_a_thread_grows_with_the_conversation_and_a_session_stays_at_its_turn() {
-    let daemon = Daemon::start().await;
+async fn thread_context_grows_and_a_saved_session_stays_at_its_turn() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let id = thread.trim_start_matches("/v1/threads/");
     let context = async |path: &str| {
@@ -72,8 +72,8 @@ async fn the_context_of_a_thread_grows_with_the_conversation_and_a_session_stays
 }
 
 #[tokio::test]
-async fn the_models_of_the_current_provider_are_listed_with_its_usual_one() {
-    let daemon = Daemon::start().await;
+async fn models_of_the_current_provider_are_listed_with_the_default() {
+    let daemon = TestDaemon::start().await;
     let models = daemon.client.get("/v1/models").await.expect(200);
     assert_eq!(models["provider"], "demo");
     assert!(models["provider_display_name"].is_string(), "{models}");

@@ -1,12 +1,12 @@
-//! Where turns work.
+//! Environments: registration, selection and confinement of turns.
 
 use serde_json::json;
 
-use crate::support::{Daemon, Setup, text};
+use crate::support::{Setup, TestDaemon, text};
 
 #[tokio::test]
-async fn r48_an_environment_that_does_not_exist_is_refused_and_no_turn_is_recorded() {
-    let daemon = Daemon::start().await;
+async fn r48_unknown_environment_is_refused_and_no_turn_is_recorded() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let reply = daemon
         .client
@@ -31,8 +31,8 @@ async fn r48_an_environment_that_does_not_exist_is_refused_and_no_turn_is_record
 }
 
 #[tokio::test]
-async fn environments_are_registered_chosen_and_removed() {
-    let daemon = Daemon::start().await;
+async fn environments_are_registered_selected_and_removed() {
+    let daemon = TestDaemon::start().await;
     let elsewhere = tempfile::tempdir().unwrap();
     let root = elsewhere.path().canonicalize().unwrap();
     std::fs::create_dir(root.join("inner")).unwrap();
@@ -141,8 +141,8 @@ async fn environments_are_registered_chosen_and_removed() {
     );
 }
 
-/// A daemon whose agent has files and a shell, with a file in its workspace.
-async fn with_tools() -> Daemon {
+/// A daemon with file and shell tools, and one file in its workspace.
+async fn with_tools() -> TestDaemon {
     let setup = Setup {
         has_tools: true,
         ..Setup::default()
@@ -153,7 +153,7 @@ async fn with_tools() -> Daemon {
 }
 
 #[tokio::test]
-async fn the_tools_of_a_turn_work_in_its_environment() {
+async fn tools_of_a_turn_work_in_its_environment() {
     let daemon = with_tools().await;
     let elsewhere = tempfile::tempdir().unwrap();
     std::fs::write(elsewhere.path().join("log.txt"), "at anchor\n").unwrap();
@@ -167,7 +167,7 @@ async fn the_tools_of_a_turn_work_in_its_environment() {
     daemon
         .say(&thread, r#"CALL read {"path": "log.txt"}"#)
         .await;
-    assert!(daemon.model.told().concat().contains("all hands"));
+    assert!(daemon.model.messages().concat().contains("all hands"));
 
     let mut events = daemon.events(&thread, 0).await;
     let prompt = r#"CALL read {"path": "log.txt"}"#;
@@ -175,20 +175,20 @@ async fn the_tools_of_a_turn_work_in_its_environment() {
     daemon.turn(&thread, body).await;
     events.until("turn.completed").await;
     events.until("turn.completed").await;
-    assert!(daemon.model.told().concat().contains("at anchor"));
+    assert!(daemon.model.messages().concat().contains("at anchor"));
 }
 
 #[tokio::test]
-async fn a_tool_that_changes_something_asks_first() {
+async fn changing_tool_needs_an_approval() {
     let daemon = with_tools().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     let prompt = r#"CALL write {"path": "new.txt", "content": "ahoy"}"#;
     daemon.turn(&thread, json!({ "prompt": prompt })).await;
-    let asked = events.until("approval.required").await;
+    let frames = events.until("approval.required").await;
     let made = daemon.workspace.path().join("new.txt");
     assert!(!made.exists());
-    let id = text(&asked.last().unwrap().data["payload"]["approval_id"]);
+    let id = text(&frames.last().unwrap().data["payload"]["approval_id"]);
     let path = format!("/v1/approvals/{id}");
     let decision = daemon.client.post(&path, json!({"decision": "allow"}));
     decision.await.expect(200);
@@ -197,7 +197,7 @@ async fn a_tool_that_changes_something_asks_first() {
 }
 
 #[tokio::test]
-async fn tools_that_a_turn_may_not_use_are_not_offered() {
+async fn forbidden_tools_are_not_offered() {
     let daemon = with_tools().await;
     let elsewhere = tempfile::tempdir().unwrap();
     let policy = json!({"write": false, "shell": false});
@@ -230,8 +230,8 @@ async fn tools_that_a_turn_may_not_use_are_not_offered() {
 }
 
 #[tokio::test]
-async fn r49_a_directory_outside_of_the_root_is_refused_also_through_links() {
-    let daemon = Daemon::start().await;
+async fn r49_directory_outside_the_root_is_refused_also_through_links() {
+    let daemon = TestDaemon::start().await;
     let root = daemon.workspace.path();
     std::fs::create_dir(root.join("inside")).unwrap();
     std::os::unix::fs::symlink("/", root.join("out")).unwrap();

@@ -1,16 +1,16 @@
-//! The stream of events: numbers, cursors, replay.
+//! The event stream: sequence numbers, cursors, replay.
 
 use serde_json::json;
 
-use crate::support::{Daemon, assert_sound, text};
+use crate::support::{TestDaemon, assert_sound, text};
 
 fn names(frames: &[crate::support::Frame]) -> Vec<&str> {
     frames.iter().map(|frame| frame.event.as_str()).collect()
 }
 
 #[tokio::test]
-async fn r23_a_reader_that_comes_back_gets_each_event_once() {
-    let daemon = Daemon::start().await;
+async fn r23_reconnecting_reader_gets_each_event_once() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut stream = daemon.events(&thread, 0).await;
     assert_eq!(stream.headers["content-type"], "text/event-stream");
@@ -20,7 +20,7 @@ async fn r23_a_reader_that_comes_back_gets_each_event_once() {
     drop(stream);
     let cursor = seen.last().unwrap().id.unwrap();
     daemon.model.open();
-    // A browser repeats its old address and adds the header, which takes precedence.
+    // A reconnecting browser repeats its URL and adds the header, which takes precedence.
     let client = daemon.client.with("last-event-id", &cursor.to_string());
     let mut stream = client.stream(&format!("{thread}/events?since_seq=0")).await;
     seen.extend(stream.until("turn.completed").await);
@@ -39,8 +39,8 @@ async fn r23_a_reader_that_comes_back_gets_each_event_once() {
 }
 
 #[tokio::test]
-async fn r24_a_cursor_past_the_end_follows_from_the_end() {
-    let daemon = Daemon::start().await;
+async fn r24_cursor_past_the_end_follows_from_the_end() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut stream = daemon.events(&thread, 4000).await;
     let comment = stream.until_comment("cursor").await;
@@ -51,8 +51,8 @@ async fn r24_a_cursor_past_the_end_follows_from_the_end() {
 }
 
 #[tokio::test]
-async fn r26_a_reader_is_told_when_the_replay_is_over() {
-    let daemon = Daemon::start().await;
+async fn r26_end_of_the_replay_is_signalled() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon.say(&thread, "hello").await;
     let head = daemon.detail(&thread).await["latest_seq"].as_u64().unwrap();
@@ -69,8 +69,8 @@ async fn r26_a_reader_is_told_when_the_replay_is_over() {
 }
 
 #[tokio::test]
-async fn a_replay_can_be_cut_to_the_newest() {
-    let daemon = Daemon::start().await;
+async fn replay_can_be_limited_to_the_newest_events() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon.say(&thread, "hello").await;
     let all = daemon
@@ -100,8 +100,8 @@ async fn a_replay_can_be_cut_to_the_newest() {
 }
 
 #[tokio::test]
-async fn r25_the_newest_events_are_found_from_the_end_over_many_records() {
-    let daemon = Daemon::start().await;
+async fn r25_newest_events_are_read_from_the_end() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     for n in 0..600 {
         let change = json!({ "title": n.to_string() });
@@ -117,13 +117,13 @@ async fn r25_the_newest_events_are_found_from_the_end_over_many_records() {
         let path = format!("{thread}/events?since_seq={since}&replay_limit={newest}");
         let mut stream = daemon.client.stream(&path).await;
         let frame = stream.next().await.unwrap();
-        // The thread began with record 1, and change n is record n + 2.
+        // Record 1 starts the thread, and change n is record n + 2.
         assert_eq!(frame.id, Some(first + 1), "{since} {newest}");
         assert_eq!(frame.data["previous_seq"].as_u64(), Some(first));
     }
 }
 
-/// As [`assert_sound`], for a part that begins in the middle of a turn.
+/// Like [`assert_sound`], for events that start in the middle of a turn.
 fn assert_sound_from(frames: &[crate::support::Frame], previous: u64) {
     let mut previous = previous;
     for frame in frames {
@@ -133,8 +133,8 @@ fn assert_sound_from(frames: &[crate::support::Frame], previous: u64) {
 }
 
 #[tokio::test]
-async fn a_detail_and_the_events_after_it_miss_nothing() {
-    let daemon = Daemon::start().await;
+async fn detail_and_following_events_are_gapless() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut live = daemon.events(&thread, 0).await;
     daemon.turn(&thread, json!({"prompt": "SLOW please"})).await;
@@ -168,23 +168,26 @@ async fn a_detail_and_the_events_after_it_miss_nothing() {
 }
 
 #[tokio::test]
-async fn a_one_shot_stream_tells_that_an_answer_was_submitted() {
-    let daemon = Daemon::start().await;
+async fn one_shot_stream_reports_a_submitted_answer() {
+    let daemon = TestDaemon::start().await;
     let body = json!({"prompt": "ASK me"});
     let mut stream = daemon.client.post_stream("/v1/stream", body).await;
-    let asked = stream.until("user_input.required").await.pop().unwrap();
-    let (thread, id) = (text(&asked.data["thread_id"]), text(&asked.data["id"]));
+    let question = stream.until("user_input.required").await.pop().unwrap();
+    let (thread, id) = (
+        text(&question.data["thread_id"]),
+        text(&question.data["id"]),
+    );
     let answers = json!({"answers": [{"id": "colour", "label": "Red", "value": "Red"}]});
     let path = format!("/v1/user-input/{thread}/{id}");
     daemon.client.post(&path, answers).await.expect(200);
-    let told = stream.until("user_input.answered").await.pop().unwrap();
-    assert_eq!(told.data["status"], "submitted");
+    let answered = stream.until("user_input.answered").await.pop().unwrap();
+    assert_eq!(answered.data["status"], "submitted");
     stream.rest().await;
 }
 
 #[tokio::test]
-async fn r29_a_one_shot_stream_names_its_calls_and_its_end() {
-    let daemon = Daemon::start().await;
+async fn r29_one_shot_stream_names_its_calls_and_its_end() {
+    let daemon = TestDaemon::start().await;
     let body = json!({"prompt": "SHELL now", "auto_approve": true});
     let frames = daemon
         .client

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, assert_sound, text};
+use crate::support::{TestDaemon, assert_sound, text};
 
 fn reservation() -> Value {
     json!({
@@ -12,8 +12,8 @@ fn reservation() -> Value {
 }
 
 #[tokio::test]
-async fn r28_a_call_is_linked_with_its_item_which_comes_first() {
-    let daemon = Daemon::start().await;
+async fn r28_item_precedes_its_call_and_links_to_it() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     let turn = daemon
@@ -57,8 +57,8 @@ async fn r28_a_call_is_linked_with_its_item_which_comes_first() {
         {"type": "input_text", "text": "{\"status\":\"confirmed\"}"},
         {"type": "input_image", "image_url": "http://127.0.0.1/x.png"}
     ]});
-    let taken = daemon.client.post(&path, result.clone()).await;
-    assert_eq!((taken.status, taken.body.len()), (202, 0));
+    let accepted = daemon.client.post(&path, result.clone()).await;
+    assert_eq!((accepted.status, accepted.body.len()), (202, 0));
     frames.extend(events.until("turn.completed").await);
     assert_sound(&frames, 0);
     let done = frames
@@ -92,8 +92,8 @@ async fn r28_a_call_is_linked_with_its_item_which_comes_first() {
 }
 
 #[tokio::test]
-async fn r31_calls_with_one_provider_id_are_told_apart_and_r45_requested_together() {
-    let daemon = Daemon::start().await;
+async fn r31_calls_with_the_same_provider_id_are_distinct_and_r45_requested_together() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon
         .thread(json!({"dynamic_tools": [reservation()]}))
         .await;
@@ -106,8 +106,8 @@ async fn r31_calls_with_one_provider_id_are_told_apart_and_r45_requested_togethe
     let calls = [&first, &second].map(|frame| text(&frame.data["payload"]["call_id"]));
     assert_ne!(calls[0], calls[1]);
     // Answered in reverse order; the model reads the results in the order of the calls.
-    for (call, said) in calls.iter().zip(["one", "two"]).rev() {
-        let body = json!({"success": true, "content": [{"type": "input_text", "text": said}]});
+    for (call, output) in calls.iter().zip(["one", "two"]).rev() {
+        let body = json!({"success": true, "content": [{"type": "input_text", "text": output}]});
         let reply = daemon
             .client
             .post(&format!("{turn}/tool-calls/{call}/result"), body)
@@ -115,8 +115,8 @@ async fn r31_calls_with_one_provider_id_are_told_apart_and_r45_requested_togethe
         assert_eq!(reply.status, 202);
     }
     events.until("turn.completed").await;
-    let told = daemon.model.told();
-    let results: Vec<_> = told
+    let messages = daemon.model.messages();
+    let results: Vec<_> = messages
         .iter()
         .filter(|line| line.starts_with("tool_result: "))
         .collect();
@@ -124,8 +124,8 @@ async fn r31_calls_with_one_provider_id_are_told_apart_and_r45_requested_togethe
 }
 
 #[tokio::test]
-async fn r38_a_tool_is_offered_with_the_first_request() {
-    let daemon = Daemon::start().await;
+async fn r38_tool_is_offered_with_the_first_request() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon
         .turn(
@@ -155,8 +155,8 @@ async fn r38_a_tool_is_offered_with_the_first_request() {
 }
 
 #[tokio::test]
-async fn r39_tools_of_a_thread_are_there_in_every_turn_and_in_a_fork() {
-    let daemon = Daemon::start().await;
+async fn r39_thread_tools_are_available_in_every_turn_and_fork() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon
         .thread(json!({"dynamic_tools": [reservation()]}))
         .await;
@@ -198,8 +198,8 @@ async fn r39_tools_of_a_thread_are_there_in_every_turn_and_in_a_fork() {
 }
 
 #[tokio::test]
-async fn r40_one_name_in_two_namespaces_is_two_tools_and_a_built_in_is_not_hidden() {
-    let daemon = Daemon::start().await;
+async fn r40_equal_names_in_two_namespaces_are_two_tools_and_built_ins_stay_visible() {
+    let daemon = TestDaemon::start().await;
     let tool = |namespace: Option<&str>, name: &str| {
         let mut tool = json!({"name": name, "description": "", "input_schema": {"type": "object"}});
         if let Some(namespace) = namespace {
@@ -215,9 +215,9 @@ async fn r40_one_name_in_two_namespaces_is_two_tools_and_a_built_in_is_not_hidde
     }
     for name in ["shell", "tool_search"] {
         let body = json!({"dynamic_tools": [tool(None, name)]});
-        let taken = daemon.client.post("/v1/threads", body).await;
+        let refused = daemon.client.post("/v1/threads", body).await;
         assert_eq!(
-            (taken.status, taken.code().as_str()),
+            (refused.status, refused.code().as_str()),
             (422, "tool_name_taken"),
             "{name}"
         );
@@ -225,15 +225,15 @@ async fn r40_one_name_in_two_namespaces_is_two_tools_and_a_built_in_is_not_hidde
 }
 
 #[tokio::test]
-async fn deferred_tools_are_not_offered_until_they_are_found() {
-    let daemon = Daemon::start().await;
+async fn deferred_tools_are_offered_after_discovery() {
+    let daemon = TestDaemon::start().await;
     let tool = |n: usize, defer_loading: bool| {
         json!({"namespace": "ship", "name": format!("haul_{n}"), "description": "Hauls.", "defer_loading": defer_loading,
             "input_schema": {"type": "object"}})
     };
     let mut tools: Vec<_> = (0..100).map(|n| tool(n, true)).collect();
     tools.push(tool(100, false));
-    // In a namespace the name is free.
+    // Within a namespace the name is available.
     tools.push(json!({"namespace": "ship", "name": "tool_search", "description": "", "input_schema": {"type": "object"}}));
     let thread = daemon.thread(json!({ "dynamic_tools": tools })).await;
     daemon.say(&thread, "hello").await;
@@ -245,8 +245,8 @@ async fn deferred_tools_are_not_offered_until_they_are_found() {
 }
 
 #[tokio::test]
-async fn r41_arguments_that_do_not_fit_go_back_to_the_model() {
-    let daemon = Daemon::start().await;
+async fn r41_invalid_arguments_are_returned_to_the_model() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon
         .thread(json!({"dynamic_tools": [reservation()]}))
         .await;
@@ -264,15 +264,15 @@ async fn r41_arguments_that_do_not_fit_go_back_to_the_model() {
     assert!(
         daemon
             .model
-            .told()
+            .messages()
             .iter()
             .any(|line| line.contains("invalid arguments"))
     );
 }
 
 #[tokio::test]
-async fn r42_a_schema_that_is_none_is_refused_and_nothing_is_stored() {
-    let daemon = Daemon::start().await;
+async fn r42_invalid_schema_is_refused_and_not_stored() {
+    let daemon = TestDaemon::start().await;
     let bad = json!({"name": "x", "description": "", "input_schema": "nope"});
     let reply = daemon
         .client
@@ -308,7 +308,7 @@ fn bad_schema() -> Value {
 
 #[tokio::test]
 async fn r43_images_reach_the_model_as_images() {
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let thread = daemon
         .thread(json!({"dynamic_tools": [reservation()]}))
         .await;
@@ -348,8 +348,8 @@ async fn r43_images_reach_the_model_as_images() {
 }
 
 #[tokio::test]
-async fn r44_a_call_says_until_when_it_waits() {
-    let daemon = Daemon::start().await;
+async fn r44_call_reports_its_deadline() {
+    let daemon = TestDaemon::start().await;
     let mut tool = reservation();
     tool["timeout_ms"] = json!(5000);
     let thread = daemon.thread(json!({"dynamic_tools": [tool]})).await;
@@ -398,8 +398,8 @@ async fn r44_a_call_says_until_when_it_waits() {
 }
 
 #[tokio::test]
-async fn r46_results_and_an_interrupt_that_race_have_one_end() {
-    let daemon = Daemon::start().await;
+async fn r46_racing_results_and_interrupt_end_the_call_once() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon
         .thread(json!({"dynamic_tools": [reservation()]}))
         .await;
@@ -440,8 +440,8 @@ async fn r46_results_and_an_interrupt_that_race_have_one_end() {
 }
 
 #[tokio::test]
-async fn r47_a_turn_is_offered_exactly_what_is_allowed() {
-    let daemon = Daemon::start().await;
+async fn r47_turn_is_offered_exactly_the_allowed_tools() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon
         .thread(json!({"dynamic_tools": [reservation()]}))
         .await;

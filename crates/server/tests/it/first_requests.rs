@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use windlass_server::UnknownModels;
 
-use crate::support::{Daemon, Frame, Setup, assert_sound, soon, text};
+use crate::support::{Frame, Setup, TestDaemon, assert_sound, soon, text};
 
-/// Returns the text of an answer as clients put it together.
+/// Concatenates the text deltas of an answer, as clients do.
 fn answer(frames: &[Frame]) -> String {
     let deltas = frames.iter().filter(|frame| {
         frame.event == "item.delta" && frame.data["payload"]["kind"] == "agent_message"
@@ -14,13 +14,13 @@ fn answer(frames: &[Frame]) -> String {
     deltas.collect()
 }
 
-fn asked_model(daemon: &Daemon) -> String {
+fn asked_model(daemon: &TestDaemon) -> String {
     daemon.model.requests().last().unwrap().config.model.clone()
 }
 
 #[tokio::test]
-async fn the_extension_of_vs_code_gets_its_first_answer() {
-    let daemon = Daemon::start().await;
+async fn vscode_extension_gets_its_first_answer() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     client.anonymous().get("/health").await.expect(200);
     client.anonymous().get("/v1/runtime/info").await.expect(200);
@@ -58,7 +58,7 @@ async fn the_extension_of_vs_code_gets_its_first_answer() {
     assert_sound(&frames, 0);
     assert_eq!(answer(&frames), "Hello from the model. You said: hello");
     assert_eq!(asked_model(&daemon), "deepseek-v4-pro");
-    // Its parser takes every block for an event and looks for the line that names it.
+    // The extension's parser expects an event name in every block.
     let blocks = events.blocks.iter().filter(|block| !block.starts_with(':'));
     let blocks: Vec<_> = blocks.collect();
     assert!(
@@ -72,8 +72,8 @@ async fn the_extension_of_vs_code_gets_its_first_answer() {
 }
 
 #[tokio::test]
-async fn a_desktop_program_gets_its_first_answer() {
-    let daemon = Daemon::start().await;
+async fn desktop_program_gets_its_first_answer() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let thread = client
         .raw("POST", "/v1/threads", Some("{}"))
@@ -97,14 +97,14 @@ async fn a_desktop_program_gets_its_first_answer() {
         "completed"
     );
     assert_eq!(asked_model(&daemon), "gpt-5.5");
-    // The thread keeps its own model.
+    // The model of the thread is unchanged.
     daemon.say(&path, "again").await;
     assert_eq!(asked_model(&daemon), "demo-model");
 }
 
 #[tokio::test]
-async fn a_python_server_gets_its_first_answer() {
-    let daemon = Daemon::start().await;
+async fn python_server_gets_its_first_answer() {
+    let daemon = TestDaemon::start().await;
     let body = json!({
         "prompt": "SHELL now", "model": "deepseek-chat", "mode": "bypassPermissions", "auto_approve": true,
         "allow_shell": true
@@ -126,8 +126,8 @@ async fn a_python_server_gets_its_first_answer() {
 }
 
 #[tokio::test]
-async fn a_chat_user_who_names_a_model_is_answered_by_it() {
-    let daemon = Daemon::start().await;
+async fn named_model_answers() {
+    let daemon = TestDaemon::start().await;
     let path = daemon
         .thread(json!({"model": "auto", "mode": "agent"}))
         .await;
@@ -149,7 +149,7 @@ async fn a_chat_user_who_names_a_model_is_answered_by_it() {
 }
 
 #[tokio::test]
-async fn an_operator_can_forbid_models_that_are_not_configured() {
+async fn operator_can_forbid_unconfigured_models() {
     let setup = Setup::settings(|settings| settings.models.unknown = UnknownModels::Refuse);
     let daemon = setup.start().await;
     let path = daemon.thread(json!({"model": "demo-model"})).await;
@@ -186,8 +186,8 @@ async fn an_operator_can_forbid_models_that_are_not_configured() {
 }
 
 #[tokio::test]
-async fn a_name_of_a_model_is_checked_before_it_goes_anywhere() {
-    let daemon = Daemon::start().await;
+async fn model_name_is_validated_before_use() {
+    let daemon = TestDaemon::start().await;
     let path = daemon.thread(json!({"model": "  "})).await;
     assert_eq!(daemon.detail(&path).await["thread"]["model"], "demo-model");
     for blank in ["", "  ", "\n"] {
@@ -217,7 +217,7 @@ async fn a_name_of_a_model_is_checked_before_it_goes_anywhere() {
 }
 
 #[tokio::test]
-async fn a_turn_that_goes_on_after_a_restart_asks_for_the_same_model() {
+async fn resumed_turn_uses_the_same_model() {
     let data = tempfile::tempdir().unwrap();
     let workspace = tempfile::tempdir().unwrap();
     let setup = || {
@@ -232,9 +232,9 @@ async fn a_turn_that_goes_on_after_a_restart_asks_for_the_same_model() {
     let mut events = daemon.events(&path, 0).await;
     let body = json!({"prompt": "SHELL now", "model": "another"});
     daemon.turn(&path, body).await;
-    let asked = events.until("approval.required").await;
-    let approval = text(&asked.last().unwrap().data["payload"]["approval_id"]);
-    let since = asked.last().unwrap().id.unwrap();
+    let frames = events.until("approval.required").await;
+    let approval = text(&frames.last().unwrap().data["payload"]["approval_id"]);
+    let since = frames.last().unwrap().id.unwrap();
     daemon.stop.cancel();
     soon(daemon.running).await.unwrap();
     soon(daemon.opened.unwrap().close()).await;
@@ -253,7 +253,7 @@ async fn a_turn_that_goes_on_after_a_restart_asks_for_the_same_model() {
 }
 
 #[tokio::test]
-async fn a_plan_stays_a_plan_however_it_is_written() {
+async fn every_spelling_of_plan_mode_is_accepted() {
     let daemon = Setup {
         has_tools: true,
         ..Setup::default()
@@ -290,9 +290,9 @@ async fn a_plan_stays_a_plan_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn an_agent_does_not_get_around_approvals_by_another_word() {
+async fn agent_cannot_bypass_approvals_with_another_spelling() {
     for word in ["bypasspermissions", "BypassPermissions", "4"] {
-        let daemon = Daemon::start().await;
+        let daemon = TestDaemon::start().await;
         let path = daemon.thread(json!({ "mode": word })).await;
         assert_eq!(daemon.detail(&path).await["thread"]["mode"], "yolo");
         let frames = daemon.say(&path, "SHELL now").await;
@@ -305,8 +305,8 @@ async fn an_agent_does_not_get_around_approvals_by_another_word() {
 }
 
 #[tokio::test]
-async fn the_first_list_of_threads_tells_their_branches() {
-    let daemon = Daemon::start().await;
+async fn first_thread_list_contains_branches() {
+    let daemon = TestDaemon::start().await;
     let git = std::process::Command::new("git")
         .args(["-c", "init.defaultBranch=first", "init", "--quiet"])
         .arg(daemon.workspace.path())
@@ -320,8 +320,8 @@ async fn the_first_list_of_threads_tells_their_branches() {
 }
 
 #[tokio::test]
-async fn a_model_without_a_word_fails_the_turn() {
-    let daemon = Daemon::start().await;
+async fn empty_model_answer_fails_the_turn() {
+    let daemon = TestDaemon::start().await;
     let path = daemon.thread(json!({})).await;
     let frames = daemon.say(&path, "NOTHING").await;
     assert_sound(&frames, 1);
@@ -341,8 +341,8 @@ async fn a_model_without_a_word_fails_the_turn() {
 }
 
 #[tokio::test]
-async fn text_that_comes_at_once_is_told_in_pieces() {
-    let daemon = Daemon::start().await;
+async fn large_text_is_split_into_deltas() {
+    let daemon = TestDaemon::start().await;
     let path = daemon.thread(json!({})).await;
     let frames = daemon.say(&path, "FLOOD").await;
     assert_eq!(answer(&frames), "ä".repeat(50_000));
@@ -353,10 +353,10 @@ async fn text_that_comes_at_once_is_told_in_pieces() {
 }
 
 #[tokio::test]
-async fn a_reader_that_is_far_behind_is_told_so() {
+async fn slow_reader_gets_a_lag_event() {
     use windlass_core::events::SessionUpdatedData;
 
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let path = daemon.thread(json!({})).await;
     let id = daemon.detail(&path).await["thread"]["id"].clone();
     let id = text(&id).replace("thr_", "session_").parse().unwrap();
@@ -369,7 +369,7 @@ async fn a_reader_that_is_far_behind_is_told_so() {
         daemon.runtime.note_session(id, data).await.unwrap();
     }
     let mut events = daemon.events(&path, 0).await;
-    let told = events.until_comment("lag ").await;
-    let behind: u64 = told["lag ".len()..].parse().unwrap();
-    assert!(behind > 1_000, "{told}");
+    let comment = events.until_comment("lag ").await;
+    let missed: u64 = comment["lag ".len()..].parse().unwrap();
+    assert!(missed > 1_000, "{comment}");
 }

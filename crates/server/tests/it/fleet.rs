@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::{Client, Daemon, Home, Reply, Setup, soon, text, until};
+use crate::support::{Client, MultiTokenDaemon, Reply, Setup, TestDaemon, soon, text, until};
 
 async fn until_ended(client: &Client, run: &str) -> Value {
     until(client, run, |run| !run["completed_at"].is_null()).await
 }
 
 /// The body of a run with tasks for these prompts that starts at once.
-fn asked(prompts: &[&str], workers: usize) -> Value {
+fn run_body(prompts: &[&str], workers: usize) -> Value {
     let tasks = prompts.iter().enumerate();
     let tasks: Vec<_> = tasks
         .map(|(n, prompt)| json!({"id": format!("t{n}"), "instructions": prompt}))
@@ -49,10 +49,10 @@ async fn busy(client: &Client, run: &str, task: &str) -> String {
     format!("/v1/fleet/workers/{}", text(&worker["worker_id"]))
 }
 
-/// The calls that the client library for the fleet makes, in the order of its documentation.
+/// The calls of the fleet client library, in the order of its documentation.
 #[tokio::test]
-async fn a_run_waits_for_its_start_and_then_its_tasks_are_done() {
-    let daemon = Daemon::start().await;
+async fn fleet_run_waits_for_its_start_and_completes_its_tasks() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let info = client.get("/v1/runtime/info").await.expect(200);
     assert_eq!(info["capabilities"]["worker_runtime"], true);
@@ -145,7 +145,7 @@ async fn a_run_waits_for_its_start_and_then_its_tasks_are_done() {
         (late.status, late.code().as_str()),
         (409, "fleet_run_ended")
     );
-    // No event follows the end, and no reader waits for one.
+    // The stream ends after the last event.
     let last = frames.last().unwrap().data["cursor"].clone();
     let mut none = client
         .stream(&format!("{run}/events?after={}", text(&last)))
@@ -154,10 +154,10 @@ async fn a_run_waits_for_its_start_and_then_its_tasks_are_done() {
 }
 
 #[tokio::test]
-async fn a_worker_shows_the_thread_of_its_task_and_can_be_interrupted_and_restarted() {
-    let daemon = Daemon::start().await;
+async fn worker_shows_its_thread_and_can_be_interrupted_and_restarted() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
-    let run = make(client, asked(&["SLOW", "SLOW", "hi"], 2)).await;
+    let run = make(client, run_body(&["SLOW", "SLOW", "hi"], 2)).await;
     let first = busy(client, &run, "t0").await;
     let second = busy(client, &run, "t1").await;
     let worker = client.get(&first).await.expect(200);
@@ -167,17 +167,17 @@ async fn a_worker_shows_the_thread_of_its_task_and_can_be_interrupted_and_restar
     let thread = daemon
         .detail(&format!("/v1/threads/{}", text(&worker["thread_id"])))
         .await;
-    // More may have been recorded between the two.
-    let heard = worker["latest_event"]["seq"].as_u64().unwrap();
-    assert!((1..=thread["latest_seq"].as_u64().unwrap()).contains(&heard));
+    // Further events may have been recorded between the two requests.
+    let seen_seq = worker["latest_event"]["seq"].as_u64().unwrap();
+    assert!((1..=thread["latest_seq"].as_u64().unwrap()).contains(&seen_seq));
     assert_eq!(worker["runtime_state"]["has_session"], true);
 
-    let told = client
+    let response = client
         .post(&format!("{second}/restart"), json!({}))
         .await
         .expect(200);
     assert_eq!(
-        (&told["action"], &told["execution"]),
+        (&response["action"], &response["execution"]),
         (&json!("restart"), &json!("scheduled"))
     );
     let again = until(client, &run, |run| run["tasks"][1]["attempts"] == 2).await;
@@ -186,13 +186,13 @@ async fn a_worker_shows_the_thread_of_its_task_and_can_be_interrupted_and_restar
         json!(null),
         "of the first attempt"
     );
-    let told = client
+    let response = client
         .post(&format!("{first}/interrupt"), json!({}))
         .await
         .expect(200);
-    assert_eq!(told["action"], "interrupt");
-    assert_eq!(told["worker"]["host"], "local");
-    assert_eq!(told["worker"]["last_error"], "cancelled by operator");
+    assert_eq!(response["action"], "interrupt");
+    assert_eq!(response["worker"]["host"], "local");
+    assert_eq!(response["worker"]["last_error"], "cancelled by operator");
     let cancelled = |run: &Value| run["tasks"][0]["status"] == "cancelled";
     until(client, &run, cancelled).await;
     daemon.model.open();
@@ -215,10 +215,10 @@ async fn a_worker_shows_the_thread_of_its_task_and_can_be_interrupted_and_restar
 }
 
 #[tokio::test]
-async fn a_run_that_is_stopped_interrupts_what_runs_and_cancels_the_rest() {
-    let daemon = Daemon::start().await;
+async fn stopped_run_interrupts_running_tasks_and_cancels_the_rest() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
-    let run = make(client, asked(&["SLOW", "SLOW", "hi"], 1)).await;
+    let run = make(client, run_body(&["SLOW", "SLOW", "hi"], 1)).await;
     let worker = busy(client, &run, "t0").await;
     let stopped = client
         .post(&format!("{run}/stop"), json!({}))
@@ -237,10 +237,10 @@ async fn a_run_that_is_stopped_interrupts_what_runs_and_cancels_the_rest() {
 }
 
 #[tokio::test]
-async fn a_task_that_fails_is_tried_as_often_as_its_rule_says() {
-    let daemon = Daemon::start().await;
+async fn failed_fleet_task_is_retried_according_to_its_rule() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
-    let mut body = asked(&["ERR500", "hi"], 2);
+    let mut body = run_body(&["ERR500", "hi"], 2);
     body["tasks"][0]["retry_policy"] = json!({"max_attempts": 3, "initial_backoff_seconds": 5});
     let run = make(client, body).await;
     let ended = until_ended(client, &run).await;
@@ -257,10 +257,10 @@ async fn a_task_that_fails_is_tried_as_often_as_its_rule_says() {
 }
 
 #[tokio::test]
-async fn runs_of_others_do_not_exist_for_an_agent() {
-    let home = Home::start().await;
+async fn agent_cannot_see_runs_of_other_owners() {
+    let home = MultiTokenDaemon::start().await;
     let (one, other) = (home.client(&home.agent("a")), home.client(&home.agent("b")));
-    let own = make(&one, asked(&["SLOW"], 1)).await;
+    let own = make(&one, run_body(&["SLOW"], 1)).await;
     let worker = busy(&one, &own, "t0").await;
     for path in [
         own.clone(),
@@ -283,8 +283,8 @@ async fn runs_of_others_do_not_exist_for_an_agent() {
     }
     assert_eq!(other.get(&worker).await.code(), "worker_not_found");
     for word in ["interrupt", "stop", "restart"] {
-        let told = other.post(&format!("{worker}/{word}"), json!({})).await;
-        assert_eq!(told.code(), "worker_not_found", "{word}");
+        let response = other.post(&format!("{worker}/{word}"), json!({})).await;
+        assert_eq!(response.code(), "worker_not_found", "{word}");
     }
     let seen = async |client: &Client| {
         let listed = client.get("/v1/fleet/runs").await.expect(200);
@@ -292,12 +292,12 @@ async fn runs_of_others_do_not_exist_for_an_agent() {
     };
     assert_eq!((seen(&one).await, seen(&other).await), (1, 0));
     assert_eq!(seen(&home.daemon.client).await, 1);
-    // Its threads are the agent's own, and it gets no more than it may have itself.
+    // The threads belong to the agent and have at most the agent's rights.
     let thread = one.get(&own).await.expect(200)["tasks"][0]["thread_id"].clone();
     let thread = format!("/v1/threads/{}", text(&thread));
     assert_eq!(one.get(&thread).await.expect(200)["thread"]["agent"], "a");
     assert_eq!(other.get(&thread).await.status, 404);
-    let mut free = asked(&["hi"], 1);
+    let mut free = run_body(&["hi"], 1);
     free["tasks"][0]["auto_approve"] = json!(true);
     assert_eq!(one.post("/v1/fleet/runs", free).await.code(), "forbidden");
     home.daemon.model.open();
@@ -305,11 +305,11 @@ async fn runs_of_others_do_not_exist_for_an_agent() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused_with_a_code_and_nothing_is_kept() {
-    let daemon = Daemon::start().await;
+async fn invalid_run_is_refused_with_a_code_and_not_stored() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let with = |change: &dyn Fn(&mut Value)| {
-        let mut body = asked(&["hi", "ho"], 1);
+        let mut body = run_body(&["hi", "ho"], 1);
         change(&mut body);
         body
     };
@@ -334,7 +334,7 @@ async fn what_cannot_be_done_is_refused_with_a_code_and_nothing_is_kept() {
         ),
         (
             "invalid_field",
-            with(&|body| body["tasks"][0]["backend"] = json!("nobody")),
+            with(&|body| body["tasks"][0]["backend"] = json!("unknown")),
         ),
         (
             "cwd_not_found",
@@ -394,7 +394,7 @@ async fn what_cannot_be_done_is_refused_with_a_code_and_nothing_is_kept() {
         ),
     ];
     for (code, mut body) in refused {
-        // A role that `roles` does not have.
+        // A role that is missing from `roles`.
         if body["roles"].is_array() {
             body["tasks"][0]["worker"] = json!({"role": "y"});
         }
@@ -420,7 +420,7 @@ async fn what_cannot_be_done_is_refused_with_a_code_and_nothing_is_kept() {
     ] {
         assert_eq!(client.get(path).await.code(), "worker_not_found", "{path}");
     }
-    let run = make(client, asked(&["hi"], 1)).await;
+    let run = make(client, run_body(&["hi"], 1)).await;
     until_ended(client, &run).await;
     for query in ["after=x", "after=-1", "limit=0", "limit=1001", "limit=x"] {
         let answer = client.get(&format!("{run}/events/replay?{query}")).await;
@@ -435,15 +435,15 @@ async fn what_cannot_be_done_is_refused_with_a_code_and_nothing_is_kept() {
 }
 
 #[tokio::test]
-async fn a_refusal_points_to_the_field_in_the_body() {
-    let daemon = Daemon::start().await;
+async fn error_points_to_the_field_in_the_body() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let long = "x".repeat(10_000);
     let of_tasks = [
         ("/id", json!({"id": "  "})),
         ("/instructions", json!({"instructions": " "})),
         ("/mode", json!({"mode": "wild"})),
-        ("/backend", json!({"backend": "nobody"})),
+        ("/backend", json!({"backend": "unknown"})),
         ("/budget", json!({"budget": {"max_tokens": 5}})),
         ("/worker/tools", json!({"worker": {"tools": ["read"]}})),
         ("/worker/role", json!({"worker": {"role": long}})),
@@ -453,7 +453,7 @@ async fn a_refusal_points_to_the_field_in_the_body() {
         ),
     ];
     for (field, change) in of_tasks {
-        let mut body = asked(&["hi", "ho"], 1);
+        let mut body = run_body(&["hi", "ho"], 1);
         let task = body["tasks"][1].as_object_mut().unwrap();
         task.extend(change.as_object().unwrap().clone());
         let answer = client.post("/v1/fleet/runs", body.clone()).await;
@@ -468,7 +468,7 @@ async fn a_refusal_points_to_the_field_in_the_body() {
         (
             "/workers/1/backend",
             "workers",
-            json!([{}, {"backend": "nobody"}]),
+            json!([{}, {"backend": "unknown"}]),
         ),
         ("/workers/1/role", "workers", json!([{}, {"role": long}])),
         (
@@ -479,7 +479,7 @@ async fn a_refusal_points_to_the_field_in_the_body() {
         ("/tasks", "tasks", json!([])),
         ("/name", "name", json!(" ")),
     ] {
-        let mut body = asked(&["hi"], 1);
+        let mut body = run_body(&["hi"], 1);
         body.as_object_mut().unwrap().remove("max_workers");
         body[name] = value;
         let answer = client.post("/v1/fleet/runs", body).await;
@@ -488,13 +488,13 @@ async fn a_refusal_points_to_the_field_in_the_body() {
 }
 
 /// Changes the body of a run.
-type Change<'a> = &'a dyn Fn(&mut Value);
+type BodyChange<'a> = &'a dyn Fn(&mut Value);
 
 #[tokio::test]
-async fn a_field_that_nothing_would_obey_is_refused() {
-    let daemon = Daemon::start().await;
+async fn unsupported_field_is_refused() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
-    let changes: [(&str, Change<'_>); 9] = [
+    let changes: [(&str, BodyChange<'_>); 9] = [
         ("/budget", &|body| {
             body["budget"] = json!({"turn": {"max_tokens": 5}})
         }),
@@ -527,7 +527,7 @@ async fn a_field_that_nothing_would_obey_is_refused() {
         }),
     ];
     for (field, change) in changes {
-        let mut body = asked(&["hi", "ho"], 1);
+        let mut body = run_body(&["hi", "ho"], 1);
         change(&mut body);
         let answer = client.post("/v1/fleet/runs", body).await;
         assert_eq!((answer.status, pointer(&answer).as_str()), (422, field));
@@ -536,21 +536,21 @@ async fn a_field_that_nothing_would_obey_is_refused() {
     assert_eq!(listed["runs"], json!([]));
 }
 
-/// Returns the field that a refusal names.
+/// Returns the JSON pointer of an error response.
 fn pointer(answer: &Reply) -> String {
     text(&answer.json()["error"]["details"]["field"])
 }
 
 #[tokio::test]
-async fn a_list_counts_all_runs_however_many_it_shows() {
-    let home = Home::start().await;
+async fn list_counts_all_runs_regardless_of_its_page() {
+    let home = MultiTokenDaemon::start().await;
     let (own, other) = (
         home.client(&home.agent("a")),
         home.client(&home.agent("ab")),
     );
     let mut runs = Vec::new();
     for _ in 0..3 {
-        let run = make(&own, asked(&["hi"], 1)).await;
+        let run = make(&own, run_body(&["hi"], 1)).await;
         until_ended(&own, &run).await;
         runs.push(run);
     }
@@ -575,15 +575,15 @@ async fn a_list_counts_all_runs_however_many_it_shows() {
 }
 
 #[tokio::test]
-async fn a_request_that_comes_again_makes_no_second_run() {
-    let daemon = Daemon::start().await;
+async fn repeated_request_creates_one_run() {
+    let daemon = TestDaemon::start().await;
     let keyed = daemon.client.with("idempotency-key", "k");
-    let first = make(&keyed, asked(&["hi"], 1)).await;
-    assert_eq!(make(&keyed, asked(&["hi"], 1)).await, first);
-    assert_ne!(make(&daemon.client, asked(&["hi"], 1)).await, first);
+    let first = make(&keyed, run_body(&["hi"], 1)).await;
+    assert_eq!(make(&keyed, run_body(&["hi"], 1)).await, first);
+    assert_ne!(make(&daemon.client, run_body(&["hi"], 1)).await, first);
 }
 
-async fn on(data: &Path) -> Daemon {
+async fn on(data: &Path) -> TestDaemon {
     let root = data.join("workspace");
     std::fs::create_dir_all(&root).unwrap();
     let setup = Setup {
@@ -594,13 +594,13 @@ async fn on(data: &Path) -> Daemon {
 }
 
 #[tokio::test]
-async fn a_run_goes_on_after_a_restart_and_begins_nothing_twice() {
+async fn run_resumes_after_a_restart_and_starts_each_task_once() {
     let data = tempfile::tempdir().unwrap();
     let daemon = on(data.path()).await;
-    // A model that has already answered is informed of that when it is called again, and answers differently.
-    let run = make(&daemon.client, asked(&["SILENT", "SILENT", "hi"], 2)).await;
+    // The repeated call contains the earlier answer, so the model answers differently.
+    let run = make(&daemon.client, run_body(&["SILENT", "SILENT", "hi"], 2)).await;
     let waits = make(&daemon.client, {
-        let mut body = asked(&["hi"], 1);
+        let mut body = run_body(&["hi"], 1);
         body["start"] = json!(false);
         body
     });
@@ -643,12 +643,12 @@ async fn a_run_goes_on_after_a_restart_and_begins_nothing_twice() {
 }
 
 #[tokio::test]
-async fn agents_that_models_start_are_listed_with_whom_they_work_for() {
+async fn subagents_are_listed_with_their_parents() {
     agents_are_listed(None).await;
 }
 
 #[tokio::test]
-async fn agents_that_models_start_are_listed_from_disk() {
+async fn subagents_are_listed_from_disk() {
     let data = tempfile::tempdir().unwrap();
     agents_are_listed(Some(data.path().join("store"))).await;
 }
@@ -699,7 +699,7 @@ async fn agents_are_listed(data: Option<PathBuf>) {
         listed["runs"].as_array().unwrap().len()
     };
     assert_eq!((of(&thread).await, of(&other).await), (1, 0));
-    // A thread that works for no other is none.
+    // A thread without a parent is not an agent.
     for id in [other.rsplit('/').next().unwrap(), "thr_none", "x"] {
         let answer = client.get(&format!("/v1/agent-runs/{id}")).await;
         assert_eq!(answer.code(), "agent_run_not_found", "{id}");

@@ -9,7 +9,7 @@ use windlass_runtime::SqliteRetention;
 use windlass_server::UnknownModels;
 use windlass_store::StreamKey;
 
-use crate::support::{Daemon, Setup, Tap, assert_sound, other_model, soon, text};
+use crate::support::{Setup, Tap, TestDaemon, assert_sound, other_model, soon, text};
 
 fn ids(list: &Value) -> Vec<String> {
     let list = list.as_array().unwrap().iter();
@@ -26,18 +26,18 @@ fn session(path: &str) -> SessionId {
     format!("session_{id}").parse().unwrap()
 }
 
-async fn threads(daemon: &Daemon) -> Value {
+async fn threads(daemon: &TestDaemon) -> Value {
     let list = daemon.client.get("/v1/threads?include_archived=true");
     list.await.expect(200)
 }
 
 /// Forks a thread and returns the path of the fork.
-async fn forked(daemon: &Daemon, thread: &str, body: Value) -> String {
+async fn forked(daemon: &TestDaemon, thread: &str, body: Value) -> String {
     let fork = daemon.client.post(&format!("{thread}/fork"), body).await;
     format!("/v1/threads/{}", text(&fork.expect(201)["id"]))
 }
 
-async fn said(daemon: &Daemon, prompts: &[&str]) -> String {
+async fn thread_with(daemon: &TestDaemon, prompts: &[&str]) -> String {
     let thread = daemon.thread(json!({"title": "T"})).await;
     for prompt in prompts {
         daemon.say(&thread, prompt).await;
@@ -46,13 +46,13 @@ async fn said(daemon: &Daemon, prompts: &[&str]) -> String {
 }
 
 /// Runs a test in memory and on disk.
-async fn each_store(test: impl AsyncFn(Daemon)) {
-    test(Daemon::start().await).await;
+async fn each_store(test: impl AsyncFn(TestDaemon)) {
+    test(TestDaemon::start().await).await;
     let data = tempfile::tempdir().unwrap();
     test(on_disk(&data, None).await).await;
 }
 
-async fn on_disk(data: &tempfile::TempDir, tap: Option<Arc<Tap>>) -> Daemon {
+async fn on_disk(data: &tempfile::TempDir, tap: Option<Arc<Tap>>) -> TestDaemon {
     let workspace = data.path().to_owned();
     let setup = Setup {
         data: Some(data.path().join("store")),
@@ -62,15 +62,15 @@ async fn on_disk(data: &tempfile::TempDir, tap: Option<Arc<Tap>>) -> Daemon {
     setup.start().await
 }
 
-async fn stopped(daemon: Daemon) {
+async fn stopped(daemon: TestDaemon) {
     daemon.stop.cancel();
     soon(daemon.running).await.unwrap();
     soon(daemon.opened.unwrap().close()).await;
 }
 
 #[tokio::test]
-async fn r20_a_retry_returns_the_thread_with_the_turn_that_it_started() {
-    let daemon = Daemon::start().await;
+async fn r20_retry_returns_the_thread_with_the_new_turn() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({"title": "T"})).await;
     daemon.say(&thread, "first").await;
     daemon.say(&thread, "second").await;
@@ -86,9 +86,9 @@ async fn r20_a_retry_returns_the_thread_with_the_turn_that_it_started() {
     assert_eq!(answer["turn"]["input_summary"], "second, better");
     let fork = format!("/v1/threads/{}", text(&answer["thread"]["id"]));
     daemon.events(&fork, 0).await.until("turn.completed").await;
-    let told = daemon.model.told();
+    let messages = daemon.model.messages();
     assert_eq!(
-        told,
+        messages,
         [
             "user: first",
             "agent: Hello from the model. You said: first",
@@ -105,8 +105,8 @@ async fn r20_a_retry_returns_the_thread_with_the_turn_that_it_started() {
 }
 
 #[tokio::test]
-async fn r21_a_retry_that_cannot_start_leaves_no_fork() {
-    let daemon = Daemon::start().await;
+async fn r21_failed_retry_creates_no_fork() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon.say(&thread, "first").await;
     let refused = daemon
@@ -134,8 +134,8 @@ async fn r21_a_retry_that_cannot_start_leaves_no_fork() {
 }
 
 #[tokio::test]
-async fn r27_a_fork_shows_what_it_shares_under_its_own_names_and_says_where_it_was_cut() {
-    let daemon = Daemon::start().await;
+async fn r27_fork_shows_shared_turns_under_its_own_ids_and_its_cut() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon
         .thread(json!({"system_prompt": "Speak like a pirate."}))
         .await;
@@ -177,7 +177,7 @@ async fn r27_a_fork_shows_what_it_shares_under_its_own_names_and_says_where_it_w
             .contains("pirate")
     );
     assert_eq!(
-        daemon.model.told(),
+        daemon.model.messages(),
         [
             "user: one",
             "agent: Hello from the model. You said: one",
@@ -197,9 +197,9 @@ async fn r27_a_fork_shows_what_it_shares_under_its_own_names_and_says_where_it_w
 }
 
 #[tokio::test]
-async fn a_fork_may_end_at_any_turn_and_have_another_model() {
+async fn fork_can_end_at_any_turn_and_use_another_model() {
     each_store(async |daemon| {
-        let thread = said(&daemon, &["one", "two", "three"]).await;
+        let thread = thread_with(&daemon, &["one", "two", "three"]).await;
         let parent = daemon.detail(&thread).await;
         let body = json!({"turn_id": parent["turns"][1]["id"], "model": "another"});
         let fork = forked(&daemon, &thread, body).await;
@@ -209,8 +209,8 @@ async fn a_fork_may_end_at_any_turn_and_have_another_model() {
         assert_eq!(parent["thread"]["model"], "demo-model");
         assert_eq!(detail["thread"]["title"], "T");
         daemon.say(&fork, "instead").await;
-        let told = daemon.model.told();
-        assert_eq!((told.len(), told[2].as_str()), (5, "user: two"));
+        let messages = daemon.model.messages();
+        assert_eq!((messages.len(), messages[2].as_str()), (5, "user: two"));
 
         // Shared turns have IDs of the fork, and the thread can be forked at them too.
         let body = json!({"turn_id": detail["turns"][0]["id"]});
@@ -222,11 +222,11 @@ async fn a_fork_may_end_at_any_turn_and_have_another_model() {
 }
 
 #[tokio::test]
-async fn a_fork_that_is_not_understood_or_not_possible_is_refused_and_changes_nothing() {
+async fn invalid_fork_is_refused_and_changes_nothing() {
     let setup = Setup::settings(|settings| settings.models.unknown = UnknownModels::Refuse);
     let daemon = setup.start().await;
-    let thread = said(&daemon, &["one", "two"]).await;
-    let other = said(&daemon, &["elsewhere"]).await;
+    let thread = thread_with(&daemon, &["one", "two"]).await;
+    let other = thread_with(&daemon, &["elsewhere"]).await;
     let strange = daemon.detail(&other).await["turns"][0]["id"].clone();
     let fork = forked(&daemon, &thread, json!({})).await;
     let shared = daemon.detail(&thread).await["turns"][0]["id"].clone();
@@ -254,7 +254,7 @@ async fn a_fork_that_is_not_understood_or_not_possible_is_refused_and_changes_no
     assert_eq!(broken.code(), "invalid_json");
     assert_eq!(threads(&daemon).await, before);
 
-    // Without a turn's id the one that runs is left out.
+    // Without a turn ID, the running turn is excluded.
     let left_out = forked(&daemon, &thread, json!({})).await;
     assert_eq!(summaries(&daemon.detail(&left_out).await), ["one", "two"]);
     let first = daemon.events(&left_out, 0).await.next().await.unwrap();
@@ -267,9 +267,9 @@ async fn a_fork_that_is_not_understood_or_not_possible_is_refused_and_changes_no
 }
 
 #[tokio::test]
-async fn r27_what_a_fork_shares_is_no_event_of_it() {
+async fn r27_shared_records_are_not_events_of_the_fork() {
     each_store(async |daemon| {
-        let thread = said(&daemon, &["one", "two"]).await;
+        let thread = thread_with(&daemon, &["one", "two"]).await;
         let fork = forked(&daemon, &thread, json!({})).await;
         daemon.say(&fork, "three").await;
         let again = forked(&daemon, &fork, json!({})).await;
@@ -288,7 +288,7 @@ async fn r27_what_a_fork_shares_is_no_event_of_it() {
                     .all(|frame| frame.data["thread_id"] == json!(own))
             );
 
-            // A cursor in what is shared shows nothing of it, and is where the reader says it is.
+            // A cursor within the shared records returns none of them and is accepted as given.
             for since in [1, begin / 2, begin - 1] {
                 let mut events = daemon.events(fork, since).await;
                 let frames = events.until("turn.completed").await;
@@ -314,7 +314,7 @@ async fn r27_what_a_fork_shares_is_no_event_of_it() {
     .await;
 }
 
-/// Checks the links alone: what is cut off may begin in the middle of a turn.
+/// Checks only the links between events, because the list may start in the middle of a turn.
 fn assert_sound_links(frames: &[crate::support::Frame], cursor: u64) {
     let mut previous = cursor;
     for frame in frames {
@@ -324,7 +324,7 @@ fn assert_sound_links(frames: &[crate::support::Frame], cursor: u64) {
 }
 
 #[tokio::test]
-async fn what_a_fork_shares_has_lasting_names_and_can_no_longer_be_answered() {
+async fn shared_records_have_stable_ids_and_accept_no_answers() {
     let data = tempfile::tempdir().unwrap();
     let daemon = on_disk(&data, None).await;
     let tool = json!({"name": "look", "description": "", "input_schema": {"type": "object"}});
@@ -333,8 +333,8 @@ async fn what_a_fork_shares_has_lasting_names_and_can_no_longer_be_answered() {
     let turn = daemon
         .turn(&thread, json!({"prompt": "CALL look {}"}))
         .await;
-    let asked = events.until("tool_call.requested").await.pop().unwrap();
-    let call = text(&asked.data["payload"]["call_id"]);
+    let call_request = events.until("tool_call.requested").await.pop().unwrap();
+    let call = text(&call_request.data["payload"]["call_id"]);
     let result = json!({"success": true, "content": [{"type": "input_text", "text": "x"}]});
     let path = format!("{turn}/tool-calls/{call}/result");
     let answered = daemon.client.post(&path, result.clone()).await;
@@ -396,11 +396,11 @@ async fn what_a_fork_shares_has_lasting_names_and_can_no_longer_be_answered() {
 }
 
 #[tokio::test]
-async fn a_fork_is_one_commit_of_the_journal_and_reads_its_newest_turn_only() {
+async fn fork_is_one_commit_and_reads_only_the_newest_turn() {
     let data = tempfile::tempdir().unwrap();
     let tap = Arc::<Tap>::default();
     let daemon = on_disk(&data, Some(Arc::clone(&tap))).await;
-    let thread = said(&daemon, &["one"]).await;
+    let thread = thread_with(&daemon, &["one"]).await;
     let mut read = Vec::new();
     for turns in [40, 80] {
         for _ in 0..turns {
@@ -421,9 +421,9 @@ async fn a_fork_is_one_commit_of_the_journal_and_reads_its_newest_turn_only() {
 }
 
 #[tokio::test]
-async fn what_a_fork_shares_was_used_by_its_parent() {
-    let daemon = Daemon::start().await;
-    let thread = said(&daemon, &["one", "two"]).await;
+async fn usage_of_shared_turns_belongs_to_the_parent() {
+    let daemon = TestDaemon::start().await;
+    let thread = thread_with(&daemon, &["one", "two"]).await;
     let fork = forked(&daemon, &thread, json!({})).await;
     daemon.say(&fork, "three").await;
     let report = daemon.client.get("/v1/usage?group_by=thread").await;
@@ -438,7 +438,7 @@ async fn what_a_fork_shares_was_used_by_its_parent() {
 }
 
 #[tokio::test]
-async fn a_retry_may_do_what_the_turn_was_allowed_and_no_more() {
+async fn retry_has_exactly_the_rights_of_its_turn() {
     let setup = Setup {
         has_tools: true,
         ..Setup::default()
@@ -487,8 +487,8 @@ async fn a_retry_may_do_what_the_turn_was_allowed_and_no_more() {
 }
 
 #[tokio::test]
-async fn r21_a_retry_where_the_turn_can_no_longer_work_leaves_no_fork() {
-    let daemon = Daemon::start().await;
+async fn r21_retry_in_a_removed_environment_creates_no_fork() {
+    let daemon = TestDaemon::start().await;
     let elsewhere = tempfile::tempdir().unwrap();
     let body = json!({"id": "staging", "root": elsewhere.path()});
     daemon
@@ -511,7 +511,7 @@ async fn r21_a_retry_where_the_turn_can_no_longer_work_leaves_no_fork() {
 }
 
 #[tokio::test]
-async fn a_place_that_is_no_longer_kept_is_none_to_fork_at() {
+async fn fork_at_a_pruned_position_is_refused() {
     let data = tempfile::tempdir().unwrap();
     let setup = Setup {
         data: Some(data.path().join("store")),
@@ -533,8 +533,8 @@ async fn a_place_that_is_no_longer_kept_is_none_to_fork_at() {
     let store = daemon.opened.as_ref().unwrap();
     let later = chrono::Utc::now() + chrono::TimeDelta::days(1);
     store.maintain(later).await.unwrap();
-    let left = summaries(&daemon.detail(&thread).await);
-    assert!(left.len() < 2, "something was removed");
+    let remaining = summaries(&daemon.detail(&thread).await);
+    assert!(remaining.len() < 2, "something was removed");
     let before = threads(&daemon).await;
     let body = json!({"turn_id": turns[0]});
     let refused = daemon.client.post(&format!("{thread}/fork"), body).await;
@@ -555,13 +555,13 @@ async fn a_place_that_is_no_longer_kept_is_none_to_fork_at() {
     }
     assert_eq!(threads(&daemon).await, before);
     let whole = forked(&daemon, &thread, json!({})).await;
-    assert_eq!(summaries(&daemon.detail(&whole).await), left);
+    assert_eq!(summaries(&daemon.detail(&whole).await), remaining);
 }
 
 #[tokio::test]
-async fn going_back_over_what_is_shared_names_it_as_the_fork_does() {
+async fn undo_of_shared_turns_uses_the_ids_of_the_fork() {
     each_store(async |daemon| {
-        let thread = said(&daemon, &["one", "two"]).await;
+        let thread = thread_with(&daemon, &["one", "two"]).await;
         let fork = forked(&daemon, &thread, json!({})).await;
         daemon.say(&fork, "three").await;
         let shown = daemon.detail(&fork).await;
@@ -577,7 +577,7 @@ async fn going_back_over_what_is_shared_names_it_as_the_fork_does() {
             assert_eq!(payload["source_thread_id"], shown["thread"]["id"]);
             if verb == "retry" {
                 events.until("turn.completed").await;
-                assert_eq!(daemon.model.told().last().unwrap(), "user: two");
+                assert_eq!(daemon.model.messages().last().unwrap(), "user: two");
             } else {
                 assert_eq!(answer["original_user_text"], "two");
             }
@@ -591,7 +591,7 @@ async fn going_back_over_what_is_shared_names_it_as_the_fork_does() {
 }
 
 #[tokio::test]
-async fn a_thread_in_which_nothing_was_said_can_be_forked_as_long_as_there_is_room() {
+async fn empty_thread_can_be_forked_within_the_quota() {
     let setup = Setup::settings(|settings| settings.limits.threads = 2);
     let daemon = setup.start().await;
     let thread = daemon.thread(json!({"archived": true})).await;
@@ -611,7 +611,7 @@ async fn a_thread_in_which_nothing_was_said_can_be_forked_as_long_as_there_is_ro
 }
 
 #[tokio::test]
-async fn a_retry_keeps_the_model_of_the_turn_unless_another_is_named() {
+async fn retry_uses_the_model_of_the_turn_unless_another_is_named() {
     let data = tempfile::tempdir().unwrap();
     let start = async |has_other: bool| {
         let setup = Setup {
@@ -624,7 +624,7 @@ async fn a_retry_keeps_the_model_of_the_turn_unless_another_is_named() {
         };
         setup.start().await
     };
-    let used = |daemon: &Daemon| daemon.model.requests().pop().unwrap().config.model.clone();
+    let used = |daemon: &TestDaemon| daemon.model.requests().pop().unwrap().config.model.clone();
     let daemon = start(true).await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
@@ -643,7 +643,7 @@ async fn a_retry_keeps_the_model_of_the_turn_unless_another_is_named() {
         assert_eq!(used(&daemon), model);
     }
     let fork = forked(&daemon, &thread, json!({"model": "other"})).await;
-    daemon.say(&fork, "go on").await;
+    daemon.say(&fork, "continue").await;
     assert_eq!(used(&daemon), "other-model");
     stopped(daemon).await;
 

@@ -1,4 +1,4 @@
-//! The Runtime API in this process: the same answers as over HTTP, with the rights of a caller.
+//! The in-process Runtime API: the same answers as over HTTP, with the rights of its caller.
 
 use serde_json::{Value, json};
 use windlass_protocol::api::{Call, CallError, RuntimeApi};
@@ -6,7 +6,7 @@ use windlass_protocol::operations::{ExportQuery, IdPath, ThreadsQuery, TurnPath}
 use windlass_protocol::{CreateThread, ErrorCode, EventName, StartTurn};
 use windlass_server::{ApiCaller, InProcess, TokenScope};
 
-use crate::support::Daemon;
+use crate::support::TestDaemon;
 
 fn at(id: &str) -> IdPath {
     IdPath { id: id.to_owned() }
@@ -22,7 +22,7 @@ fn code<T>(refused: Result<T, CallError>) -> Option<ErrorCode> {
 
 #[tokio::test]
 async fn api_in_process_answers_as_over_http() {
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let api = &daemon.api;
     let request = CreateThread {
         title: Some("both".to_owned()),
@@ -73,7 +73,7 @@ async fn api_in_process_answers_as_over_http() {
 
 #[tokio::test]
 async fn list_in_process_has_the_cursor_of_its_next_page() {
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     for _ in 0..3 {
         daemon.thread(json!({})).await;
     }
@@ -92,7 +92,7 @@ async fn list_in_process_has_the_cursor_of_its_next_page() {
 
 #[tokio::test]
 async fn request_with_a_repeated_key_is_executed_once_in_process() {
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let api = &daemon.api;
     let titled = |title: &str| {
         let request = CreateThread {
@@ -115,7 +115,7 @@ async fn request_with_a_repeated_key_is_executed_once_in_process() {
 
 #[tokio::test]
 async fn client_in_process_has_the_rights_of_its_caller() {
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let thread = daemon
         .api
         .create_thread(Call::new((), CreateThread::default()));
@@ -136,15 +136,15 @@ async fn client_in_process_has_the_rights_of_its_caller() {
     let own = own.await.unwrap();
     assert_eq!(own.agent.as_deref(), Some("a"));
     a.get_thread(Call::new(at(&own.id), ())).await.unwrap();
-    let nobody = daemon.api.with_caller(ApiCaller::anonymous());
-    nobody.get_health(Call::new((), ())).await.unwrap();
-    let foreign = nobody.get_thread(Call::new(at(&own.id), ())).await;
+    let anonymous = daemon.api.with_caller(ApiCaller::anonymous());
+    anonymous.get_health(Call::new((), ())).await.unwrap();
+    let foreign = anonymous.get_thread(Call::new(at(&own.id), ())).await;
     assert_eq!(code(foreign), Some(ErrorCode::ThreadNotFound));
 }
 
 #[tokio::test]
 async fn event_stream_in_process_ends_when_the_daemon_stops() {
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let thread = daemon
         .api
         .create_thread(Call::new((), CreateThread::default()));

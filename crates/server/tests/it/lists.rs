@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, text};
+use crate::support::{TestDaemon, text};
 
 fn ids(list: &Value) -> Vec<String> {
     list.as_array()
@@ -13,8 +13,8 @@ fn ids(list: &Value) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn r13_a_search_looks_at_all_threads_before_it_is_cut() {
-    let daemon = Daemon::start().await;
+async fn r13_search_covers_all_threads_before_the_limit() {
+    let daemon = TestDaemon::start().await;
     let old = daemon.thread(json!({"title": "The Needle"})).await;
     for _ in 0..5 {
         daemon.thread(json!({"title": "hay"})).await;
@@ -37,8 +37,8 @@ async fn r13_a_search_looks_at_all_threads_before_it_is_cut() {
 }
 
 #[tokio::test]
-async fn r14_a_running_turn_is_spelled_as_everywhere() {
-    let daemon = Daemon::start().await;
+async fn r14_running_turn_has_the_same_status_everywhere() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let line = |list: &Value| list[0].clone();
     let before = line(&daemon.client.get("/v1/threads/summary").await.expect(200));
@@ -54,32 +54,38 @@ async fn r14_a_running_turn_is_spelled_as_everywhere() {
 }
 
 #[tokio::test]
-async fn lists_leave_out_what_is_archived_unless_asked() {
-    let daemon = Daemon::start().await;
-    let kept = daemon.thread(json!({})).await;
-    let gone = daemon.thread(json!({})).await;
+async fn archived_threads_are_listed_only_on_request() {
+    let daemon = TestDaemon::start().await;
+    let active = daemon.thread(json!({})).await;
+    let archived = daemon.thread(json!({})).await;
     daemon
         .client
-        .patch(&gone, json!({"archived": true}))
+        .patch(&archived, json!({"archived": true}))
         .await
         .expect(200);
     let id = |path: &str| path.trim_start_matches("/v1/threads/").to_owned();
     let list = |query: &'static str| {
-        let asked = daemon.client.get(&format!("/v1/threads{query}"));
-        async move { ids(&asked.await.expect(200)) }
+        let request = daemon.client.get(&format!("/v1/threads{query}"));
+        async move { ids(&request.await.expect(200)) }
     };
-    assert_eq!(list("").await, [id(&kept)]);
-    assert_eq!(list("?include_archived=true").await, [id(&gone), id(&kept)]);
+    assert_eq!(list("").await, [id(&active)]);
+    assert_eq!(
+        list("?include_archived=true").await,
+        [id(&archived), id(&active)]
+    );
     assert_eq!(
         list("?include_archived=true&archived_only=true").await,
-        [id(&gone)]
+        [id(&archived)]
     );
-    assert_eq!(list("?include_archived=true&limit=1").await, [id(&gone)]);
+    assert_eq!(
+        list("?include_archived=true&limit=1").await,
+        [id(&archived)]
+    );
 }
 
 #[tokio::test]
-async fn r17_the_kind_of_an_item_is_what_its_tool_declares() {
-    let daemon = Daemon::start().await;
+async fn r17_item_kind_is_declared_by_its_tool() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({"auto_approve": true})).await;
     daemon.say(&thread, "SHELL now").await;
     let detail = daemon.detail(&thread).await;
@@ -87,8 +93,8 @@ async fn r17_the_kind_of_an_item_is_what_its_tool_declares() {
 }
 
 #[tokio::test]
-async fn r18_input_and_output_of_a_tool_are_both_in_its_item() {
-    let daemon = Daemon::start().await;
+async fn r18_item_contains_tool_input_and_output() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({"auto_approve": true})).await;
     daemon.say(&thread, "SHELL now").await;
     let item = daemon.detail(&thread).await["items"][1].clone();
@@ -102,7 +108,7 @@ async fn r18_input_and_output_of_a_tool_are_both_in_its_item() {
 
 #[tokio::test]
 async fn r19_threads_and_one_shot_streams_have_the_same_default_model() {
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let thread = daemon
         .client
         .post("/v1/threads", json!({}))
@@ -125,8 +131,8 @@ async fn r19_threads_and_one_shot_streams_have_the_same_default_model() {
 }
 
 #[tokio::test]
-async fn a_patch_that_changes_nothing_makes_no_event() {
-    let daemon = Daemon::start().await;
+async fn patch_without_changes_creates_no_event() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({"title": "T"})).await;
     let before = daemon.detail(&thread).await;
     daemon
@@ -158,8 +164,8 @@ async fn a_patch_that_changes_nothing_makes_no_event() {
 }
 
 #[tokio::test]
-async fn usage_is_summed_by_what_is_asked_for() {
-    let daemon = Daemon::start().await;
+async fn usage_is_summed_by_the_requested_group() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon.say(&thread, "one").await;
     daemon.say(&thread, "two").await;
@@ -198,8 +204,8 @@ async fn usage_is_summed_by_what_is_asked_for() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_detail_shows_no_change_that_is_newer_than_its_number() {
-    let daemon = Daemon::start().await;
+async fn detail_contains_no_change_newer_than_its_seq() {
+    let daemon = TestDaemon::start().await;
     let parent = daemon.thread(json!({})).await;
     for _ in 0..5 {
         daemon.say(&parent, "hello").await;
@@ -235,8 +241,8 @@ async fn a_detail_shows_no_change_that_is_newer_than_its_number() {
 }
 
 #[tokio::test]
-async fn a_list_is_read_in_pages_and_each_thread_is_on_one_of_them() {
-    let daemon = Daemon::start().await;
+async fn paged_list_contains_each_thread_once() {
+    let daemon = TestDaemon::start().await;
     let mut made = Vec::new();
     for _ in 0..5 {
         let thread = daemon.thread(json!({"title": "one of five"})).await;
@@ -261,7 +267,7 @@ async fn a_list_is_read_in_pages_and_each_thread_is_on_one_of_them() {
                 break;
             }
         }
-        // Only a summary is searched.
+        // Only summaries are searched.
         if list.contains("summary") {
             assert_eq!(seen, made)
         } else {
@@ -271,15 +277,15 @@ async fn a_list_is_read_in_pages_and_each_thread_is_on_one_of_them() {
 }
 
 #[tokio::test]
-async fn a_cursor_or_filter_that_does_not_exist_is_refused() {
-    let daemon = Daemon::start().await;
-    let other = Daemon::start().await;
+async fn unknown_cursor_or_filter_is_refused() {
+    let daemon = TestDaemon::start().await;
+    let other = TestDaemon::start().await;
     for daemon in [&daemon, &other] {
         for _ in 0..3 {
             daemon.thread(json!({})).await;
         }
     }
-    let cursor = |daemon: &Daemon| {
+    let cursor = |daemon: &TestDaemon| {
         let client = daemon.client.clone();
         async move {
             let page = client.get("/v1/threads?limit=1").await;
@@ -310,8 +316,8 @@ async fn a_cursor_or_filter_that_does_not_exist_is_refused() {
 }
 
 #[tokio::test]
-async fn lists_and_figures_tell_what_threads_do_now() {
-    let daemon = Daemon::start().await;
+async fn lists_and_metrics_show_the_current_status() {
+    let daemon = TestDaemon::start().await;
     let idle = daemon.thread(json!({})).await;
     daemon.say(&idle, "hello").await;
     let waiting = daemon.thread(json!({})).await;
@@ -345,8 +351,8 @@ async fn lists_and_figures_tell_what_threads_do_now() {
 }
 
 #[tokio::test]
-async fn a_search_finds_a_thread_by_the_id_that_clients_know() {
-    let daemon = Daemon::start().await;
+async fn search_finds_a_thread_by_its_id() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon.thread(json!({})).await;
     let id = thread.trim_start_matches("/v1/threads/");
@@ -356,8 +362,8 @@ async fn a_search_finds_a_thread_by_the_id_that_clients_know() {
 }
 
 #[tokio::test]
-async fn a_value_that_cannot_be_read_is_told_how_it_is_written() {
-    let daemon = Daemon::start().await;
+async fn invalid_value_error_describes_the_format() {
+    let daemon = TestDaemon::start().await;
     for (path, expected) in [
         (
             "/v1/usage?since=yesterday",
@@ -375,14 +381,14 @@ async fn a_value_that_cannot_be_read_is_told_how_it_is_written() {
     ] {
         let reply = daemon.client.get(path).await;
         assert_eq!(reply.code(), "invalid_query");
-        let told = text(&reply.json()["error"]["message"]);
-        assert!(told.starts_with(expected), "{told}");
+        let message = text(&reply.json()["error"]["message"]);
+        assert!(message.starts_with(expected), "{message}");
     }
 }
 
 #[tokio::test]
-async fn short_texts_of_a_thread_are_short() {
-    let daemon = Daemon::start().await;
+async fn thread_previews_are_short() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let thread = daemon.thread(json!({"title": "ü".repeat(1_000)})).await;
     let long = "x".repeat(1_001);
@@ -416,8 +422,8 @@ async fn short_texts_of_a_thread_are_short() {
 }
 
 #[tokio::test]
-async fn a_list_shows_the_beginning_of_long_prompts_once_it_is_large() {
-    let daemon = Daemon::start().await;
+async fn large_list_truncates_long_prompts() {
+    let daemon = TestDaemon::start().await;
     let prompt = "p".repeat(3 * 1024 * 1024);
     let mut threads = Vec::new();
     for _ in 0..3 {

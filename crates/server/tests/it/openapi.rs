@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::{Value, json};
 use windlass_protocol::ErrorCode;
 
-use crate::support::{Daemon, Frame, text};
+use crate::support::{Frame, TestDaemon, text};
 
 const CHECKED_IN: &str = include_str!("../../../../docs/openapi.json");
 
@@ -26,7 +26,7 @@ fn references(value: &Value, found: &mut Vec<String>) {
 }
 
 #[test]
-fn every_error_code_is_described_under_its_name() {
+fn every_error_code_is_documented() {
     let described: Value = serde_json::from_str(CHECKED_IN).unwrap();
     let described = &described["components"]["schemas"]["ErrorCode"]["enum"];
     let names: Vec<_> = ErrorCode::ALL.iter().map(|code| code.as_str()).collect();
@@ -34,8 +34,8 @@ fn every_error_code_is_described_under_its_name() {
 }
 
 #[tokio::test]
-async fn the_description_that_is_served_is_the_one_that_is_checked_in() {
-    let daemon = Daemon::start().await;
+async fn served_description_equals_the_checked_in_one() {
+    let daemon = TestDaemon::start().await;
     let served = daemon.client.get("/v1/openapi.json").await.expect(200);
     let mut found = Vec::new();
     references(&served, &mut found);
@@ -64,7 +64,7 @@ fn described() -> Value {
 }
 
 #[test]
-fn every_operation_has_a_name_of_its_own() {
+fn operation_ids_are_unique() {
     let described = described();
     let paths = described["paths"].as_object().unwrap().values();
     let operations = paths.flat_map(|path| path.as_object().unwrap().values());
@@ -79,7 +79,7 @@ fn every_operation_has_a_name_of_its_own() {
 }
 
 #[test]
-fn a_field_that_may_be_left_out_has_no_default() {
+fn optional_field_has_no_default() {
     for (name, schema) in described()["components"]["schemas"].as_object().unwrap() {
         let fields = schema["properties"].as_object().into_iter().flatten();
         for (field, schema) in fields {
@@ -91,7 +91,7 @@ fn a_field_that_may_be_left_out_has_no_default() {
 }
 
 #[test]
-fn headers_and_values_of_queries_are_described() {
+fn headers_and_query_values_are_described() {
     let described = described();
     let parameter = |path: &str, method: &str, name: &str| {
         let all = described["paths"][path][method]["parameters"].as_array();
@@ -105,7 +105,7 @@ fn headers_and_values_of_queries_are_described() {
     assert!(parameter(events, "get", "include").contains("tool_output"));
 }
 
-/// Returns the fields that a schema describes itself, by reference or by `allOf`.
+/// Returns the fields of a schema, including those from references and `allOf`.
 fn fields_of(schemas: &Value, schema: &Value) -> BTreeSet<String> {
     let own = schema["properties"].as_object().into_iter().flatten();
     let mut fields: BTreeSet<_> = own.map(|(name, _)| name.clone()).collect();
@@ -144,8 +144,8 @@ fn assert_described(frames: &[Frame]) {
 }
 
 #[tokio::test]
-async fn each_event_is_what_its_description_says() {
-    let daemon = Daemon::start().await;
+async fn events_match_their_description() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let patched = daemon.client.patch(&thread, json!({"title": "new"}));
     patched.await.expect(200);
@@ -170,8 +170,8 @@ async fn each_event_is_what_its_description_says() {
     ] {
         let body = json!({"prompt": prompt, "dynamic_tools": [lookup_tool()]});
         let turn = daemon.turn(&thread, body).await;
-        let asked = events.until(wait).await;
-        let id = |name: &str| text(&asked.last().unwrap().data["payload"][name]);
+        let waiting = events.until(wait).await;
+        let id = |name: &str| text(&waiting.last().unwrap().data["payload"][name]);
         let client = &daemon.client;
         let answered = match (wait, decides) {
             ("approval.required", _) => {
@@ -192,7 +192,7 @@ async fn each_event_is_what_its_description_says() {
             }
         };
         assert!(answered.status < 300, "{:?}", answered.body);
-        frames.extend(asked);
+        frames.extend(waiting);
         frames.extend(events.until("turn.completed").await);
     }
     let fork = daemon.client.post(&format!("{thread}/fork"), json!({}));

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Frame, Setup};
+use crate::support::{Frame, Setup, TestDaemon};
 
-async fn with_tools() -> Daemon {
+async fn with_tools() -> TestDaemon {
     let setup = Setup {
         has_tools: true,
         ..Setup::default()
@@ -19,7 +19,7 @@ async fn with_tools() -> Daemon {
     daemon
 }
 
-/// Returns the item of the call among the events of a turn.
+/// Returns the item of the tool call from the events of a turn.
 fn called(frames: &[Frame]) -> Value {
     let ended = frames.iter().find(|frame| {
         frame.event == "item.completed"
@@ -29,7 +29,7 @@ fn called(frames: &[Frame]) -> Value {
 }
 
 #[tokio::test]
-async fn the_detail_of_a_tool_is_its_text_and_figures_are_in_the_metadata() {
+async fn tool_detail_is_text_and_numbers_are_in_the_metadata() {
     let daemon = with_tools().await;
     let thread = daemon.thread(json!({"auto_approve": true})).await;
     let cases = [
@@ -73,7 +73,7 @@ async fn the_detail_of_a_tool_is_its_text_and_figures_are_in_the_metadata() {
         "{detail}"
     );
     assert_eq!(item["metadata"]["replacements"], 1);
-    // The detail of the thread shows the same as the events did.
+    // The thread detail and the events agree.
     let shown = daemon.detail(&thread).await;
     let same = shown["items"]
         .as_array()
@@ -81,6 +81,12 @@ async fn the_detail_of_a_tool_is_its_text_and_figures_are_in_the_metadata() {
         .iter()
         .find(|other| other["id"] == item["id"]);
     assert_eq!(same.unwrap()["detail"], item["detail"]);
-    // The model reads all of it, by name.
-    assert!(daemon.model.told().concat().contains(r#""replacements":1"#));
+    // The model receives every field by name.
+    assert!(
+        daemon
+            .model
+            .messages()
+            .concat()
+            .contains(r#""replacements":1"#)
+    );
 }

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Frame};
+use crate::support::{Frame, TestDaemon};
 
 fn number() -> Value {
     json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]})
 }
 
-/// Runs a turn to its end; returns its detail and what was streamed.
-async fn run(daemon: &Daemon, thread: &str, prompt: &str) -> (Value, Vec<Frame>) {
+/// Runs a turn to its end; returns its detail and its events.
+async fn run(daemon: &TestDaemon, thread: &str, prompt: &str) -> (Value, Vec<Frame>) {
     let since = daemon.detail(thread).await["latest_seq"].as_u64().unwrap();
     let body = json!({"prompt": prompt, "output_schema": number()});
     let turn = daemon.turn(thread, body).await;
@@ -29,8 +29,8 @@ fn rejections(frames: &[Frame]) -> Vec<&Frame> {
 }
 
 #[tokio::test]
-async fn the_value_of_an_answer_is_in_the_turns_detail() {
-    let daemon = Daemon::start().await;
+async fn answer_value_is_in_the_turn_detail() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let (detail, frames) = run(&daemon, &thread, r#"{"n": 1}"#).await;
     assert_eq!(detail["output"], json!({"n": 1}));
@@ -49,8 +49,8 @@ async fn the_value_of_an_answer_is_in_the_turns_detail() {
 }
 
 #[tokio::test]
-async fn a_wrong_answer_is_repaired_and_shown() {
-    let daemon = Daemon::start().await;
+async fn invalid_answer_is_repaired_and_shown() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let (detail, frames) = run(&daemon, &thread, r#"REPAIRED {"n": "one"}"#).await;
     assert_eq!(detail["output"], json!({"n": 1}));
@@ -80,8 +80,8 @@ async fn a_wrong_answer_is_repaired_and_shown() {
 }
 
 #[tokio::test]
-async fn an_answer_that_stays_wrong_fails_the_turn_with_its_code() {
-    let daemon = Daemon::start().await;
+async fn unrepaired_answer_fails_the_turn_with_its_code() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let (detail, frames) = run(&daemon, &thread, "no JSON").await;
     assert_eq!(detail["turn"]["status"], "failed");
@@ -94,8 +94,8 @@ async fn an_answer_that_stays_wrong_fails_the_turn_with_its_code() {
 }
 
 #[tokio::test]
-async fn a_schema_that_cannot_be_used_is_refused_before_the_turn() {
-    let daemon = Daemon::start().await;
+async fn unusable_schema_is_refused_before_the_turn() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     for schema in [
         json!(7),
@@ -119,8 +119,8 @@ async fn a_schema_that_cannot_be_used_is_refused_before_the_turn() {
 }
 
 #[tokio::test]
-async fn an_input_that_joins_a_turn_brings_no_schema() {
-    let daemon = Daemon::start().await;
+async fn steering_input_cannot_set_a_schema() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon.turn(&thread, json!({"prompt": "SILENT"})).await;
     let body = json!({"prompt": "hello", "output_schema": number(), "on_busy": "steer"});
@@ -132,8 +132,8 @@ async fn an_input_that_joins_a_turn_brings_no_schema() {
 }
 
 #[tokio::test]
-async fn the_one_shot_stream_ends_with_the_value() {
-    let daemon = Daemon::start().await;
+async fn one_shot_stream_ends_with_the_value() {
+    let daemon = TestDaemon::start().await;
     let body = json!({"prompt": r#"{"n": 1}"#, "output_schema": number()});
     let answer = daemon.client.post("/v1/stream", body).await;
     assert_eq!(answer.status, 200);

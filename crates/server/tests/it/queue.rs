@@ -1,11 +1,11 @@
-//! Input for a busy thread: the policies, and the queue that can be read and edited.
+//! Input for a busy thread: the policies, and the editable queue.
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Frame, Home, Setup, text};
+use crate::support::{Frame, MultiTokenDaemon, Setup, TestDaemon, text};
 
-/// Starts a turn that does not end, and queues inputs after it; returns the thread and the queued turns.
-async fn busy(daemon: &Daemon, prompts: &[&str]) -> (String, Vec<String>) {
+/// Starts a turn that does not end and queues inputs; returns the thread and the queued turns.
+async fn busy(daemon: &TestDaemon, prompts: &[&str]) -> (String, Vec<String>) {
     let thread = daemon.thread(json!({})).await;
     daemon
         .turn(&thread, json!({"prompt": "SILENT please"}))
@@ -23,7 +23,7 @@ async fn busy(daemon: &Daemon, prompts: &[&str]) -> (String, Vec<String>) {
     (thread, turns)
 }
 
-async fn prompts(daemon: &Daemon, thread: &str) -> Vec<String> {
+async fn prompts(daemon: &TestDaemon, thread: &str) -> Vec<String> {
     let queue = daemon.client.get(&format!("{thread}/queue")).await;
     let queue = queue.expect(200)["queue"].clone();
     let inputs = queue.as_array().unwrap();
@@ -36,7 +36,7 @@ async fn prompts(daemon: &Daemon, thread: &str) -> Vec<String> {
 }
 
 /// Interrupts the open turn and returns the messages of the turns after it.
-async fn said_after(daemon: &Daemon, thread: &str, turns: usize) -> Vec<String> {
+async fn messages_after(daemon: &TestDaemon, thread: &str, turns: usize) -> Vec<String> {
     let mut events = daemon.events(thread, 0).await;
     daemon.model.open();
     let mut frames = Vec::new();
@@ -51,13 +51,13 @@ fn user_messages(frames: &[Frame]) -> Vec<String> {
         .iter()
         .filter(|frame| frame.event == "item.completed")
         .map(|frame| &frame.data["payload"]["item"]);
-    let said = items.filter(|item| item["kind"] == "user_message");
-    said.map(|item| text(&item["detail"])).collect()
+    let messages = items.filter(|item| item["kind"] == "user_message");
+    messages.map(|item| text(&item["detail"])).collect()
 }
 
 #[tokio::test]
 async fn queued_inputs_start_in_order_after_the_open_turn() {
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let (thread, turns) = busy(&daemon, &["one", "two"]).await;
     assert_eq!(prompts(&daemon, &thread).await, ["one", "two"]);
     let read = daemon.client.get(&format!("{thread}/turns/{}", turns[0]));
@@ -66,15 +66,15 @@ async fn queued_inputs_start_in_order_after_the_open_turn() {
         (&read["turn"]["status"], &read["items"]),
         (&json!("queued"), &json!([]))
     );
-    assert_eq!(said_after(&daemon, &thread, 2).await, ["one", "two"]);
+    assert_eq!(messages_after(&daemon, &thread, 2).await, ["one", "two"]);
     assert_eq!(prompts(&daemon, &thread).await, [""; 0]);
     let read = daemon.client.get(&format!("{thread}/turns/{}", turns[0]));
     assert_eq!(read.await.expect(200)["turn"]["status"], "completed");
 }
 
 #[tokio::test]
-async fn a_queued_input_can_be_changed_moved_and_removed() {
-    let daemon = Daemon::start().await;
+async fn queued_input_can_be_changed_moved_and_removed() {
+    let daemon = TestDaemon::start().await;
     let (thread, turns) = busy(&daemon, &["one", "two", "three"]).await;
     let at = |n: usize| format!("{thread}/queue/{}", turns[n]);
     let client = &daemon.client;
@@ -96,7 +96,10 @@ async fn a_queued_input_can_be_changed_moved_and_removed() {
     assert_eq!(client.raw("DELETE", &at(1), None).await.status, 204);
     let gone = client.raw("DELETE", &at(1), None).await;
     assert_eq!((gone.status, gone.code().as_str()), (404, "turn_not_found"));
-    assert_eq!(said_after(&daemon, &thread, 2).await, ["third", "first"]);
+    assert_eq!(
+        messages_after(&daemon, &thread, 2).await,
+        ["third", "first"]
+    );
     for answer in [
         client.patch(&at(0), json!({"prompt": "late"})).await,
         client.raw("DELETE", &at(0), None).await,
@@ -111,8 +114,8 @@ async fn a_queued_input_can_be_changed_moved_and_removed() {
 }
 
 #[tokio::test]
-async fn removing_never_stops_a_turn_that_runs() {
-    let daemon = Daemon::start().await;
+async fn removing_an_input_never_stops_a_running_turn() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let turn = daemon.turn(&thread, json!({"prompt": "SILENT"})).await;
     let queued = turn.replace("/turns/", "/queue/");
@@ -123,8 +126,8 @@ async fn removing_never_stops_a_turn_that_runs() {
 }
 
 #[tokio::test]
-async fn bad_edits_are_refused_and_change_nothing() {
-    let daemon = Daemon::start().await;
+async fn invalid_edits_are_refused_and_change_nothing() {
+    let daemon = TestDaemon::start().await;
     let (thread, turns) = busy(&daemon, &["one"]).await;
     let at = format!("{thread}/queue/{}", turns[0]);
     let unknown = format!("{thread}/queue/turn_{}", "0".repeat(32));
@@ -149,7 +152,7 @@ async fn bad_edits_are_refused_and_change_nothing() {
 
 #[tokio::test]
 async fn steer_joins_the_open_turn() {
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let path = format!("{thread}/turns");
     let steer = json!({"prompt": "SLOW please", "on_busy": "steer"});
@@ -173,7 +176,7 @@ async fn steer_joins_the_open_turn() {
 
 #[tokio::test]
 async fn interrupt_replaces_the_open_turn() {
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let (thread, _) = busy(&daemon, &["later"]).await;
     let body = json!({"prompt": "now", "on_busy": "interrupt"});
     let answer = daemon.client.post(&format!("{thread}/turns"), body).await;
@@ -192,7 +195,7 @@ async fn interrupt_replaces_the_open_turn() {
 }
 
 #[tokio::test]
-async fn the_queue_has_a_limit() {
+async fn queue_has_a_limit() {
     let setup = Setup {
         runtime: Box::new(|settings| settings.max_waiting_inputs = Some(2)),
         ..Setup::default()
@@ -209,8 +212,8 @@ async fn the_queue_has_a_limit() {
 }
 
 #[tokio::test]
-async fn changes_of_the_queue_are_events_for_streams_that_include_them() {
-    let daemon = Daemon::start().await;
+async fn queue_changes_are_events_on_opted_in_streams() {
+    let daemon = TestDaemon::start().await;
     let (thread, turns) = busy(&daemon, &["one", "two"]).await;
     let at = |n: usize| format!("{thread}/queue/{}", turns[n]);
     let edit = json!({"prompt": "changed", "position": 1});
@@ -253,8 +256,8 @@ async fn changes_of_the_queue_are_events_for_streams_that_include_them() {
 }
 
 #[tokio::test]
-async fn an_agent_does_not_rewrite_an_input_that_was_queued_without_approvals() {
-    let home = Home::start().await;
+async fn agent_cannot_edit_an_input_queued_without_approvals() {
+    let home = MultiTokenDaemon::start().await;
     let agent = home.client(&home.agent("a"));
     let operator = &home.daemon.client;
     let made = agent.post("/v1/threads", json!({})).await.expect(201);

@@ -3,13 +3,13 @@
 use serde_json::json;
 use windlass_protocol::operations::{OPERATIONS, RequiredScope};
 
-use crate::support::Home;
+use crate::support::MultiTokenDaemon;
 
 const SNAPSHOT: &str = include_str!("scopes.txt");
 
-/// Set `WINDLASS_BLESS=1` to write the table anew, and read what changed.
+/// Set `WINDLASS_BLESS=1` to regenerate the table, and review the diff.
 #[test]
-fn the_table_of_routes_is_the_one_that_was_looked_at() {
+fn scopes_match_the_reviewed_table() {
     let mut rows: Vec<_> = OPERATIONS.iter().collect();
     rows.sort_by_key(|it| (it.path, it.method.as_str()));
     let rows = rows.into_iter();
@@ -24,8 +24,8 @@ fn the_table_of_routes_is_the_one_that_was_looked_at() {
 }
 
 #[tokio::test]
-async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
-    let home = Home::start().await;
+async fn each_scope_may_call_exactly_its_routes() {
+    let home = MultiTokenDaemon::start().await;
     let secret = |scope| home.token(scope).1;
     let (client, agent, admin) = (secret("client"), secret("agent:a"), secret("admin"));
     let of = |token: &str| home.client(token);
@@ -46,16 +46,16 @@ async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
         let ask = async |token: Option<&str>| {
             let client = match token {
                 Some(token) => of(token),
-                None => of("nobody"),
+                None => of("unknown"),
             };
             // The missing body is invalid everywhere; a token without the scope is refused before the body is read.
             client.raw(method, &path, None).await.status
         };
-        let what = format!("{method} {path}");
+        let route = format!("{method} {path}");
         assert_eq!(
             ask(None).await == 401,
             required != RequiredScope::Anyone,
-            "{what}"
+            "{route}"
         );
         // For an agent, threads of other owners do not exist.
         let expected: &[u16] = match required {
@@ -65,23 +65,23 @@ async fn each_scope_may_call_what_the_table_says_and_nothing_else() {
         };
         let status = ask(Some(&agent)).await;
         match expected {
-            [] => assert_ne!(status, 403, "agent: {what}"),
-            expected => assert!(expected.contains(&status), "agent: {what}: {status}"),
+            [] => assert_ne!(status, 403, "agent: {route}"),
+            expected => assert!(expected.contains(&status), "agent: {route}: {status}"),
         }
         // After the agent: a client may remove the thread that the agent must not see.
         let is_refused = ask(Some(&client)).await == 403;
         assert_eq!(
             is_refused,
             required == RequiredScope::Admin,
-            "client: {what}"
+            "client: {route}"
         );
     }
 }
 
-/// The gate looks at the path as it was sent, and the handler at what it means: they must not come apart.
+/// The scope check uses the raw path and the handler the decoded one; they must agree.
 #[tokio::test]
-async fn other_spellings_of_a_path_let_no_agent_into_the_threads_of_others() {
-    let home = Home::start().await;
+async fn other_spellings_of_a_path_do_not_bypass_ownership() {
+    let home = MultiTokenDaemon::start().await;
     let (agent, admin) = (home.agent("a"), home.token("admin").1);
     let of = |token: &str| home.client(token);
     let made = async |token: &str| {
@@ -122,8 +122,8 @@ async fn other_spellings_of_a_path_let_no_agent_into_the_threads_of_others() {
 }
 
 #[tokio::test]
-async fn an_agent_does_not_steer_what_somebody_else_began_without_approvals() {
-    let home = Home::start().await;
+async fn agent_cannot_steer_a_turn_without_approvals_of_another_client() {
+    let home = MultiTokenDaemon::start().await;
     let agent = home.client(&home.agent("a"));
     let operator = &home.daemon.client;
     let made = agent.post("/v1/threads", json!({})).await.expect(201);
@@ -146,8 +146,8 @@ async fn an_agent_does_not_steer_what_somebody_else_began_without_approvals() {
 }
 
 #[tokio::test]
-async fn an_agent_is_told_what_it_may_not_do() {
-    let home = Home::start().await;
+async fn agent_refusal_names_the_forbidden_operation() {
+    let home = MultiTokenDaemon::start().await;
     let agent = home.client(&home.agent("a"));
     let thread = agent.post("/v1/threads", json!({})).await.expect(201);
     let replay = format!("/v1/threads/{}/replay", thread["id"].as_str().unwrap());
@@ -158,8 +158,8 @@ async fn an_agent_is_told_what_it_may_not_do() {
         ("/v1/snapshots/x/restore", "restores no snapshots"),
     ] {
         let answer = agent.post(path, json!({})).await;
-        let said = answer.json()["error"]["message"].to_string();
+        let message = answer.json()["error"]["message"].to_string();
         assert_eq!(answer.status, 403, "{path}");
-        assert!(said.contains(words), "{path}: {said}");
+        assert!(message.contains(words), "{path}: {message}");
     }
 }

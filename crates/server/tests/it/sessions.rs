@@ -1,4 +1,4 @@
-//! Saved sessions: named places in the records of threads.
+//! Saved sessions: named bookmarks of threads.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use windlass_runtime::Journal;
 use windlass_server::{HostWireStore, WireStore};
 use windlass_store::HostRecord;
 
-use crate::support::{Client, Daemon, Home, Reply, Setup, soon, text};
+use crate::support::{Client, MultiTokenDaemon, Reply, Setup, TestDaemon, soon, text};
 
 /// Saves a thread and returns the path of the session.
 async fn saved(client: &Client, thread: &str, more: Value) -> String {
@@ -30,7 +30,7 @@ async fn put(client: &Client, body: Value) -> Reply {
     client.raw("PUT", "/v1/sessions", Some(&body)).await
 }
 
-async fn said(daemon: &Daemon, prompts: &[&str]) -> String {
+async fn thread_with(daemon: &TestDaemon, prompts: &[&str]) -> String {
     let thread = daemon.thread(json!({"title": "T"})).await;
     for prompt in prompts {
         daemon.say(&thread, prompt).await;
@@ -52,17 +52,17 @@ async fn listed(client: &Client, query: &str) -> Vec<String> {
 fn messages(session: &Value) -> Vec<String> {
     let messages = session["messages"].as_array().unwrap().iter();
     let line = |message: &Value| {
-        let said = text(&message["content"][0]["text"]);
-        format!("{}: {said}", text(&message["role"]))
+        let content = text(&message["content"][0]["text"]);
+        format!("{}: {content}", text(&message["role"]))
     };
     messages.map(line).collect()
 }
 
 #[tokio::test]
-async fn a_session_is_a_place_in_its_thread_and_going_on_forks_there() {
-    let daemon = Daemon::start().await;
+async fn saved_session_is_a_position_and_resuming_forks_there() {
+    let daemon = TestDaemon::start().await;
     let (client, model) = (&daemon.client, &daemon.model);
-    let thread = said(&daemon, &["first", "second"]).await;
+    let thread = thread_with(&daemon, &["first", "second"]).await;
     let body = json!({"thread_id": id_of(&thread), "title": "  A good place "});
     let answer = client.post("/v1/sessions", body).await.expect(201);
     let session = format!("/v1/sessions/{}", text(&answer["session_id"]));
@@ -124,15 +124,15 @@ async fn a_session_is_a_place_in_its_thread_and_going_on_forks_there() {
     let fork = format!("/v1/threads/{}", text(&resumed["thread_id"]));
     assert_ne!(fork, thread);
     daemon.say(&fork, "another way").await;
-    let told: Vec<_> = model
-        .told()
+    let sent: Vec<_> = model
+        .messages()
         .iter()
         .map(|line| line.replace("agent:", "assistant:"))
         .collect();
-    assert_eq!(told[..4], expected);
-    assert_eq!(told[4..], ["user: another way"]);
+    assert_eq!(sent[..4], expected);
+    assert_eq!(sent[4..], ["user: another way"]);
 
-    // A fork that is saved names its own turns, also those that it shares.
+    // A saved fork refers to its own turn IDs, also for shared turns.
     let of_fork = saved(client, &fork, json!({})).await;
     let shown = client.get(&of_fork).await.expect(200);
     assert_eq!(shown["metadata"]["message_count"], 6);
@@ -149,8 +149,8 @@ async fn a_session_is_a_place_in_its_thread_and_going_on_forks_there() {
 }
 
 #[tokio::test]
-async fn a_peek_and_a_title_show_no_credential_and_no_long_text() {
-    let daemon = Daemon::start().await;
+async fn preview_and_title_show_no_credential_or_long_text() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let long = format!("token=hunter2 {}", "word ".repeat(200));
     let thread = daemon.thread(json!({})).await;
@@ -161,16 +161,16 @@ async fn a_peek_and_a_title_show_no_credential_and_no_long_text() {
         .await
         .expect(200);
     assert!(!peek.to_string().contains("hunter2"), "{peek:#}");
-    let said = &peek["entries"][0];
+    let entry = &peek["entries"][0];
     assert_eq!(
-        (&said["redacted"], &said["truncated"]),
+        (&entry["redacted"], &entry["truncated"]),
         (&json!(true), &json!(true))
     );
     assert!(
-        text(&said["text"]).starts_with("token=[redacted] word"),
-        "{said}"
+        text(&entry["text"]).starts_with("token=[redacted] word"),
+        "{entry}"
     );
-    assert_eq!(text(&said["text"]).chars().count(), 400);
+    assert_eq!(text(&entry["text"]).chars().count(), 400);
     assert!(
         text(&peek["title"]).starts_with("token=[redacted]"),
         "{peek:#}"
@@ -181,10 +181,10 @@ async fn a_peek_and_a_title_show_no_credential_and_no_long_text() {
 }
 
 #[tokio::test]
-async fn a_session_that_ends_where_a_fork_begins_is_shown_and_goes_on() {
-    let daemon = Daemon::start().await;
+async fn session_ending_at_a_fork_is_shown_and_resumes() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
-    let thread = said(&daemon, &["one", "two"]).await;
+    let thread = thread_with(&daemon, &["one", "two"]).await;
     let fork = client.post(&format!("{thread}/fork"), json!({})).await;
     let fork = format!("/v1/threads/{}", text(&fork.expect(201)["id"]));
     let session = saved(client, &fork, json!({})).await;
@@ -209,11 +209,11 @@ async fn a_session_that_ends_where_a_fork_begins_is_shown_and_goes_on() {
 }
 
 #[tokio::test]
-async fn saving_again_keeps_the_name_and_moves_the_place() {
-    let daemon = Daemon::start().await;
+async fn saving_again_moves_the_session_and_preserves_its_name() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
-    let thread = said(&daemon, &["first"]).await;
-    // The first time there is none to save over.
+    let thread = thread_with(&daemon, &["first"]).await;
+    // The first time there is no session to overwrite.
     let made = put(client, json!({"thread_id": id_of(&thread)}))
         .await
         .expect(200);
@@ -232,15 +232,15 @@ async fn saving_again_keeps_the_name_and_moves_the_place() {
     ] {
         let again = put(client, body).await.expect(200);
         assert_eq!(again["session_id"], id);
-        let kept = &again["session"];
+        let session = &again["session"];
         assert_eq!(
-            (&kept["title"], &kept["archived"]),
+            (&session["title"], &session["archived"]),
             (&json!("Mine"), &json!(true))
         );
-        assert_eq!(kept["message_count"], 4);
-        assert_eq!(kept["created_at"], made["session"]["created_at"]);
+        assert_eq!(session["message_count"], 4);
+        assert_eq!(session["created_at"], made["session"]["created_at"]);
     }
-    // A thread resumed from a session can be saved over it.
+    // A thread resumed from a session can overwrite it.
     let resumed = client.post(&format!("{session}/resume-thread"), json!({}));
     let fork = text(&resumed.await.expect(201)["thread_id"]);
     daemon.say(&format!("/v1/threads/{fork}"), "third").await;
@@ -254,12 +254,12 @@ async fn saving_again_keeps_the_name_and_moves_the_place() {
 }
 
 #[tokio::test]
-async fn lists_are_filtered_sorted_and_cut() {
-    let daemon = Daemon::start().await;
+async fn lists_are_filtered_sorted_and_limited() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let (short, long) = (
-        said(&daemon, &["a"]).await,
-        said(&daemon, &["a", "b"]).await,
+        thread_with(&daemon, &["a"]).await,
+        thread_with(&daemon, &["a", "b"]).await,
     );
     let old = saved(client, &short, json!({"title": "Beta"})).await;
     saved(client, &long, json!({"title": "alpha"})).await;
@@ -322,8 +322,8 @@ async fn lists_are_filtered_sorted_and_cut() {
 }
 
 #[tokio::test]
-async fn a_turn_at_work_or_an_empty_thread_is_not_saved() {
-    let daemon = Daemon::start().await;
+async fn active_turn_or_empty_thread_is_not_saved() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let thread = daemon.thread(json!({})).await;
     let body = json!({ "thread_id": id_of(&thread) });
@@ -347,15 +347,12 @@ async fn a_turn_at_work_or_an_empty_thread_is_not_saved() {
         let named = refused.json()["error"]["details"]["turn_id"].clone();
         assert_eq!(named, id_of(&turn));
     }
-    assert!(listed(client, "").await.is_empty(), "nothing was kept");
+    assert!(listed(client, "").await.is_empty(), "nothing was saved");
     daemon.model.open();
     events.until("turn.completed").await;
     let session = saved(client, &thread, json!({})).await;
     let shown = client.get(&session).await.expect(200);
-    assert_eq!(
-        shown["metadata"]["title"], "SLOW please",
-        "by what was said"
-    );
+    assert_eq!(shown["metadata"]["title"], "SLOW please", "by message text");
 
     // A saved session can be resumed while the next turn of its thread is running.
     let mut events = daemon.events(&thread, 0).await;
@@ -378,7 +375,7 @@ async fn a_turn_at_work_or_an_empty_thread_is_not_saved() {
 }
 
 #[tokio::test]
-async fn a_session_is_removed_alone_and_a_thread_with_its_sessions() {
+async fn sessions_are_removed_separately_or_with_their_thread() {
     let data = tempfile::tempdir().unwrap();
     let start = || {
         let workspace = data.path().to_owned();
@@ -390,7 +387,10 @@ async fn a_session_is_removed_alone_and_a_thread_with_its_sessions() {
     };
     let daemon = start().await;
     let client = &daemon.client;
-    let (thread, other) = (said(&daemon, &["one"]).await, said(&daemon, &["two"]).await);
+    let (thread, other) = (
+        thread_with(&daemon, &["one"]).await,
+        thread_with(&daemon, &["two"]).await,
+    );
     let mut sessions = Vec::new();
     for thread in [&thread, &thread, &other] {
         sessions.push(saved(client, thread, json!({})).await);
@@ -412,7 +412,7 @@ async fn a_session_is_removed_alone_and_a_thread_with_its_sessions() {
         text(&resumed.await.expect(201)["thread_id"])
     );
     assert_eq!(client.raw("DELETE", &thread, None).await.status, 204);
-    let kept = async |daemon: &Daemon| {
+    let check = async |daemon: &TestDaemon| {
         let client = &daemon.client;
         assert_eq!(client.get(&sessions[1]).await.code(), "session_not_found");
         let list = client
@@ -431,18 +431,18 @@ async fn a_session_is_removed_alone_and_a_thread_with_its_sessions() {
             1
         );
     };
-    kept(&daemon).await;
+    check(&daemon).await;
     daemon.stop.cancel();
     soon(daemon.running).await.unwrap();
     soon(daemon.opened.unwrap().close()).await;
-    kept(&start().await).await;
+    check(&start().await).await;
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_or_does_not_exist_is_refused_by_name() {
-    let daemon = Daemon::start().await;
+async fn invalid_or_unknown_values_are_refused_by_name() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
-    let thread = said(&daemon, &["hello"]).await;
+    let thread = thread_with(&daemon, &["hello"]).await;
     let session = saved(client, &thread, json!({})).await;
     let unknown = format!("sess_{}", "0".repeat(32));
     let encoded = id_of(&session).replace('_', "%5F%00");
@@ -511,8 +511,8 @@ async fn what_cannot_be_read_or_does_not_exist_is_refused_by_name() {
 }
 
 #[tokio::test]
-async fn hostile_titles_are_refused_or_made_harmless() {
-    let daemon = Daemon::start().await;
+async fn hostile_titles_are_refused_or_sanitized() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let hostile = "\u{1b}]0;owned\u{7}\r\nline two\u{0}";
     let thread = daemon.thread(json!({ "title": hostile })).await;
@@ -538,8 +538,8 @@ async fn hostile_titles_are_refused_or_made_harmless() {
     let blank = client.patch(&session, json!({"title": "  "})).await;
     assert_eq!(blank.code(), "invalid_field");
     let longest = "\u{1F600}".repeat(200);
-    let kept = client.patch(&session, json!({ "title": longest })).await;
-    assert_eq!(kept.expect(200)["session"]["title"], longest);
+    let renamed = client.patch(&session, json!({ "title": longest })).await;
+    assert_eq!(renamed.expect(200)["session"]["title"], longest);
     assert_eq!(
         listed(client, "").await,
         [longest],
@@ -548,8 +548,8 @@ async fn hostile_titles_are_refused_or_made_harmless() {
 }
 
 #[tokio::test]
-async fn an_agent_sees_and_saves_its_own_alone() {
-    let home = Home::start().await;
+async fn agent_sees_and_saves_only_its_own_sessions() {
+    let home = MultiTokenDaemon::start().await;
     let (a, b) = (home.client(&home.agent("a")), home.client(&home.agent("b")));
     let operator = &home.daemon.client;
     let made = a
@@ -558,11 +558,11 @@ async fn an_agent_sees_and_saves_its_own_alone() {
         .expect(201);
     let own = format!("/v1/threads/{}", text(&made["id"]));
     home.daemon.say(&own, "hello").await;
-    let others = said(&home.daemon, &["secret words"]).await;
+    let other_thread = thread_with(&home.daemon, &["secret words"]).await;
     let session = saved(&a, &own, json!({})).await;
-    let hidden = saved(operator, &others, json!({"title": "hidden"})).await;
+    let hidden = saved(operator, &other_thread, json!({"title": "hidden"})).await;
 
-    for (client, session, thread) in [(&b, &session, &own), (&a, &hidden, &others)] {
+    for (client, session, thread) in [(&b, &session, &own), (&a, &hidden, &other_thread)] {
         for (method, path, body) in [
             ("GET", session.clone(), None),
             ("GET", format!("{session}?peek=true"), None),
@@ -580,8 +580,8 @@ async fn an_agent_sees_and_saves_its_own_alone() {
         let body = json!({ "session_id": id_of(session) });
         assert_eq!(put(client, body).await.code(), "session_not_found");
     }
-    // Neither can its own session be moved onto what it may not see.
-    let body = json!({"session_id": id_of(&session), "thread_id": id_of(&others)});
+    // An agent cannot move its own session to a thread that it may not see.
+    let body = json!({"session_id": id_of(&session), "thread_id": id_of(&other_thread)});
     assert_eq!(put(&a, body).await.code(), "thread_not_found");
     assert_eq!(listed(&a, "").await, ["of a"]);
     assert!(listed(&b, "?include_archived=true").await.is_empty());
@@ -597,7 +597,7 @@ async fn an_agent_sees_and_saves_its_own_alone() {
     let fork = format!("/v1/threads/{}", text(&resumed.expect(201)["thread_id"]));
     assert_eq!(a.get(&fork).await.expect(200)["thread"]["agent"], "a");
     assert_eq!(b.get(&fork).await.status, 404);
-    // A session that the operator saves of an agent's thread is the agent's too.
+    // The agent also owns a session that the operator saves of its thread.
     saved(operator, &own, json!({"title": "by the operator"})).await;
     assert_eq!(listed(&a, "?sort=name").await, ["by the operator", "of a"]);
     assert_eq!(a.raw("DELETE", &own, None).await.status, 204);
@@ -606,9 +606,9 @@ async fn an_agent_sees_and_saves_its_own_alone() {
 }
 
 #[tokio::test]
-async fn a_request_that_comes_again_saves_and_resumes_once() {
-    let daemon = Daemon::start().await;
-    let thread = said(&daemon, &["hello"]).await;
+async fn repeated_request_saves_and_resumes_once() {
+    let daemon = TestDaemon::start().await;
+    let thread = thread_with(&daemon, &["hello"]).await;
     let keyed = daemon.client.with("idempotency-key", "k");
     let first = saved(&keyed, &thread, json!({})).await;
     assert_eq!(saved(&keyed, &thread, json!({})).await, first);
@@ -620,7 +620,7 @@ async fn a_request_that_comes_again_saves_and_resumes_once() {
 }
 
 #[tokio::test]
-async fn there_is_an_end_to_how_many_are_saved_and_a_damaged_one_hides_no_other() {
+async fn saved_sessions_are_limited_and_a_damaged_one_hides_no_other() {
     let store = Arc::new(HostWireStore::in_memory(10));
     let setup = Setup {
         store: Arc::clone(&store) as Arc<dyn WireStore>,
@@ -628,15 +628,18 @@ async fn there_is_an_end_to_how_many_are_saved_and_a_damaged_one_hides_no_other(
     };
     let daemon = setup.start().await;
     let client = &daemon.client;
-    let thread = said(&daemon, &["hello"]).await;
+    let thread = thread_with(&daemon, &["hello"]).await;
     let session = saved(client, &thread, json!({"title": "whole"})).await;
     let damaged = |number: u32| HostRecord {
         name: format!("sess_{number:032x}"),
         body: b"{\"id\":7".to_vec().into(),
     };
     let records = (0..8_190).map(|number| ("saved_session", damaged(number)));
-    let kept = store.records();
-    kept.put_all(records.collect(), Utc::now()).await.unwrap();
+    let host_records = store.records();
+    host_records
+        .put_all(records.collect(), Utc::now())
+        .await
+        .unwrap();
     assert_eq!(listed(client, "").await, ["whole"]);
     let broken = client.get(&format!("/v1/sessions/sess_{:032x}", 1)).await;
     assert_eq!((broken.status, broken.code().as_str()), (500, "internal"));
@@ -647,7 +650,7 @@ async fn there_is_an_end_to_how_many_are_saved_and_a_damaged_one_hides_no_other(
         (refused.status, refused.code().as_str()),
         (429, "limit_reached")
     );
-    // Existing sessions can still be saved over, and removed to free quota.
+    // Existing sessions can still be overwritten, and removed to free quota.
     let body = json!({ "session_id": id_of(&session) }).to_string();
     client
         .raw("PUT", "/v1/sessions", Some(&body))
@@ -658,7 +661,7 @@ async fn there_is_an_end_to_how_many_are_saved_and_a_damaged_one_hides_no_other(
 }
 
 #[tokio::test]
-async fn what_a_kill_in_the_middle_of_a_removal_leaves_is_not_found_and_can_be_removed() {
+async fn session_of_an_interrupted_removal_is_hidden_and_removable() {
     let data = tempfile::tempdir().unwrap();
     let setup = Setup {
         data: Some(data.path().join("store")),
@@ -666,7 +669,7 @@ async fn what_a_kill_in_the_middle_of_a_removal_leaves_is_not_found_and_can_be_r
     };
     let daemon = setup.start().await;
     let client = &daemon.client;
-    let thread = said(&daemon, &["hello"]).await;
+    let thread = thread_with(&daemon, &["hello"]).await;
     let session = saved(client, &thread, json!({})).await;
     let other = saved(client, &thread, json!({})).await;
     let id: SessionId = id_of(&thread).replace("thr_", "session_").parse().unwrap();
@@ -679,24 +682,24 @@ async fn what_a_kill_in_the_middle_of_a_removal_leaves_is_not_found_and_can_be_r
         ("POST", format!("{session}/resume-thread"), None),
     ] {
         let refused = client.raw(method, &path, body).await;
-        let told = text(&refused.json()["error"]["message"]);
+        let message = text(&refused.json()["error"]["message"]);
         assert_eq!(refused.code(), "session_not_found", "{method} {path}");
-        assert!(told.contains("was removed"), "{told}");
+        assert!(message.contains("was removed"), "{message}");
     }
     let again = put(client, json!({ "session_id": id_of(&session) })).await;
     assert_eq!(again.code(), "session_not_found");
     assert_eq!(client.raw("DELETE", &session, None).await.status, 204);
-    // Completing the removal of the thread removes the rest.
+    // Completing the removal of the thread removes its remaining session.
     assert_eq!(client.raw("DELETE", &thread, None).await.status, 204);
     assert!(listed(client, "").await.is_empty());
     assert_eq!(client.raw("DELETE", &other, None).await.status, 404);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn no_session_outlives_a_thread_that_is_removed_while_it_is_saved() {
-    let daemon = Daemon::start().await;
+async fn session_saved_during_the_removal_of_its_thread_is_removed() {
+    let daemon = TestDaemon::start().await;
     for _ in 0..10 {
-        let thread = said(&daemon, &["hello"]).await;
+        let thread = thread_with(&daemon, &["hello"]).await;
         let body = json!({ "thread_id": id_of(&thread) });
         let saving: Vec<_> = (0..4)
             .map(|_| tokio::spawn(daemon.client.post("/v1/sessions", body.clone())))

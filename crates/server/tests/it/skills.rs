@@ -4,10 +4,10 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Setup, soon, text};
+use crate::support::{Setup, TestDaemon, soon, text};
 
-fn write_skill(workspace: &Path, place: &str, name: &str) {
-    let folder = workspace.join(place).join(name);
+fn write_skill(workspace: &Path, root: &str, name: &str) {
+    let folder = workspace.join(root).join(name);
     std::fs::create_dir_all(&folder).unwrap();
     let body = format!("---\nname: {name}\ndescription: About {name}\n---\nDo {name}.");
     std::fs::write(folder.join("SKILL.md"), body).unwrap();
@@ -25,7 +25,7 @@ fn setup(data: &Path, workspace: &Path) -> Setup {
     }
 }
 
-async fn enabled(daemon: &Daemon) -> Vec<(String, bool)> {
+async fn enabled(daemon: &TestDaemon) -> Vec<(String, bool)> {
     let listed = daemon.client.get("/v1/skills").await.expect(200);
     let skills = listed["skills"].as_array().unwrap().iter();
     let pair = |skill: &Value| (text(&skill["name"]), skill["enabled"] == true);
@@ -33,7 +33,7 @@ async fn enabled(daemon: &Daemon) -> Vec<(String, bool)> {
 }
 
 #[tokio::test]
-async fn skills_are_listed_and_switched_and_stay_so() {
+async fn skills_are_listed_and_toggled_persistently() {
     let data = tempfile::tempdir().unwrap();
     let workspace = tempfile::tempdir().unwrap();
     write_skill(workspace.path(), ".windlass/skills", "pdf");
@@ -47,14 +47,14 @@ async fn skills_are_listed_and_switched_and_stay_so() {
     let daemon = setup(data.path(), workspace.path()).start().await;
     let listed = daemon.client.get("/v1/skills").await.expect(200);
     let root = workspace.path().canonicalize().unwrap();
-    let place = root.join(".windlass/skills").display().to_string();
-    assert_eq!(listed["directory"], place);
+    let path = root.join(".windlass/skills").display().to_string();
+    assert_eq!(listed["directory"], path);
     assert_eq!(listed["directories"].as_array().unwrap().len(), 2);
     assert!(text(&listed["warnings"][0]).contains("broken"), "{listed}");
     assert_eq!(
         listed["skills"][0],
         json!({
-            "name": "pdf", "description": "About pdf", "path": format!("{place}/pdf/SKILL.md"), "source": "native",
+            "name": "pdf", "description": "About pdf", "path": format!("{path}/pdf/SKILL.md"), "source": "native",
             "enabled": true, "is_bundled": false
         })
     );
@@ -99,7 +99,7 @@ async fn skills_are_listed_and_switched_and_stay_so() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_reads_no_repository_says_that_skills_are_off() {
+async fn disabled_repository_reading_reports_skills_as_off() {
     let setup = Setup::settings(|settings| settings.config.reads_repository = false);
     write_skill(setup.workspace.path(), ".windlass/skills", "pdf");
     let daemon = setup.start().await;
@@ -112,8 +112,8 @@ async fn a_daemon_that_reads_no_repository_says_that_skills_are_off() {
 }
 
 #[tokio::test]
-async fn without_servers_there_are_no_tools_of_any() {
-    let daemon = Daemon::start().await;
+async fn no_mcp_servers_means_no_mcp_tools() {
+    let daemon = TestDaemon::start().await;
     let servers = daemon.client.get("/v1/apps/mcp/servers").await.expect(200);
     assert_eq!(servers, json!({"servers": []}));
     for query in ["", "?connect=true"] {

@@ -8,7 +8,7 @@ use windlass_core::typed_id::SessionId;
 use crate::support::{Setup, text};
 
 #[tokio::test]
-async fn a_turn_whose_tool_does_not_end_in_time_is_released_all_the_same() {
+async fn turn_is_released_when_its_tool_exceeds_the_stop_deadline() {
     let daemon = Setup::settings(|settings| settings.grace = Duration::from_millis(20));
     let daemon = daemon.start().await;
     let thread = daemon.thread(json!({})).await;

@@ -2,22 +2,22 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{self, Client, Daemon, Home, Setup, text};
+use crate::support::{self, Client, MultiTokenDaemon, Setup, TestDaemon, text};
 
-/// Looks at a task until it is as wanted.
-async fn look(client: &Client, id: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
+/// Polls a task until it satisfies `is_wanted`.
+async fn until_task(client: &Client, id: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
     support::until(client, &format!("/v1/tasks/{id}"), is_wanted).await
 }
 
 /// Waits until a task has a status, and returns it.
 pub(crate) async fn until(client: &Client, id: &str, status: &str) -> Value {
-    look(client, id, |task| task["status"] == status).await
+    until_task(client, id, |task| task["status"] == status).await
 }
 
 /// Waits until the turn of a task runs.
 async fn begun(client: &Client, id: &str) -> Value {
     let is_begun = |task: &Value| task["runtime_event_count"].as_u64() > Some(1);
-    look(client, id, is_begun).await
+    until_task(client, id, is_begun).await
 }
 
 async fn queue(client: &Client, body: Value) -> String {
@@ -26,7 +26,7 @@ async fn queue(client: &Client, body: Value) -> String {
 }
 
 /// Returns the thread of a task.
-async fn thread_of(daemon: &Daemon, task: &Value) -> Value {
+async fn thread_of(daemon: &TestDaemon, task: &Value) -> Value {
     let path = format!("/v1/threads/{}", text(&task["thread_id"]));
     daemon.detail(&path).await
 }
@@ -37,8 +37,8 @@ async fn ended(client: &Client, body: Value, status: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_task_is_a_turn_of_a_thread_of_its_own() {
-    let daemon = Daemon::start().await;
+async fn task_is_a_turn_of_its_own_thread() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let task = client.post("/v1/tasks", json!({"prompt": "hi"})).await;
     let task = task.expect(201);
@@ -73,15 +73,15 @@ async fn a_task_is_a_turn_of_a_thread_of_its_own() {
 }
 
 #[tokio::test]
-async fn calls_are_shown_and_approvals_work_as_in_any_thread() {
-    let daemon = Daemon::start().await;
+async fn task_calls_and_approvals_work_as_in_any_thread() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let id = queue(client, json!({"prompt": "SHELL"})).await;
     let task = begun(client, &id).await;
     let thread = format!("/v1/threads/{}", text(&task["thread_id"]));
     let mut events = daemon.events(&thread, 0).await;
-    let asked = events.until("approval.required").await;
-    let approval = text(&asked.last().unwrap().data["payload"]["approval_id"]);
+    let frames = events.until("approval.required").await;
+    let approval = text(&frames.last().unwrap().data["payload"]["approval_id"]);
     let answer = client.post(
         &format!("/v1/approvals/{approval}"),
         json!({"decision": "allow"}),
@@ -96,24 +96,24 @@ async fn calls_are_shown_and_approvals_work_as_in_any_thread() {
 }
 
 #[tokio::test]
-async fn a_task_that_waits_for_somebody_keeps_no_other_from_working() {
+async fn waiting_task_does_not_block_others() {
     let daemon = Setup::settings(|settings| {
         settings.jobs.as_mut().unwrap().tasks.workers = 1;
     });
     let daemon = daemon.start().await;
     let client = &daemon.client;
     let approved = queue(client, json!({"prompt": "SHELL"})).await;
-    let asked = queue(client, json!({"prompt": "ASK"})).await;
+    let question = queue(client, json!({"prompt": "ASK"})).await;
     ended(client, json!({"prompt": "hi"}), "completed").await;
     let counts = client.get("/v1/tasks").await.expect(200)["counts"].clone();
     assert_eq!(
         (&counts["running"], &counts["queued"]),
         (&json!(2), &json!(0))
     );
-    // They resume as soon as the input that they wait for arrives.
+    // The tasks resume as soon as their input arrives.
     for (id, event) in [
         (&approved, "approval.required"),
-        (&asked, "user_input.required"),
+        (&question, "user_input.required"),
     ] {
         let task = until(client, id, "running").await;
         let thread = text(&task["thread_id"]);
@@ -135,7 +135,7 @@ async fn a_task_that_waits_for_somebody_keeps_no_other_from_working() {
 }
 
 #[tokio::test]
-async fn work_waits_for_room_while_there_are_as_many_threads_as_there_may_be() {
+async fn tasks_wait_while_the_thread_quota_is_exhausted() {
     let daemon = Setup::settings(|settings| settings.limits.threads = 1);
     let daemon = daemon.start().await;
     let client = &daemon.client;
@@ -143,7 +143,7 @@ async fn work_waits_for_room_while_there_are_as_many_threads_as_there_may_be() {
     let thread = format!("/v1/threads/{}", text(&thread["id"]));
     let id = queue(client, json!({"prompt": "hi"})).await;
     let called_off = queue(client, json!({"prompt": "no"})).await;
-    let task = look(client, &id, |task| task["error"].is_string()).await;
+    let task = until_task(client, &id, |task| task["error"].is_string()).await;
     assert_eq!(task["status"], "queued", "{task}");
     assert_eq!(task["attempt_count"], 0);
     assert_eq!(task["thread_id"], Value::Null);
@@ -162,8 +162,8 @@ async fn work_waits_for_room_while_there_are_as_many_threads_as_there_may_be() {
 }
 
 #[tokio::test]
-async fn what_fails_says_why_and_is_tried_as_often_as_it_may() {
-    let daemon = Daemon::start().await;
+async fn failed_task_reports_its_reason_and_is_retried_up_to_its_limit() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let task = ended(client, json!({"prompt": "ERR500"}), "failed").await;
     assert!(text(&task["error"]).contains("boom"), "{task}");
@@ -182,7 +182,7 @@ async fn what_fails_says_why_and_is_tried_as_often_as_it_may() {
 }
 
 #[tokio::test]
-async fn a_task_is_called_off_while_it_waits_and_while_it_runs() {
+async fn task_is_cancelled_while_queued_and_while_running() {
     let daemon = Setup::settings(|settings| {
         settings.jobs.as_mut().unwrap().tasks.workers = 1;
     });
@@ -199,7 +199,7 @@ async fn a_task_is_called_off_while_it_waits_and_while_it_runs() {
     let task = until(client, &running, "canceled").await;
     let thread = thread_of(&daemon, &task).await;
     assert_eq!(thread["turns"][0]["status"], "interrupted");
-    // An end stays an end.
+    // The outcome of an ended task does not change.
     let again = cancel(&running).await.expect(200);
     assert_eq!(again["ended_at"], task["ended_at"]);
     let list = client.get("/v1/tasks?status=canceled&limit=1").await;
@@ -211,8 +211,8 @@ async fn a_task_is_called_off_while_it_waits_and_while_it_runs() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_done_is_refused_before_it_is_queued() {
-    let daemon = Daemon::start().await;
+async fn invalid_task_is_refused_before_it_is_queued() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     for (body, status, code) in [
         (json!({"prompt": " "}), 400, "prompt_required"),
@@ -243,7 +243,7 @@ async fn what_cannot_be_done_is_refused_before_it_is_queued() {
             "cwd_not_found",
         ),
         (
-            json!({"prompt": "hi", "backend": "nobody"}),
+            json!({"prompt": "hi", "backend": "unknown"}),
             422,
             "invalid_field",
         ),
@@ -274,8 +274,8 @@ async fn what_cannot_be_done_is_refused_before_it_is_queued() {
 }
 
 #[tokio::test]
-async fn a_request_that_comes_again_queues_one_task() {
-    let daemon = Daemon::start().await;
+async fn repeated_request_queues_one_task() {
+    let daemon = TestDaemon::start().await;
     let client = daemon.client.with("idempotency-key", "one");
     let first = queue(&client, json!({"prompt": "hi"})).await;
     assert_eq!(queue(&client, json!({"prompt": "hi"})).await, first);
@@ -285,8 +285,8 @@ async fn a_request_that_comes_again_queues_one_task() {
 }
 
 #[tokio::test]
-async fn an_agent_sees_its_own_tasks_only_and_cannot_switch_approvals_off() {
-    let home = Home::start().await;
+async fn agent_sees_only_its_own_tasks_and_cannot_disable_approvals() {
+    let home = MultiTokenDaemon::start().await;
     let (one, other) = (
         home.client(&home.agent("one")),
         home.client(&home.agent("other")),
@@ -323,8 +323,9 @@ async fn an_agent_sees_its_own_tasks_only_and_cannot_switch_approvals_off() {
 }
 
 #[tokio::test]
-async fn what_a_revoked_token_asked_for_is_not_begun() {
-    let home = Home::with(|settings| settings.jobs.as_mut().unwrap().tasks.workers = 1).await;
+async fn task_of_a_revoked_token_is_not_started() {
+    let home =
+        MultiTokenDaemon::with(|settings| settings.jobs.as_mut().unwrap().tasks.workers = 1).await;
     let (token_id, secret) = home.token("client");
     let (client, admin) = (home.client(&secret), &home.daemon.client);
     let running = queue(admin, json!({"prompt": "SLOW"})).await;
@@ -341,14 +342,14 @@ async fn what_a_revoked_token_asked_for_is_not_begun() {
 }
 
 #[tokio::test]
-async fn a_turn_that_somebody_else_began_on_the_thread_is_let_end_first() {
-    let daemon = Daemon::start().await;
+async fn task_waits_for_a_turn_of_another_client_on_its_thread() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let body = json!({"prompt": "ERR500", "max_attempts": 2});
     let id = queue(client, body).await;
     // The second attempt waits a second; meanwhile a client starts a turn on the thread.
     let is_between = |task: &Value| task["attempt_count"] == 1 && task["status"] == "queued";
-    let task = look(client, &id, is_between).await;
+    let task = until_task(client, &id, is_between).await;
     let thread = format!("/v1/threads/{}", text(&task["thread_id"]));
     daemon.turn(&thread, json!({"prompt": "SLOW"})).await;
     let task = until(client, &id, "running").await;
@@ -372,7 +373,7 @@ async fn a_turn_that_somebody_else_began_on_the_thread_is_let_end_first() {
 }
 
 #[tokio::test]
-async fn tasks_go_on_after_a_restart_with_the_same_thread_and_turn() {
+async fn tasks_resume_after_a_restart_with_the_same_thread_and_turn() {
     let directory = tempfile::tempdir().unwrap();
     let workspace = directory.path().join("workspace");
     std::fs::create_dir(&workspace).unwrap();
@@ -410,7 +411,7 @@ async fn tasks_go_on_after_a_restart_with_the_same_thread_and_turn() {
 }
 
 #[tokio::test]
-async fn what_a_task_works_with_is_settled_when_it_is_queued() {
+async fn task_settings_are_fixed_when_it_is_queued() {
     let daemon = Setup::settings(|settings| {
         settings.jobs.as_mut().unwrap().tasks.workers = 1;
     });
@@ -451,8 +452,8 @@ async fn what_a_task_works_with_is_settled_when_it_is_queued() {
 }
 
 #[tokio::test]
-async fn the_task_of_an_automation_shows_what_its_thread_has() {
-    let daemon = Daemon::start().await;
+async fn task_of_an_automation_shows_the_settings_of_its_thread() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let plan = json!({"name": "n", "prompt": "hi", "rrule": "FREQ=HOURLY;INTERVAL=744"});
     let made = client.post("/v1/automations", plan).await.expect(201);
@@ -475,11 +476,11 @@ async fn the_task_of_an_automation_shows_what_its_thread_has() {
 }
 
 #[tokio::test]
-async fn a_task_says_whom_it_waits_for() {
-    let daemon = Daemon::start().await;
+async fn task_reports_its_wait_reason() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     let id = queue(client, json!({"prompt": "SHELL"})).await;
-    let task = look(client, &id, |task| task["waiting_for"].is_array()).await;
+    let task = until_task(client, &id, |task| task["waiting_for"].is_array()).await;
     assert_eq!(task["waiting_for"], json!(["approval"]));
     assert_eq!(task["status"], "running");
     let list = client.get("/v1/tasks").await.expect(200);
@@ -498,8 +499,8 @@ async fn a_task_says_whom_it_waits_for() {
 }
 
 #[tokio::test]
-async fn a_limit_that_no_task_keeps_is_refused() {
-    let daemon = Daemon::start().await;
+async fn unsupported_task_fields_are_refused() {
+    let daemon = TestDaemon::start().await;
     let client = &daemon.client;
     for name in [
         "budget",
@@ -519,7 +520,7 @@ async fn a_limit_that_no_task_keeps_is_refused() {
             assert_eq!(field, format!("/{name}"));
         }
     }
-    // What limits nothing is named in the header as before.
+    // Unsupported limits are named in the header as before.
     let body = json!({"prompt": "hi", "colour": "red"});
     let answer = client.post("/v1/tasks", body).await;
     assert_eq!(answer.header("x-windlass-ignored"), Some("colour"));

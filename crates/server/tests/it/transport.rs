@@ -1,4 +1,4 @@
-//! Errors, tokens, origins, bodies, repeats, limits, stopping.
+//! Errors, tokens, origins, bodies, repeated requests, limits, shutdown.
 
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 use windlass_server::{Access, ApiServer, HostWireStore, Settings, StartError};
 use windlass_store::HostRecord;
 
-use crate::support::{Daemon, Setup, TOKEN, soon};
+use crate::support::{Setup, TOKEN, TestDaemon, soon};
 
 #[tokio::test]
 async fn r1_every_rejection_is_json_with_a_code() {
@@ -124,8 +124,8 @@ async fn r1_every_rejection_is_json_with_a_code() {
 }
 
 #[tokio::test]
-async fn r2_a_wrong_method_is_told_with_those_that_are_served() {
-    let daemon = Daemon::start().await;
+async fn r2_wrong_method_gets_the_allowed_methods() {
+    let daemon = TestDaemon::start().await;
     for (method, path, allowed) in [
         ("PUT", "/v1/threads", "GET,HEAD,POST"),
         ("GET", "/v1/threads/__probe__/undo", "POST"),
@@ -153,7 +153,7 @@ async fn r2_a_wrong_method_is_told_with_those_that_are_served() {
 }
 
 #[tokio::test]
-async fn r4_only_known_origins_are_let_in_and_put_is_allowed() {
+async fn r4_only_known_origins_are_accepted_and_put_is_allowed() {
     let daemon = Setup::settings(|settings| {
         settings.cors_origins = vec!["https://console.example".to_owned(), "*".to_owned()];
     })
@@ -205,35 +205,35 @@ async fn r4_only_known_origins_are_let_in_and_put_is_allowed() {
 }
 
 #[tokio::test]
-async fn r6_the_token_is_taken_from_its_carriers_and_from_nowhere_else() {
-    let daemon = Daemon::start().await;
-    let nobody = daemon.client.anonymous();
+async fn r6_token_is_accepted_only_in_the_documented_places() {
+    let daemon = TestDaemon::start().await;
+    let anonymous = daemon.client.anonymous();
     for public in ["/health", "/ready", "/v1/runtime/info"] {
-        assert_eq!(nobody.get(public).await.status, 200, "{public}");
+        assert_eq!(anonymous.get(public).await.status, 200, "{public}");
     }
     let cookie = format!("a=b; codewhale_runtime_token={}", TOKEN.replace('-', "%2D"));
     for carrier in [
-        nobody.with("authorization", &format!("bearer {TOKEN}")),
-        nobody.with("x-windlass-runtime-token", TOKEN),
-        nobody.with("x-codewhale-runtime-token", TOKEN),
-        nobody.with("x-deepseek-runtime-token", TOKEN),
-        nobody.with("cookie", &cookie),
-        nobody
+        anonymous.with("authorization", &format!("bearer {TOKEN}")),
+        anonymous.with("x-windlass-runtime-token", TOKEN),
+        anonymous.with("x-codewhale-runtime-token", TOKEN),
+        anonymous.with("x-deepseek-runtime-token", TOKEN),
+        anonymous.with("cookie", &cookie),
+        anonymous
             .with("cookie", &cookie)
             .with("sec-fetch-site", "same-origin"),
     ] {
         assert_eq!(carrier.get("/v1/threads").await.status, 200, "{carrier:?}");
     }
     for stranger in [
-        nobody.clone(),
-        nobody.with("authorization", "Bearer a-token-for-testz"),
-        nobody.with("authorization", &format!("Basic {TOKEN}")),
-        nobody.with("authorization", "Bearer"),
-        nobody.with("x-windlass-runtime-token", ""),
-        nobody
+        anonymous.clone(),
+        anonymous.with("authorization", "Bearer a-token-for-testz"),
+        anonymous.with("authorization", &format!("Basic {TOKEN}")),
+        anonymous.with("authorization", "Bearer"),
+        anonymous.with("x-windlass-runtime-token", ""),
+        anonymous
             .with("cookie", &cookie)
             .with("sec-fetch-site", "cross-site"),
-        nobody
+        anonymous
             .with("cookie", &cookie)
             .with("origin", "http://localhost:3000"),
     ] {
@@ -258,8 +258,8 @@ async fn r6_the_token_is_taken_from_its_carriers_and_from_nowhere_else() {
 }
 
 #[tokio::test]
-async fn r7_a_body_in_which_all_is_optional_may_be_missing() {
-    let daemon = Daemon::start().await;
+async fn r7_optional_body_may_be_missing() {
+    let daemon = TestDaemon::start().await;
     let typed = daemon.client.with("content-type", "application/json");
     assert_eq!(
         daemon.client.raw("POST", "/v1/threads", None).await.status,
@@ -288,7 +288,7 @@ async fn r7_a_body_in_which_all_is_optional_may_be_missing() {
 
 #[tokio::test]
 async fn r8_ten_equal_requests_with_one_key_start_one_turn() {
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let keyed = daemon.client.with("idempotency-key", "once");
     let path = format!("{thread}/turns");
@@ -324,8 +324,8 @@ async fn r8_ten_equal_requests_with_one_key_start_one_turn() {
 }
 
 #[tokio::test]
-async fn r9_fields_that_nobody_reads_are_named() {
-    let daemon = Daemon::start().await;
+async fn r9_unknown_fields_are_named() {
+    let daemon = TestDaemon::start().await;
     let body = json!({"title": "T", "reasoning_effort": "low", "colour": 1, "flavour": 2});
     let reply = daemon.client.post("/v1/threads", body).await;
     assert_eq!(reply.header("x-windlass-ignored"), Some("colour,flavour"));
@@ -346,8 +346,8 @@ async fn r9_fields_that_nobody_reads_are_named() {
 }
 
 #[tokio::test]
-async fn r10_a_mode_that_does_not_exist_is_refused() {
-    let daemon = Daemon::start().await;
+async fn r10_unknown_mode_is_refused() {
+    let daemon = TestDaemon::start().await;
     let reply = daemon
         .client
         .post("/v1/threads", json!({"mode": "plann"}))
@@ -376,7 +376,7 @@ async fn r10_a_mode_that_does_not_exist_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_over_a_limit_is_told_when_to_come_back() {
+async fn exceeded_limit_gets_retry_after() {
     let daemon = Setup::settings(|settings| {
         settings.limits.threads = 2;
         settings.limits.subscribers = 1;
@@ -399,7 +399,7 @@ async fn what_is_over_a_limit_is_told_when_to_come_back() {
     );
     drop(held);
     soon(async {
-        // The place is given back when the daemon notices that the reader left.
+        // The slot is released when the daemon notices that the reader disconnected.
         loop {
             let figures = daemon.client.get("/metrics").await.body;
             if String::from_utf8_lossy(&figures).contains("\nwindlass_subscribers 0\n") {
@@ -412,8 +412,8 @@ async fn what_is_over_a_limit_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn bytes_that_are_no_request_harm_nobody() {
-    let daemon = Daemon::start().await;
+async fn garbage_bytes_do_not_affect_other_clients() {
+    let daemon = TestDaemon::start().await;
     for bytes in [
         &b"GET /v1/threads HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer \xff\xfe\r\n\r\n"[..],
         &b"GET /v1/threads HTTP/1.1\r\nhost: localhost\r\ncookie: codewhale_runtime_token=%ff\r\n\r\n"[..],
@@ -434,8 +434,8 @@ async fn bytes_that_are_no_request_harm_nobody() {
 }
 
 #[tokio::test]
-async fn a_daemon_that_stops_tells_its_readers_and_ends() {
-    let daemon = Daemon::start().await;
+async fn stopping_daemon_notifies_its_readers_and_exits() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     events.until("thread.started").await;
@@ -450,7 +450,7 @@ async fn a_daemon_that_stops_tells_its_readers_and_ends() {
 }
 
 #[tokio::test]
-async fn an_open_daemon_listens_only_to_its_own_machine() {
+async fn open_daemon_listens_only_on_loopback() {
     let daemon = Setup::settings(|settings| settings.access = Access::Open)
         .start()
         .await;
@@ -471,8 +471,8 @@ async fn an_open_daemon_listens_only_to_its_own_machine() {
 }
 
 #[tokio::test]
-async fn groups_that_are_not_built_have_empty_lists() {
-    let daemon = Daemon::start().await;
+async fn unimplemented_groups_have_empty_lists() {
+    let daemon = TestDaemon::start().await;
     for (path, empty) in [
         (
             "/v1/tasks",
@@ -491,7 +491,7 @@ async fn groups_that_are_not_built_have_empty_lists() {
 }
 
 #[tokio::test]
-async fn a_failure_inside_tells_its_request_and_nothing_else() {
+async fn internal_error_contains_only_its_request_id() {
     let setup = Setup::default();
     let session = HostRecord {
         name: "sess_00000000000000000000000000000001".to_owned(),
@@ -513,7 +513,7 @@ async fn a_failure_inside_tells_its_request_and_nothing_else() {
     assert!(!reply.body.windows(6).any(|word| word == b"secret"));
 }
 
-/// Whether this process may have 500 connections with both of their ends; if not, the test is reported as skipped.
+/// Returns whether this process may open both ends of 500 connections; if not, the test is reported as skipped.
 fn can_connect_500_times(test: &str) -> bool {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let is_enough = limit.current.is_none_or(|most| most >= 1_500);
@@ -528,7 +528,7 @@ async fn five_hundred_connections_wait_for_a_busy_server() {
     if !can_connect_500_times("transport::five_hundred_connections_wait_for_a_busy_server") {
         return;
     }
-    // Nothing accepts: each connection must fit into the queue of the listener.
+    // Nothing accepts connections, so each must fit into the listener's queue.
     let listener = windlass_server::listen("127.0.0.1", 0).await.unwrap();
     let address = listener.local_addr().unwrap();
     let mut waiting = Vec::new();
@@ -542,7 +542,7 @@ async fn five_hundred_simultaneous_requests_are_all_answered() {
     if !can_connect_500_times("transport::five_hundred_simultaneous_requests_are_all_answered") {
         return;
     }
-    let daemon = Daemon::start().await;
+    let daemon = TestDaemon::start().await;
     let begin = std::sync::Arc::new(tokio::sync::Barrier::new(500));
     let requests = (0..500).map(|number| {
         let (client, begin) = (daemon.client.clone(), std::sync::Arc::clone(&begin));

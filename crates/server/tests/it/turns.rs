@@ -2,11 +2,11 @@
 
 use serde_json::json;
 
-use crate::support::{Daemon, Setup, assert_sound, text};
+use crate::support::{Setup, TestDaemon, assert_sound, text};
 
 #[tokio::test]
-async fn a_thread_has_one_turn_at_a_time() {
-    let daemon = Daemon::start().await;
+async fn thread_has_one_turn_at_a_time() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let turn = daemon.turn(&thread, json!({"prompt": "SLOW please"})).await;
     let second = daemon
@@ -40,8 +40,8 @@ async fn a_thread_has_one_turn_at_a_time() {
 }
 
 #[tokio::test]
-async fn a_turn_can_be_read_by_its_id() {
-    let daemon = Daemon::start().await;
+async fn turn_can_be_read_by_its_id() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let turn = daemon
         .turn(
@@ -72,8 +72,8 @@ async fn a_turn_can_be_read_by_its_id() {
 }
 
 #[tokio::test]
-async fn r22_an_interrupted_turn_reports_what_was_spent() {
-    let daemon = Daemon::start().await;
+async fn r22_interrupted_turn_reports_its_usage() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     let turn = daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
@@ -90,8 +90,8 @@ async fn r22_an_interrupted_turn_reports_what_was_spent() {
 }
 
 #[tokio::test]
-async fn r32_an_interrupt_takes_effect_while_an_approval_is_pending() {
-    let daemon = Daemon::start().await;
+async fn r32_interrupt_takes_effect_while_an_approval_is_pending() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     let turn = daemon.turn(&thread, json!({"prompt": "SHELL now"})).await;
@@ -136,8 +136,8 @@ async fn r32_an_interrupt_takes_effect_while_an_approval_is_pending() {
 }
 
 #[tokio::test]
-async fn steer_and_interrupt_of_any_turn_are_refused_alike_while_none_runs() {
-    let daemon = Daemon::start().await;
+async fn steer_and_interrupt_are_refused_while_no_turn_runs() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let check = async |turn: &str| {
         let steer = json!({"prompt": "x"});
@@ -161,8 +161,8 @@ async fn steer_and_interrupt_of_any_turn_are_refused_alike_while_none_runs() {
 }
 
 #[tokio::test]
-async fn r33_a_turn_that_was_told_to_stop_cannot_be_steered() {
-    let daemon = Daemon::start().await;
+async fn r33_interrupted_turn_cannot_be_steered() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let turn = daemon
         .turn(&thread, json!({"prompt": "SILENT please"}))
@@ -191,8 +191,8 @@ async fn r33_a_turn_that_was_told_to_stop_cannot_be_steered() {
 }
 
 #[tokio::test]
-async fn r34_the_next_turn_knows_the_partial_answer_and_what_was_steered() {
-    let daemon = Daemon::start().await;
+async fn r34_next_turn_contains_the_partial_answer_and_steered_text() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let mut events = daemon.events(&thread, 0).await;
     let turn = daemon.turn(&thread, json!({"prompt": "SLOW please"})).await;
@@ -220,21 +220,24 @@ async fn r34_the_next_turn_knows_the_partial_answer_and_what_was_steered() {
         .find(|frame| frame.event == "item.interrupted")
         .unwrap();
     assert_eq!(cut.data["payload"]["item"]["detail"], "word0 ");
-    daemon.say(&thread, "go on").await;
-    let told = daemon.model.told();
+    daemon.say(&thread, "continue").await;
+    let messages = daemon.model.messages();
     for line in [
         "user: SLOW please",
         "agent: word0 ",
         "user: also whales",
-        "user: go on",
+        "user: continue",
     ] {
-        assert!(told.iter().any(|said| said == line), "{line} in {told:?}");
+        assert!(
+            messages.iter().any(|message| message == line),
+            "{line} in {messages:?}"
+        );
     }
 }
 
 #[tokio::test]
-async fn a_failed_turn_has_an_error_item_and_stays_failed() {
-    let daemon = Daemon::start().await;
+async fn failed_turn_has_an_error_item_and_stays_failed() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     let frames = daemon.say(&thread, "ERR500 now").await;
     let names: Vec<_> = frames.iter().map(|frame| frame.event.as_str()).collect();
@@ -257,8 +260,8 @@ async fn a_failed_turn_has_an_error_item_and_stays_failed() {
 }
 
 #[tokio::test]
-async fn a_turns_own_flags_are_for_that_turn_only() {
-    let daemon = Daemon::start().await;
+async fn turn_flags_apply_to_that_turn_only() {
+    let daemon = TestDaemon::start().await;
     let thread = daemon.thread(json!({})).await;
     daemon
         .turn(
@@ -280,7 +283,7 @@ async fn a_turns_own_flags_are_for_that_turn_only() {
 }
 
 #[tokio::test]
-async fn a_word_that_would_wait_behind_too_many_is_told_when_to_come_back() {
+async fn steering_beyond_the_input_limit_gets_retry_after() {
     let setup = Setup {
         runtime: Box::new(|settings| settings.max_waiting_inputs = Some(2)),
         ..Setup::default()
@@ -307,7 +310,7 @@ async fn a_word_that_would_wait_behind_too_many_is_told_when_to_come_back() {
 }
 
 #[tokio::test]
-async fn a_call_too_many_is_an_error_of_the_tool_and_not_of_the_turn() {
+async fn call_beyond_the_limit_fails_the_tool_and_not_the_turn() {
     let setup = Setup {
         runtime: Box::new(|settings| settings.max_pending_calls = Some(1)),
         ..Setup::default()
@@ -333,13 +336,13 @@ async fn a_call_too_many_is_an_error_of_the_tool_and_not_of_the_turn() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn an_interrupt_ends_a_turn_that_streams_stalls_or_has_a_tool_that_does_not_listen() {
+async fn interrupt_ends_streaming_stalled_and_unresponsive_turns() {
     for (prompt, until) in [
         ("SLOW please", "item.delta"),
         ("SILENT please", "turn.lifecycle"),
         ("STUBBORN please", "item.started"),
     ] {
-        let daemon = Daemon::start().await;
+        let daemon = TestDaemon::start().await;
         let thread = daemon.thread(json!({})).await;
         let turn = daemon.turn(&thread, json!({ "prompt": prompt })).await;
         let mut events = daemon.events(&thread, 0).await;
@@ -354,7 +357,7 @@ async fn an_interrupt_ends_a_turn_that_streams_stalls_or_has_a_tool_that_does_no
         };
         let bound = std::time::Duration::from_secs(2);
         let rest = tokio::time::timeout(bound, interrupted).await;
-        frames.extend(rest.unwrap_or_else(|_| panic!("{prompt} goes on")));
+        frames.extend(rest.unwrap_or_else(|_| panic!("{prompt} continues")));
         assert_sound(&frames, 0);
         let end = &frames.last().unwrap().data["payload"]["turn"];
         assert_eq!(end["status"], "interrupted", "{prompt}");

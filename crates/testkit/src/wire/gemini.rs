@@ -1,4 +1,4 @@
-//! Google's Gemini API. Its calls come whole, and a signature is on the part that it signs.
+//! Google's Gemini API. Calls arrive complete, and a signature is on the part that it signs.
 
 use serde_json::{Value, json};
 

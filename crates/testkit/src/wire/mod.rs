@@ -1,4 +1,4 @@
-//! What the four wire APIs say, written down from their documentation and not from our drivers.
+//! The four wire APIs, implemented from their documentation and independent of the drivers.
 
 mod anthropic;
 mod gemini;
@@ -20,43 +20,43 @@ pub enum Wire {
     Gemini,
 }
 
-/// What the fake model says.
+/// An answer of the fake model.
 #[derive(Debug, Clone, Default)]
 pub struct Answer {
-    /// What it thinks, in pieces.
+    /// Thinking, in chunks.
     pub thinking: Vec<String>,
-    /// What proves the thinking, or holds it encrypted.
+    /// Signature of the thinking, or its encrypted form.
     pub signature: Option<String>,
-    /// What it says, in pieces.
+    /// Text, in chunks.
     pub text: Vec<String>,
-    /// What it calls.
+    /// Tool calls in their order.
     pub calls: Vec<FakeCall>,
-    /// What it used.
+    /// Token usage of the answer.
     pub tokens: Tokens,
     /// Stop reason in the API's own spelling. Default: the one that fits the answer.
     pub stop: Option<String>,
 }
 
-/// A call, its arguments in pieces of JSON text.
+/// A tool call with its arguments in chunks.
 #[derive(Debug, Clone)]
 pub struct FakeCall {
-    /// The provider's id.
+    /// ID of the call at the provider.
     pub id: String,
     pub name: String,
     /// Chunks of the arguments as JSON text.
     pub arguments: Vec<String>,
 }
 
-/// Tokens; those cached are among those read, those of reasoning among those written.
+/// Token counts. Input includes cached tokens, and output includes reasoning.
 #[derive(Debug, Clone, Copy)]
 pub struct Tokens {
-    /// Input tokens.
+    /// Number of input tokens.
     pub read: u32,
-    /// Read from a cache.
+    /// Input tokens read from a cache.
     pub cached: u32,
-    /// Output tokens.
+    /// Number of output tokens.
     pub written: u32,
-    /// Written while reasoning.
+    /// Output tokens used for reasoning.
     pub reasoning: u32,
 }
 
@@ -72,7 +72,7 @@ impl Default for Tokens {
 }
 
 impl Answer {
-    /// Makes an answer of text.
+    /// Creates an answer with text.
     #[must_use]
     pub fn text(pieces: &[&str]) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Answer {
         self
     }
 
-    /// Adds thinking and its proof.
+    /// Adds thinking and its signature.
     #[must_use]
     pub fn with_thinking(mut self, pieces: &[&str], signature: &str) -> Self {
         self.thinking = pieces.iter().map(|piece| (*piece).to_owned()).collect();
@@ -100,7 +100,7 @@ impl Answer {
         self
     }
 
-    /// Sets why the model stopped.
+    /// Sets the stop reason.
     #[must_use]
     pub fn with_stop(mut self, stop: &str) -> Self {
         self.stop = Some(stop.to_owned());
@@ -138,7 +138,7 @@ impl Wire {
         }
     }
 
-    /// Returns the status by which the provider says that it is overloaded.
+    /// Returns the HTTP status of an overloaded provider.
     #[must_use]
     pub const fn overloaded(self) -> u16 {
         match self {
@@ -147,7 +147,7 @@ impl Wire {
         }
     }
 
-    /// Returns status and body of the answer to a prompt that does not fit.
+    /// Returns status and body of the response to an oversized prompt.
     #[must_use]
     pub fn too_long(self) -> (u16, Value) {
         let body = match self {
@@ -166,7 +166,7 @@ impl Wire {
         (400, body)
     }
 
-    /// Returns an event with which the provider breaks a stream off for overload.
+    /// Returns the event with which an overloaded provider aborts a stream.
     #[must_use]
     pub fn error_event(self) -> String {
         match self {

@@ -1,4 +1,4 @@
-//! OpenAI's Chat Completions, with reasoning as DeepSeek and vLLM send it.
+//! OpenAI's Chat Completions, with the reasoning fields of DeepSeek and vLLM.
 
 use serde_json::{Value, json};
 

@@ -6,7 +6,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Home, Model, Sandbox};
+use crate::support::{Home, Sandbox, ScriptedModel};
 
 /// An editor with a running agent process.
 struct Editor {
@@ -53,18 +53,18 @@ impl Editor {
     }
 
     fn answer_to(&mut self, id: u64) -> (Vec<Value>, Value) {
-        let mut told = Vec::new();
+        let mut notifications = Vec::new();
         loop {
             let message = self.read();
             if message.get("method").is_none() && message["id"] == id {
-                return (told, message);
+                return (notifications, message);
             }
             if message["method"] == "session/request_permission" {
                 let outcome = json!({ "outcome": "selected", "optionId": self.option });
                 let answer = json!({ "jsonrpc": "2.0", "id": message["id"], "result": { "outcome": outcome } });
                 self.send(&answer);
             }
-            told.push(message);
+            notifications.push(message);
         }
     }
 
@@ -95,15 +95,17 @@ fn prompt(session: &str, text: &str) -> Value {
     json!({ "sessionId": session, "prompt": [{ "type": "text", "text": text }] })
 }
 
-fn updates(told: &[Value], kind: &str) -> Vec<Value> {
-    let updates = told.iter().map(|message| &message["params"]["update"]);
+fn updates(notifications: &[Value], kind: &str) -> Vec<Value> {
+    let updates = notifications
+        .iter()
+        .map(|message| &message["params"]["update"]);
     let meant = updates.filter(|update| update["sessionUpdate"] == kind);
     meant.cloned().collect()
 }
 
 /// A model that writes a file or hangs, depending on the prompt, and greets otherwise.
-fn model() -> Model {
-    Model::answering(|request| {
+fn model() -> ScriptedModel {
+    ScriptedModel::answering(|request| {
         let messages = request["messages"].as_array().cloned().unwrap_or_default();
         let last = messages.last().map(Value::to_string).unwrap_or_default();
         if last.contains("write it") {
@@ -119,50 +121,56 @@ fn model() -> Model {
 }
 
 #[test]
-fn an_editor_prompts_allows_rejects_and_loads_again() {
+fn editor_prompts_allows_rejects_and_loads_a_session() {
     let model = model();
     let home = Home::with_model(&model.url());
     let mut editor = Editor::start(&home);
     let session = editor.session(&home);
-    let (told, ended) = editor.prompt(&session, "hello");
+    let (notifications, ended) = editor.prompt(&session, "hello");
     assert_eq!(ended["result"]["stopReason"], "end_turn", "{ended}");
-    let text: String = updates(&told, "agent_message_chunk")
+    let text: String = updates(&notifications, "agent_message_chunk")
         .iter()
         .map(|update| update["content"]["text"].as_str().unwrap())
         .collect();
     assert_eq!(text, "Hello from the model.");
 
     editor.option = "reject";
-    let (told, ended) = editor.prompt(&session, "write it");
+    let (notifications, ended) = editor.prompt(&session, "write it");
     assert_eq!(ended["result"]["stopReason"], "end_turn", "{ended}");
-    assert_eq!(updates(&told, "tool_call_update")[0]["status"], "failed");
+    assert_eq!(
+        updates(&notifications, "tool_call_update")[0]["status"],
+        "failed"
+    );
     assert!(!home.workspace.join("made").exists());
 
     editor.option = "allow";
-    let (told, _) = editor.prompt(&session, "write it");
-    let begun = &updates(&told, "tool_call")[0];
+    let (notifications, _) = editor.prompt(&session, "write it");
+    let begun = &updates(&notifications, "tool_call")[0];
     assert_eq!(
         (&begun["kind"], &begun["rawInput"]["path"]),
         (&json!("edit"), &json!("made"))
     );
-    assert_eq!(updates(&told, "tool_call_update")[0]["status"], "completed");
+    assert_eq!(
+        updates(&notifications, "tool_call_update")[0]["status"],
+        "completed"
+    );
     let made = std::fs::read_to_string(home.workspace.join("made"));
     assert_eq!(made.unwrap(), "by the agent");
     assert_eq!(editor.leave(), Some(0));
 
     let mut editor = Editor::start(&home);
     let params = json!({ "sessionId": session, "cwd": home.workspace, "mcpServers": [] });
-    let (told, loaded) = editor.call("session/load", params);
+    let (notifications, loaded) = editor.call("session/load", params);
     assert!(loaded.get("error").is_none(), "{loaded}");
-    assert_eq!(updates(&told, "user_message_chunk").len(), 3);
-    assert_eq!(updates(&told, "tool_call_update").len(), 2);
+    assert_eq!(updates(&notifications, "user_message_chunk").len(), 3);
+    assert_eq!(updates(&notifications, "tool_call_update").len(), 2);
     let (_, ended) = editor.prompt(&session, "hello again");
     assert_eq!(ended["result"]["stopReason"], "end_turn");
 }
 
 #[test]
-fn a_cancel_ends_the_turn_and_the_session_goes_on() {
-    if Sandbox::all("a_cancel_ends_the_turn").is_empty() {
+fn cancel_ends_the_turn_and_the_session_continues() {
+    if Sandbox::all("cancel_ends_the_turn_and_the_session_continues").is_empty() {
         return;
     }
     let model = model();
@@ -192,9 +200,9 @@ fn cancel(session: &str) -> Value {
 }
 
 #[test]
-fn a_cancel_that_comes_before_the_turn_has_begun_ends_it_too() {
+fn cancel_before_the_turn_starts_ends_it() {
     // The model does not respond, so only the cancel can end the turn.
-    let model = Model::start();
+    let model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let mut editor = Editor::start(&home);
     let session = editor.session(&home);
@@ -207,25 +215,25 @@ fn a_cancel_that_comes_before_the_turn_has_begun_ends_it_too() {
 }
 
 #[test]
-fn a_prompt_beside_a_turn_is_refused_and_the_turn_can_still_be_cancelled() {
+fn prompt_during_a_turn_is_refused_and_cancel_still_works() {
     // The model does not respond, so only the cancel can end the turn.
-    let mut model = Model::start();
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let mut editor = Editor::start(&home);
     let session = editor.session(&home);
     let first = editor.ask("session/prompt", prompt(&session, "hello"));
-    let _open = model.asked();
+    let _open = model.next_request();
     let second = editor.ask("session/prompt", prompt(&session, "and another"));
     let (_, refused) = editor.answer_to(second);
-    let told = refused["error"]["message"].as_str().unwrap();
-    assert!(told.contains("cancel it"), "{refused}");
+    let notifications = refused["error"]["message"].as_str().unwrap();
+    assert!(notifications.contains("cancel it"), "{refused}");
     editor.send(&cancel(&session));
     let (_, ended) = editor.answer_to(first);
     assert_eq!(ended["result"]["stopReason"], "cancelled", "{ended}");
 }
 
 #[test]
-fn a_session_that_is_loaded_in_the_middle_of_a_turn_is_told_of_the_rest() {
+fn session_loaded_during_a_turn_receives_the_remaining_updates() {
     let model = model();
     let home = Home::with_model(&model.url());
     let mut editor = Editor::start(&home);
@@ -242,23 +250,27 @@ fn a_session_that_is_loaded_in_the_middle_of_a_turn_is_told_of_the_rest() {
     assert_eq!(refused["error"]["code"], -32602, "{refused}");
     let (_, loaded) = editor.call("session/load", load(&home.workspace));
     assert!(loaded.get("error").is_none(), "{loaded}");
-    let mut told = Vec::new();
-    while updates(&told, "agent_message_chunk").is_empty() {
+    let mut notifications = Vec::new();
+    while updates(&notifications, "agent_message_chunk").is_empty() {
         let message = editor.read();
         if message["method"] == "session/request_permission" {
             let outcome = json!({ "outcome": "selected", "optionId": "allow" });
             let result = json!({ "outcome": outcome });
             editor.send(&json!({ "jsonrpc": "2.0", "id": message["id"], "result": result }));
         }
-        told.push(message);
+        notifications.push(message);
     }
-    assert_eq!(updates(&told, "tool_call").len(), 1, "{told:?}");
+    assert_eq!(
+        updates(&notifications, "tool_call").len(),
+        1,
+        "{notifications:?}"
+    );
     let made = std::fs::read_to_string(home.workspace.join("made"));
     assert_eq!(made.unwrap(), "by the agent");
 }
 
 #[test]
-fn where_a_daemon_runs_it_is_used_and_without_it_the_editor_goes_on() {
+fn editor_uses_a_running_daemon_and_works_without_one() {
     let model = model();
     let home = Home::with_model(&model.url());
     let daemon = home.start_with(&[]);
@@ -272,7 +284,7 @@ fn where_a_daemon_runs_it_is_used_and_without_it_the_editor_goes_on() {
 }
 
 #[test]
-fn what_an_editor_gets_wrong_is_told_by_code() {
+fn invalid_editor_requests_get_an_error_code() {
     let home = Home::new();
     let mut editor = Editor::start(&home);
     let session = editor.session(&home);
@@ -315,7 +327,7 @@ fn what_an_editor_gets_wrong_is_told_by_code() {
 }
 
 #[test]
-fn what_was_asked_is_answered_when_the_input_ends() {
+fn pending_requests_are_answered_at_end_of_input() {
     let home = Home::new();
     let mut command = home.command(&["acp"]);
     let command = command.stdin(Stdio::piped()).stdout(Stdio::piped());
@@ -329,19 +341,19 @@ fn what_was_asked_is_answered_when_the_input_ends() {
         ),
     ];
     for (id, (method, params)) in params.into_iter().enumerate() {
-        let asked = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        writeln!(stdin, "{asked}").unwrap();
+        let request = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
+        writeln!(stdin, "{request}").unwrap();
     }
     drop(stdin);
     let out = child.wait_with_output().unwrap();
     assert!(out.status.success());
-    let said = String::from_utf8(out.stdout).unwrap();
-    let mut ids: Vec<_> = said
+    let stdout = String::from_utf8(out.stdout).unwrap();
+    let mut ids: Vec<_> = stdout
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap())
         .filter(|message| message.get("result").is_some())
         .map(|message| message["id"].clone())
         .collect();
     ids.sort_by_key(Value::as_u64);
-    assert_eq!(ids, [0, 1], "{said}");
+    assert_eq!(ids, [0, 1], "{stdout}");
 }

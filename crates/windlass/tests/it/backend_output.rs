@@ -74,7 +74,7 @@ fn flood(home: &Home, sandbox: Sandbox, config: &str) -> (Daemon, usize) {
 }
 
 #[test]
-fn the_configuration_sets_how_much_output_of_an_agent_is_recorded() {
+fn configured_limit_of_recorded_agent_output_applies() {
     let limit = 100_000;
     for sandbox in Sandbox::all("backend_output") {
         let home = Home::new();
@@ -85,7 +85,7 @@ fn the_configuration_sets_how_much_output_of_an_agent_is_recorded() {
 }
 
 #[test]
-fn an_agent_that_writes_without_end_is_stopped() {
+fn agent_with_endless_output_is_stopped() {
     for sandbox in Sandbox::all("backend_output") {
         let home = Home::new();
         let (daemon, _) = flood(&home, sandbox, "");

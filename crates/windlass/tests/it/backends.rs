@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Daemon, Home, Model, Sandbox};
+use crate::support::{Daemon, Home, Sandbox, ScriptedModel};
 
 /// Creates a fake agent whose version output reports what it can see.
 fn agent(home: &Path, script: &str) -> String {
@@ -27,12 +27,12 @@ fn checked(home: &Home, arguments: &[&str]) -> (Option<i32>, Vec<Value>, String)
     let lines = lines
         .lines()
         .map(|line| serde_json::from_str(line).unwrap());
-    let told = String::from_utf8(out.stderr).unwrap();
-    (out.status.code(), lines.collect(), told)
+    let stderr = String::from_utf8(out.stderr).unwrap();
+    (out.status.code(), lines.collect(), stderr)
 }
 
 #[test]
-fn those_that_everybody_knows_and_those_that_are_configured_are_listed() {
+fn built_in_and_configured_backends_are_listed() {
     let home = Home::new();
     let command = agent(home.path(), "echo 1.2.3");
     home.configure(&format!(
@@ -50,7 +50,7 @@ fn those_that_everybody_knows_and_those_that_are_configured_are_listed() {
 }
 
 #[test]
-fn one_that_answers_tells_its_version_and_one_that_is_missing_how_to_get_it() {
+fn check_reports_the_version_or_how_to_install_the_backend() {
     if !Sandbox::Landlock.is_here("backends") && !Sandbox::Bubblewrap.is_here("backends") {
         return;
     }
@@ -59,19 +59,19 @@ fn one_that_answers_tells_its_version_and_one_that_is_missing_how_to_get_it() {
     home.configure(&format!(
         "[backends.mine]\nkind = 'acp'\ncommand = '{command}'\n[backends.lost]\nkind = 'codex'\ncommand = 'no-such-agent'"
     ));
-    let (status, told, _) = checked(&home, &["check", "mine"]);
-    assert_eq!((status, &told[0]["version"]), (Some(0), &"1.2.3".into()));
+    let (status, report, _) = checked(&home, &["check", "mine"]);
+    assert_eq!((status, &report[0]["version"]), (Some(0), &"1.2.3".into()));
     // The login location of a generic agent is unknown.
-    assert_eq!(told[0]["logged_in"], "unknown");
-    let (status, told, _) = checked(&home, &["check", "lost"]);
+    assert_eq!(report[0]["logged_in"], "unknown");
+    let (status, report, _) = checked(&home, &["check", "lost"]);
     assert_eq!(status, Some(1));
     assert!(
-        told[0]["error"].as_str().unwrap().contains("npm install"),
-        "{told:?}"
+        report[0]["error"].as_str().unwrap().contains("npm install"),
+        "{report:?}"
     );
-    let (status, _, told) = checked(&home, &["check", "nobody"]);
-    assert_eq!(status, Some(2), "{told}");
-    assert!(told.contains("backends list"), "{told}");
+    let (status, _, stderr) = checked(&home, &["check", "unknown"]);
+    assert_eq!(status, Some(2), "{stderr}");
+    assert!(stderr.contains("backends list"), "{stderr}");
 }
 
 /// A home directory with files in it. Not below `/tmp`: a sandbox has a private one.
@@ -124,9 +124,9 @@ fn read_all(home: &Path) -> String {
 }
 
 #[test]
-fn an_agent_has_a_home_of_its_own_the_users_login_and_no_variable_that_is_not_named() {
+fn agent_gets_its_own_home_the_login_and_only_named_variables() {
     for sandbox in Sandbox::all("backends") {
-        let (_kept, home) = user_home(&FILES);
+        let (_directory, home) = user_home(&FILES);
         let (read, at) = (read_all(&home), home.display().to_string());
         let script = format!(
             "{read}; lent=$(cat \"$HOME/.claude/.credentials.json\"); echo new > \"$HOME/.claude/.credentials.json\"
@@ -135,11 +135,11 @@ fn an_agent_has_a_home_of_its_own_the_users_login_and_no_variable_that_is_not_na
         );
         let command = agent(&home, &script);
         let entry = format!("command = '{command}'\nvariables = ['NAMED_KEY', 'HOME']");
-        let told = version_in(&home, "work/own", sandbox, &entry);
-        let words: Vec<_> = told.split_ascii_whitespace().collect();
+        let output = version_in(&home, "work/own", sandbox, &entry);
+        let words: Vec<_> = output.split_ascii_whitespace().collect();
         let words = words.join(" ");
         let expected = "seen= login mine lent=login k=n o= made";
-        assert!(words.contains(expected), "{sandbox:?}: {told}");
+        assert!(words.contains(expected), "{sandbox:?}: {output}");
         let read = |name: &str| fs::read_to_string(home.join(name)).unwrap_or_default();
         assert_eq!(read(".claude/.credentials.json"), "new\n", "{sandbox:?}");
         assert_eq!(read(".claude/settings.json"), "hooks", "{sandbox:?}");
@@ -149,45 +149,45 @@ fn an_agent_has_a_home_of_its_own_the_users_login_and_no_variable_that_is_not_na
 }
 
 #[test]
-fn an_agent_with_the_users_home_sees_its_own_settings_there_and_where_it_works() {
+fn agent_with_the_user_home_sees_only_its_settings_and_workspace() {
     for sandbox in Sandbox::all("backends") {
-        let (_kept, home) = user_home(&FILES);
+        let (_directory, home) = user_home(&FILES);
         let script = format!(
             "{}; made=$(: > \"$HOME/.claude/made\" && echo made); echo \"seen=$seen $made\"",
             read_all(&home)
         );
         let command = agent(&home, &script);
         let entry = format!("command = '{command}'\nhome = 'user'");
-        let told = version_in(&home, "work/own", sandbox, &entry);
-        let words: Vec<_> = told.split_ascii_whitespace().collect();
+        let output = version_in(&home, "work/own", sandbox, &entry);
+        let words: Vec<_> = output.split_ascii_whitespace().collect();
         let words = words.join(" ");
         let expected = "seen= login hooks history mine made";
-        assert!(words.contains(expected), "{sandbox:?}: {told}");
+        assert!(words.contains(expected), "{sandbox:?}: {output}");
         assert!(home.join(".claude/made").exists(), "{sandbox:?}");
 
         // A symlink to a hidden directory is not accepted as a settings directory.
         fs::remove_dir_all(home.join(".claude")).unwrap();
         std::os::unix::fs::symlink(".ssh", home.join(".claude")).unwrap();
-        let told = version_in(&home, "work/own", sandbox, &entry);
-        assert!(told.contains("by a link"), "{sandbox:?}: {told}");
+        let output = version_in(&home, "work/own", sandbox, &entry);
+        assert!(output.contains("by a link"), "{sandbox:?}: {output}");
     }
 }
 
 #[test]
-fn an_agent_that_works_in_the_home_itself_sees_no_keys_and_no_login_of_another() {
+fn agent_working_in_the_home_sees_no_keys_or_other_logins() {
     for sandbox in Sandbox::all("backends") {
-        let (_kept, home) = user_home(&FILES);
+        let (_directory, home) = user_home(&FILES);
         let command = agent(&home, &format!("{}; echo \"seen=$seen\"", read_all(&home)));
-        let told = version_in(&home, "", sandbox, &format!("command = '{command}'"));
-        let words: Vec<_> = told.split_ascii_whitespace().collect();
+        let output = version_in(&home, "", sandbox, &format!("command = '{command}'"));
+        let words: Vec<_> = output.split_ascii_whitespace().collect();
         let words = words.join(" ");
         let expected = "seen=letter login keyring other mine";
-        assert!(words.contains(expected), "{sandbox:?}: {told}");
+        assert!(words.contains(expected), "{sandbox:?}: {output}");
     }
 }
 
 #[test]
-fn an_entry_that_says_too_little_or_too_much_is_refused() {
+fn incomplete_or_contradictory_backend_entry_is_refused() {
     let home = Home::new();
     let config = home.path().join("windlass.toml");
     for (entry, named) in [
@@ -214,9 +214,9 @@ fn an_entry_that_says_too_little_or_too_much_is_refused() {
         ),
     ] {
         fs::write(&config, entry).unwrap();
-        let (status, _, told) = checked(&home, &["list"]);
-        assert_eq!(status, Some(2), "{entry}: {told}");
-        assert!(told.contains(named), "{entry}: {told}");
+        let (status, _, stderr) = checked(&home, &["list"]);
+        assert_eq!(status, Some(2), "{entry}: {stderr}");
+        assert!(stderr.contains(named), "{entry}: {stderr}");
     }
 }
 
@@ -271,8 +271,8 @@ fn with_claude(home: &Home, sandbox: Sandbox) -> (Daemon, String) {
 }
 
 #[test]
-fn a_thread_is_carried_by_an_agent_of_others() {
-    for sandbox in Sandbox::all("a_thread_is_carried_by_an_agent_of_others") {
+fn external_agent_runs_the_turns_of_a_thread() {
+    for sandbox in Sandbox::all("external_agent_runs_the_turns_of_a_thread") {
         let home = Home::new();
         let (daemon, thread) = with_claude(&home, sandbox);
         let mut events = daemon.client.events(&thread, 0);
@@ -306,8 +306,8 @@ fn a_thread_is_carried_by_an_agent_of_others() {
 }
 
 #[test]
-fn an_agent_of_others_goes_on_with_its_session_after_a_kill_of_the_daemon() {
-    for sandbox in Sandbox::all("an_agent_of_others_goes_on_with_its_session") {
+fn external_agent_resumes_its_session_after_the_daemon_is_killed() {
+    for sandbox in Sandbox::all("external_agent_resumes_its_session_after_the_daemon_is_killed") {
         let home = Home::new();
         let (daemon, thread) = with_claude(&home, sandbox);
         let mut events = daemon.client.events(&thread, 0);
@@ -332,21 +332,21 @@ fn an_agent_of_others_goes_on_with_its_session_after_a_kill_of_the_daemon() {
 }
 
 #[test]
-fn a_backend_that_is_not_there_or_has_no_network_is_told() {
-    if Sandbox::all("a_backend_that_is_not_there").is_empty() {
+fn missing_backend_or_network_is_reported() {
+    if Sandbox::all("missing_backend_or_network_is_reported").is_empty() {
         return;
     }
     let home = Home::new();
     let daemon = home.start();
     let refused = daemon
         .client
-        .post("/v1/threads", &json!({"backend": "nobody"}));
+        .post("/v1/threads", &json!({"backend": "unknown"}));
     assert_eq!(refused.status, 422);
     let root = home.path().join("work");
     fs::create_dir_all(&root).unwrap();
     let shut = json!({"id": "shut", "root": root, "policy": {"network": "none"}});
     daemon.client.post("/v1/environments", &shut).expect(201);
-    for (environment, told) in [("local", "npm install"), ("shut", "no network")] {
+    for (environment, reason) in [("local", "npm install"), ("shut", "no network")] {
         let at = json!([{"environment_id": environment, "cwd": ""}]);
         let thread = daemon.thread(&json!({"backend": "codex", "environments": at}));
         let mut events = daemon.client.events(&thread, 0);
@@ -354,7 +354,7 @@ fn a_backend_that_is_not_there_or_has_no_network_is_told() {
         events.until("turn.completed");
         let detail = daemon.detail(&thread);
         assert_eq!(detail["turns"][0]["status"], "failed");
-        assert!(detail.to_string().contains(told), "{told}: {detail}");
+        assert!(detail.to_string().contains(reason), "{reason}: {detail}");
         // The thread is still usable.
         daemon.turn(&thread, "again");
         events.until("turn.completed");
@@ -362,10 +362,10 @@ fn a_backend_that_is_not_there_or_has_no_network_is_told() {
 }
 
 #[test]
-fn threads_of_an_agents_token_have_a_home_apart_and_never_the_users() {
-    for sandbox in Sandbox::all("threads_of_an_agents_token") {
+fn agent_tokens_get_a_separate_home() {
+    for sandbox in Sandbox::all("agent_tokens_get_a_separate_home") {
         let (mut home, root) = (Home::new(), tempfile::tempdir_in("/var/tmp").unwrap());
-        let (_kept, user) = user_home(&[]);
+        let (_directory, user) = user_home(&[]);
         let of_user = ("HOME".to_owned(), user.display().to_string());
         home.variables.push(of_user);
         let command = agent(root.path(), CLAUDE);
@@ -421,7 +421,7 @@ fn threads_of_an_agents_token_have_a_home_apart_and_never_the_users() {
 }
 
 #[test]
-fn without_tokens_no_agent_of_others_is_started_and_a_model_is_never_an_option() {
+fn without_tokens_no_external_agent_starts_and_a_model_is_never_an_option() {
     let home = Home::new();
     let daemon = home.start_with(&["--insecure"]);
     let body = json!({"backend": "claude-code"});
@@ -434,8 +434,8 @@ fn without_tokens_no_agent_of_others_is_started_and_a_model_is_never_an_option()
 }
 
 #[test]
-fn a_turn_of_an_agent_of_others_does_not_go_on_where_nobody_shows_a_token() {
-    let sandboxes = Sandbox::all("a_turn_of_an_agent_of_others_does_not_go_on");
+fn external_agent_turn_does_not_resume_without_tokens() {
+    let sandboxes = Sandbox::all("external_agent_turn_does_not_resume_without_tokens");
     if let Some(sandbox) = sandboxes.first() {
         let home = Home::new();
         let (daemon, thread) = with_claude(&home, *sandbox);
@@ -459,8 +459,8 @@ fn a_turn_of_an_agent_of_others_does_not_go_on_where_nobody_shows_a_token() {
 }
 
 #[test]
-fn a_provider_with_a_key_is_a_backend_that_is_the_daemons_own_loop() {
-    let model = Model::answering(|request| {
+fn provider_with_a_key_is_a_native_backend() {
+    let model = ScriptedModel::answering(|request| {
         if request.to_string().contains("tool_result") {
             Answer::text(&["done"])
         } else {

@@ -10,14 +10,14 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_testkit::{Answer, skipped};
 
-use crate::support::{Client, Daemon, Frame, Home, Model, TOKEN, assert_sound};
+use crate::support::{Client, Daemon, Frame, Home, ScriptedModel, TOKEN, assert_sound};
 
 const SESSIONS: usize = 8;
 /// Turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-fn model() -> Model {
-    Model::answering(|_| Answer::text(&["Heave ", "ho."]))
+fn model() -> ScriptedModel {
+    ScriptedModel::answering(|_| Answer::text(&["Heave ", "ho."]))
 }
 
 /// Runs one turn to its end.
@@ -29,7 +29,7 @@ fn turn(client: &Client, thread: &str, seen: u64) -> u64 {
 }
 
 /// Runs turns in eight sessions while `act` runs, and until each session has completed a turn after it.
-fn while_eight_work(daemon: &Daemon, act: impl FnOnce()) -> Vec<String> {
+fn with_eight_busy_sessions(daemon: &Daemon, act: impl FnOnce()) -> Vec<String> {
     let threads: Vec<String> = (0..SESSIONS).map(|_| daemon.thread(&json!({}))).collect();
     let is_done = AtomicBool::new(false);
     let (worked, works) = mpsc::channel();
@@ -68,7 +68,7 @@ fn verifies(home: &Home, data: &str) {
 }
 
 /// Starts a daemon on a copy: each session is intact, its open turn completes, and the next turn runs.
-fn goes_on(home: &Home, data: &Path, threads: &[String]) {
+fn continues(home: &Home, data: &Path, threads: &[String]) {
     let data = data.to_str().unwrap();
     verifies(home, data);
     let daemon = home.start_with(&["--token", TOKEN, "--data", data]);
@@ -98,14 +98,14 @@ fn saved_by(save: impl FnOnce(&Home, &Path)) {
     let home = Home::with_model(&model.url());
     let saved = home.path().join("saved");
     let daemon = home.start();
-    let threads = while_eight_work(&daemon, || save(&home, &saved));
+    let threads = with_eight_busy_sessions(&daemon, || save(&home, &saved));
     daemon.stop();
-    goes_on(&home, &saved, &threads);
-    goes_on(&home, &home.data(), &threads);
+    continues(&home, &saved, &threads);
+    continues(&home, &home.data(), &threads);
 }
 
 #[test]
-fn a_backup_that_is_made_while_eight_sessions_work_starts_verifies_and_goes_on() {
+fn backup_of_a_busy_daemon_starts_verifies_and_resumes() {
     saved_by(|home, to| {
         let backup = to.to_str().unwrap();
         let out = home.command(&["store", "backup", backup]).output().unwrap();
@@ -116,7 +116,7 @@ fn a_backup_that_is_made_while_eight_sessions_work_starts_verifies_and_goes_on()
 }
 
 #[test]
-fn a_backup_that_is_restored_while_none_works_starts_verifies_and_goes_on() {
+fn restored_backup_starts_verifies_and_resumes() {
     saved_by(|home, to| {
         let backup = home.path().join("backup");
         let backup = backup.to_str().unwrap();
@@ -130,7 +130,7 @@ fn a_backup_that_is_restored_while_none_works_starts_verifies_and_goes_on() {
 }
 
 #[test]
-fn the_operators_token_is_the_same_after_a_restore() {
+fn operator_token_is_unchanged_by_a_restore() {
     let home = Home::new();
     home.start_with(&[]).stop();
     let token = fs::read_to_string(home.data().join("token")).unwrap();
@@ -139,12 +139,12 @@ fn the_operators_token_is_the_same_after_a_restore() {
         let out = home.command(&arguments).arg(&backup).output().unwrap();
         assert!(out.status.success(), "{out:?}");
     }
-    let kept = fs::read_to_string(home.data().join("token")).unwrap();
-    assert_eq!(kept, token);
+    let current = fs::read_to_string(home.data().join("token")).unwrap();
+    assert_eq!(current, token);
 }
 
 #[test]
-fn a_backup_by_the_program_sqlite3_while_eight_sessions_work_starts_verifies_and_goes_on() {
+fn backup_by_sqlite3_of_a_busy_daemon_starts_verifies_and_resumes() {
     if Command::new("sqlite3").arg("--version").output().is_err() {
         return skipped("a backup by sqlite3", "it is not installed");
     }
@@ -161,7 +161,7 @@ fn a_backup_by_the_program_sqlite3_while_eight_sessions_work_starts_verifies_and
 }
 
 #[test]
-fn a_copied_directory_while_eight_sessions_work_starts_verifies_and_goes_on() {
+fn copied_directory_of_a_busy_daemon_starts_verifies_and_resumes() {
     saved_by(|home, to| {
         let copied = Command::new("cp")
             .arg("-r")

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Daemon, Home, Model, text};
+use crate::support::{Daemon, Home, ScriptedModel, text};
 
 /// Turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -20,8 +20,8 @@ fn say(daemon: &Daemon) -> Value {
 }
 
 #[test]
-fn the_allowance_of_a_day_holds_for_all_threads_and_after_a_kill() {
-    let model = Model::answering(|_| Answer::text(&["hello"]));
+fn daily_limit_covers_all_threads_and_survives_a_kill() {
+    let model = ScriptedModel::answering(|_| Answer::text(&["hello"]));
     let home = Home::with_model(&model.url());
     // One call fits, and leaves too little for another of its size.
     home.configure("[budget]\nday_tokens = 15\nreserve_tokens = 1\n");
@@ -66,8 +66,8 @@ fn is_completed(task: &Value) -> bool {
 }
 
 #[test]
-fn a_used_up_day_holds_tasks_until_there_is_more() {
-    let model = Model::answering(|_| Answer::text(&["hello"]));
+fn exhausted_daily_limit_holds_tasks_until_it_is_raised() {
+    let model = ScriptedModel::answering(|_| Answer::text(&["hello"]));
     let home = Home::with_model(&model.url());
     home.configure("[budget]\nday_tokens = 15\nreserve_tokens = 15\n");
     let daemon = home.start();
@@ -88,8 +88,8 @@ fn a_used_up_day_holds_tasks_until_there_is_more() {
 }
 
 #[test]
-fn a_task_that_a_used_up_day_stops_continues_with_an_attempt_that_does_not_count() {
-    let model = Model::answering(|request| {
+fn task_stopped_by_the_daily_limit_resumes_without_using_an_attempt() {
+    let model = ScriptedModel::answering(|request| {
         if request.to_string().contains("tool_result") {
             Answer::text(&["done"])
         } else {
@@ -117,27 +117,31 @@ fn a_task_that_a_used_up_day_stops_continues_with_an_attempt_that_does_not_count
 }
 
 #[test]
-fn a_turn_obeys_the_configuration() {
+fn turn_obeys_configured_budgets() {
     let calls = (0..9).map(|_| ("read", json!({"path": "none"}))).collect();
-    let (model, told) = Model::calling(calls);
+    let (model, requests) = ScriptedModel::calling(calls);
     let home = Home::with_model(&model.url());
     home.configure("[budget]\nturn_model_calls = 3\n");
     let daemon = home.start();
     let end = say(&daemon);
     assert_eq!(end["error_code"], "budget_exceeded");
-    assert_eq!(told.results().len(), 2, "the third call reads two results");
+    assert_eq!(
+        requests.results().len(),
+        2,
+        "the third call reads two results"
+    );
 }
 
 #[test]
-fn an_amount_that_is_none_keeps_the_daemon_from_starting() {
+fn invalid_amount_stops_the_daemon_from_starting() {
     let home = Home::new();
     let file = home.path().join("given.toml");
     std::fs::write(&file, "budget.day_usd = -1.0").unwrap();
     let mut command = home.command(&["serve", "--port", "0", "--config"]);
     let refused = command.arg(&file).output().unwrap();
-    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(
-        !refused.status.success() && told.contains("day_usd"),
-        "{told}"
+        !refused.status.success() && stderr.contains("day_usd"),
+        "{stderr}"
     );
 }

@@ -36,17 +36,17 @@ fn commands(home: &Home, words: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn every_command_has_a_section_that_names_its_words() {
+fn every_command_has_a_section_with_its_arguments() {
     let (home, sections) = (Home::new(), sections());
     let known = commands(&home, &[]);
     assert!(known.len() > 10, "{known:?}");
-    let told = sections.keys().filter(|title| title.starts_with('`'));
+    let documented = sections.keys().filter(|title| title.starts_with('`'));
     let mut expected: Vec<_> = known
         .iter()
         .map(|name| format!("`windlass {name}`"))
         .collect();
     expected.sort();
-    assert_eq!(told.cloned().collect::<Vec<_>>(), expected);
+    assert_eq!(documented.cloned().collect::<Vec<_>>(), expected);
     for name in &known {
         let section = &sections[&format!("`windlass {name}`")];
         for word in commands(&home, &[name]) {
@@ -56,7 +56,7 @@ fn every_command_has_a_section_that_names_its_words() {
 }
 
 #[test]
-fn every_example_is_a_command_line_that_is_understood() {
+fn every_example_parses() {
     let (home, page) = (Home::new(), page());
     let lines: Vec<_> = page
         .lines()
@@ -75,7 +75,7 @@ fn every_example_is_a_command_line_that_is_understood() {
 }
 
 #[test]
-fn the_exit_codes_are_those_of_the_page() {
+fn exit_codes_match_the_page() {
     let codes = &sections()["Exit codes"];
     let rows = codes.lines().filter_map(|line| {
         let (code, _) = line.strip_prefix("| ")?.split_once(" |")?;

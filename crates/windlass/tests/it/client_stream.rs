@@ -9,7 +9,7 @@ use windlass_protocol::operations::IdPath;
 use windlass_protocol::{Call, RuntimeApi};
 use windlass_testkit::Answer;
 
-use crate::support::{Home, Model, TOKEN};
+use crate::support::{Home, ScriptedModel, TOKEN};
 
 /// Maximum wait for an event.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -49,14 +49,14 @@ fn until(events: &Receiver<(u64, String)>, name: &str) -> Vec<(u64, String)> {
 }
 
 #[test]
-fn stream_continues_over_a_killed_and_a_stopped_daemon() {
-    let mut model = Model::start();
+fn stream_continues_after_the_daemon_is_killed_or_stopped() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let daemon = home.start();
     let thread = daemon.thread(&json!({}));
     let events = follow(&home, &thread);
     daemon.turn(&thread, "greet me");
-    let mut exchange = model.asked();
+    let mut exchange = model.next_request();
     model.say_half(&mut exchange, "Hel");
     let mut received = until(&events, "item.delta");
     daemon.kill();

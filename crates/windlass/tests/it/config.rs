@@ -8,7 +8,7 @@ use std::process::Output;
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Home, Model, Sandbox, text};
+use crate::support::{Daemon, Home, Sandbox, ScriptedModel, text};
 
 /// A user whose home contains the working directory.
 fn user() -> Home {
@@ -60,7 +60,7 @@ fn shown(home: &Home, flags: &[&str], key: &str) -> (Value, String, Value) {
 }
 
 #[test]
-fn later_layers_win_and_each_value_says_where_it_comes_from() {
+fn later_layers_win_and_each_value_shows_its_origin() {
     let mut home = user();
     let threads = |home: &Home| shown(home, &[], "limits.threads");
     assert_eq!(
@@ -108,7 +108,7 @@ fn later_layers_win_and_each_value_says_where_it_comes_from() {
 }
 
 #[test]
-fn a_daemon_takes_both_files_key_by_key() {
+fn daemon_merges_both_files_key_by_key() {
     let home = user();
     write_own(&home, "model = 'sim'\n[limits]\nthreads = 1\n");
     home.configure("[limits]\nconnections = 50\n");
@@ -122,7 +122,7 @@ fn a_daemon_takes_both_files_key_by_key() {
 }
 
 #[test]
-fn no_key_and_no_password_is_shown() {
+fn keys_and_passwords_are_not_shown() {
     let mut home = user();
     write_own(
         &home,
@@ -148,36 +148,36 @@ fn no_key_and_no_password_is_shown() {
 }
 
 #[test]
-fn a_file_of_the_user_that_others_can_change_stops_every_command() {
+fn user_file_writable_by_others_stops_every_command() {
     let home = user();
     write_own(&home, "model = 'sim'\n");
     let file = own_file(&home);
     for mode in [0o660, 0o602] {
         fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
-        let told = refused(&home, &["run", "hello"]);
-        assert!(told.contains("chmod go-w"), "{told}");
+        let stderr = refused(&home, &["run", "hello"]);
+        assert!(stderr.contains("chmod go-w"), "{stderr}");
     }
     fs::rename(&file, file.with_file_name("elsewhere")).unwrap();
     symlink("elsewhere", &file).unwrap();
-    let told = refused(&home, &["config", "show"]);
-    assert!(told.contains("it is a link to elsewhere"), "{told}");
+    let stderr = refused(&home, &["config", "show"]);
+    assert!(stderr.contains("it is a link to elsewhere"), "{stderr}");
 }
 
 #[test]
-fn an_unknown_key_is_named_with_its_file_its_line_and_what_was_meant() {
+fn unknown_key_is_reported_with_file_line_and_suggestion() {
     let home = user();
     write_own(&home, "[retention]\n\nmax_age = 3\n");
-    let told = refused(&home, &["run", "hello"]);
+    let stderr = refused(&home, &["run", "hello"]);
     let file = own_file(&home);
-    let said = format!(
+    let expected = format!(
         "error: {}, line 3: unknown key `max_age`; did you mean `max_age_days`?\n",
         file.display()
     );
-    assert_eq!(told, said);
+    assert_eq!(stderr, expected);
 }
 
 #[test]
-fn a_name_that_no_tool_has_is_warned_of_once_and_stops_nothing() {
+fn unknown_tool_name_causes_one_warning() {
     let home = user();
     write_own(
         &home,
@@ -186,12 +186,12 @@ fn a_name_that_no_tool_has_is_warned_of_once_and_stops_nothing() {
          [mcp_servers.files]\nurl = 'http://127.0.0.1:9/'\n",
     );
     let rule = "approvals.rules names `wirte`, which is no tool of Windlass and of no MCP server that is configured; did you mean `write`?";
-    let warned = |told: &str| {
-        let warnings = told.lines().filter(|line| line.starts_with("warning: "));
+    let warned = |stderr: &str| {
+        let warnings = stderr.lines().filter(|line| line.starts_with("warning: "));
         let warnings: Vec<_> = warnings.map(str::to_owned).collect();
         let disabled = rule.replace("approvals.rules", "tools.disabled");
         let expected = [rule, disabled.as_str()].map(|text| format!("warning: {text}"));
-        assert_eq!(warnings, expected, "{told}");
+        assert_eq!(warnings, expected, "{stderr}");
     };
     for words in [&["config", "show"][..], &["run", "hello"]] {
         let out = output(&home, words);
@@ -219,16 +219,16 @@ fn a_name_that_no_tool_has_is_warned_of_once_and_stops_nothing() {
 }
 
 #[test]
-fn a_file_to_begin_with_is_never_written_over_another() {
+fn config_init_never_overwrites_a_file() {
     let home = user();
     let made = output(&home, &["config", "init"]);
-    let told = String::from_utf8(made.stderr).unwrap();
-    assert!(told.contains("`windlass config trust`"), "{told}");
+    let stderr = String::from_utf8(made.stderr).unwrap();
+    assert!(stderr.contains("`windlass config trust`"), "{stderr}");
     let file = home.path().join("windlass.toml");
     assert!(fs::read_to_string(&file).unwrap().contains("#model = "));
     fs::write(&file, "model = 'sim'\n").unwrap();
-    let told = refused(&home, &["config", "init"]);
-    assert!(told.contains("nothing was changed"), "{told}");
+    let stderr = refused(&home, &["config", "init"]);
+    assert!(stderr.contains("nothing was changed"), "{stderr}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "model = 'sim'\n");
 
     let made = output(&home, &["config", "init", "--user"]);
@@ -241,10 +241,10 @@ fn a_file_to_begin_with_is_never_written_over_another() {
 }
 
 #[test]
-fn what_a_daemon_refuses_the_doctor_finds_and_who_shows_or_trusts_it_hears() {
+fn configuration_refused_by_the_daemon_is_reported_by_doctor_show_and_trust() {
     let home = user();
     let file = home.path().join("windlass.toml");
-    for (text, said) in [
+    for (text, expected) in [
         ("[tasks]\nworkers = 20\n", "tasks.workers is 20"),
         ("[budget]\nturn_usd = -3\n", "turn_usd"),
         (
@@ -259,45 +259,51 @@ fn what_a_daemon_refuses_the_doctor_finds_and_who_shows_or_trusts_it_hears() {
     ] {
         fs::write(&file, text).unwrap();
         let trusted = output(&home, &["config", "trust"]);
-        let told = String::from_utf8(trusted.stderr).unwrap();
-        assert!(told.contains("warning: ") && told.contains(said), "{told}");
+        let stderr = String::from_utf8(trusted.stderr).unwrap();
+        assert!(
+            stderr.contains("warning: ") && stderr.contains(expected),
+            "{stderr}"
+        );
         let shown = output(&home, &["config", "show"]);
-        let told = String::from_utf8(shown.stderr).unwrap();
-        assert!(told.contains("warning: ") && told.contains(said), "{told}");
+        let stderr = String::from_utf8(shown.stderr).unwrap();
+        assert!(
+            stderr.contains("warning: ") && stderr.contains(expected),
+            "{stderr}"
+        );
         let doctor = output(&home, &["doctor"]);
         let found = String::from_utf8(doctor.stdout).unwrap();
         assert_eq!(doctor.status.code(), Some(1), "{found}");
-        assert_eq!(found.matches(said).count(), 1, "{found}");
-        let told = refused(&home, &["run", "hello"]);
-        assert!(told.contains(said), "{told}");
+        assert_eq!(found.matches(expected).count(), 1, "{found}");
+        let stderr = refused(&home, &["run", "hello"]);
+        assert!(stderr.contains(expected), "{stderr}");
     }
     // A valid file causes no warning.
     fs::write(&file, "[tasks]\nworkers = 2\n").unwrap();
     for words in [&["config", "trust"][..], &["config", "show"]] {
         let out = output(&home, words);
-        let told = String::from_utf8(out.stderr).unwrap();
-        assert!(!told.contains("warning"), "{told}");
+        let stderr = String::from_utf8(out.stderr).unwrap();
+        assert!(!stderr.contains("warning"), "{stderr}");
     }
 }
 
 #[test]
-fn a_proxy_and_a_program_that_are_none_are_refused_where_they_stand() {
+fn invalid_proxy_and_program_are_refused_with_their_line() {
     let home = user();
     let file = home.path().join("windlass.toml");
     for text in ["proxy = 'nope'\n", "mcp_servers.a.command = ''\n"] {
         fs::write(&file, text).unwrap();
-        let told = refused(&home, &["config", "trust"]);
+        let stderr = refused(&home, &["config", "trust"]);
         let place = format!("{}, line 1: ", file.display());
-        assert!(told.contains(&place), "{told}");
+        assert!(stderr.contains(&place), "{stderr}");
         write_own(&home, text);
-        let told = refused(&home, &["config", "show"]);
-        assert!(told.contains("windlass.toml, line 1: "), "{told}");
+        let stderr = refused(&home, &["config", "show"]);
+        assert!(stderr.contains("windlass.toml, line 1: "), "{stderr}");
         fs::remove_file(own_file(&home)).unwrap();
     }
 }
 
 #[test]
-fn the_schema_is_json() {
+fn schema_is_valid_json() {
     let out = output(&user(), &["config", "schema"]);
     let schema: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(schema["title"], "windlass.toml");
@@ -305,7 +311,7 @@ fn the_schema_is_json() {
 }
 
 #[test]
-fn no_tool_makes_a_file_that_counts_without_trust() {
+fn configuration_written_by_a_tool_needs_trust() {
     for sandbox in Sandbox::all("a configuration that a model writes for the user") {
         let evil = "model = 'sim'\n";
         let path = ".config/windlass/windlass.toml";
@@ -322,7 +328,7 @@ fn no_tool_makes_a_file_that_counts_without_trust() {
                 )}),
             ),
         ];
-        let (model, told) = Model::calling(calls);
+        let (model, requests) = ScriptedModel::calling(calls);
         let mut home = Home::with_model(&model.url());
         let place = home.path().join("home");
         fs::create_dir(&place).unwrap();
@@ -334,8 +340,12 @@ fn no_tool_makes_a_file_that_counts_without_trust() {
         let mut events = daemon.client.events(&thread, 0);
         daemon.turn(&thread, "do it");
         events.until("turn.completed");
-        assert!(!told.results().is_empty());
-        assert!(!own_file(&home).exists(), "{sandbox:?}: {}", told.text());
+        assert!(!requests.results().is_empty());
+        assert!(
+            !own_file(&home).exists(),
+            "{sandbox:?}: {}",
+            requests.text()
+        );
     }
 }
 
@@ -359,7 +369,7 @@ fn variables(directory: &Path, found: &mut BTreeSet<String>) {
 }
 
 #[test]
-fn the_page_of_the_configuration_names_every_variable() {
+fn configuration_page_names_every_variable() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let page = fs::read_to_string(root.join("../../docs/configuration.md")).unwrap();
     let mut found = BTreeSet::new();

@@ -3,12 +3,12 @@
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Daemon, Home, Model, text};
+use crate::support::{Daemon, Home, ScriptedModel, text};
 
 const KEY: &str = "sk-keep-me-7391";
 
 /// Returns the model that a new thread uses.
-fn asked(daemon: &Daemon) -> String {
+fn answering_model(daemon: &Daemon) -> String {
     let thread = daemon.thread(&json!({}));
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "who are you?");
@@ -22,32 +22,33 @@ fn reload(daemon: &Daemon) -> (u16, Value) {
 }
 
 #[test]
-fn the_file_is_read_again_when_a_client_says_so() {
-    let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
+fn reload_reads_the_file_again() {
+    let model =
+        ScriptedModel::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
     let home = Home::with_model(&model.url());
     let first = "model = 'anthropic/first'\n[limits]\nconnections = 99\n";
     home.configure(first);
     let daemon = home.start();
-    assert_eq!(asked(&daemon), "first");
-    let (status, told) = reload(&daemon);
+    assert_eq!(answering_model(&daemon), "first");
+    let (status, response) = reload(&daemon);
     assert_eq!(
-        (status, &told["applied"], &told["needs_restart"]),
+        (status, &response["applied"], &response["needs_restart"]),
         (200, &json!([]), &json!([]))
     );
 
     home.configure(
         "model = 'anthropic/second'\nmodels = ['anthropic/third']\n[limits]\nconnections = 98\n",
     );
-    let (status, told) = reload(&daemon);
+    let (status, response) = reload(&daemon);
     assert_eq!(
-        (status, &told["applied"], &told["needs_restart"]),
+        (status, &response["applied"], &response["needs_restart"]),
         (
             200,
             &json!(["model", "models"]),
             &json!(["limits.connections"])
         )
     );
-    assert_eq!(asked(&daemon), "second");
+    assert_eq!(answering_model(&daemon), "second");
     let models = daemon
         .client
         .get("/v1/providers/anthropic/models")
@@ -69,31 +70,34 @@ fn the_file_is_read_again_when_a_client_says_so() {
         home.configure(first);
         std::fs::write(&file, text).unwrap();
         let _ = home.command(&["config", "trust"]).output().unwrap();
-        let (status, told) = reload(&daemon);
+        let (status, response) = reload(&daemon);
         assert_eq!(
-            (status, &told["error"]["code"]),
+            (status, &response["error"]["code"]),
             (400, &json!("config_invalid"))
         );
-        let said = text_of(&told);
-        assert!(said.contains(why) || said.contains("trusted"), "{said}");
-        assert_eq!(asked(&daemon), "second");
+        let message = text_of(&response);
+        assert!(
+            message.contains(why) || message.contains("trusted"),
+            "{message}"
+        );
+        assert_eq!(answering_model(&daemon), "second");
     }
     std::fs::write(&file, "model = 'anthropic/evil'").unwrap();
-    let (status, told) = reload(&daemon);
+    let (status, response) = reload(&daemon);
     assert_eq!(
-        (status, &told["error"]["code"]),
+        (status, &response["error"]["code"]),
         (400, &json!("config_invalid"))
     );
-    assert!(text_of(&told).contains("trusted"), "{told}");
-    assert_eq!(asked(&daemon), "second");
+    assert!(text_of(&response).contains("trusted"), "{response}");
+    assert_eq!(answering_model(&daemon), "second");
 
     home.configure(first);
     assert_eq!(reload(&daemon).1["applied"], json!(["model", "models"]));
-    assert_eq!(asked(&daemon), "first");
+    assert_eq!(answering_model(&daemon), "first");
 }
 
 #[test]
-fn what_the_next_start_refuses_is_not_taken_when_the_file_is_read_again() {
+fn reload_refuses_what_a_start_refuses() {
     let home = Home::new();
     home.configure("[limits]\nthreads = 50\n");
     let daemon = home.start();
@@ -114,13 +118,13 @@ fn what_the_next_start_refuses_is_not_taken_when_the_file_is_read_again() {
         ),
     ] {
         home.configure(text);
-        let (status, told) = reload(&daemon);
+        let (status, response) = reload(&daemon);
         assert_eq!(
-            (status, &told["error"]["code"]),
+            (status, &response["error"]["code"]),
             (400, &json!("config_invalid")),
-            "{text}: {told}"
+            "{text}: {response}"
         );
-        let by_reload = text_of(&told);
+        let by_reload = text_of(&response);
         assert!(by_reload.contains(why), "{by_reload}");
         // A start rejects the same file.
         let fresh = home.path().join("fresh");
@@ -152,7 +156,7 @@ fn what_the_next_start_refuses_is_not_taken_when_the_file_is_read_again() {
 }
 
 #[test]
-fn a_key_of_the_file_is_known_where_a_client_cannot_set_it() {
+fn file_only_key_is_recognised_and_not_settable() {
     let home = Home::new();
     let daemon = home.start();
     let set = |key: &str| {
@@ -178,9 +182,9 @@ fn a_key_of_the_file_is_known_where_a_client_cannot_set_it() {
 }
 
 #[test]
-fn where_a_provider_is_counts_at_once_for_all_models_and_the_answer_says_so() {
+fn provider_address_change_applies_to_all_models_at_once() {
     let named = |place: &'static str| {
-        Model::answering(move |request| {
+        ScriptedModel::answering(move |request| {
             Answer::text(&[place, request["model"].as_str().unwrap_or_default()])
         })
     };
@@ -205,9 +209,9 @@ fn where_a_provider_is_counts_at_once_for_all_models_and_the_answer_says_so() {
     let all = || ["auto", "anthropic/further", "unknown"].map(asked_for);
     assert_eq!(all(), ["first own", "first further", "first unknown"]);
     say(&second.url(), "max_parallel_calls = 3\n");
-    let (status, told) = reload(&daemon);
+    let (status, response) = reload(&daemon);
     assert_eq!(
-        (status, &told["applied"], &told["needs_restart"]),
+        (status, &response["applied"], &response["needs_restart"]),
         (
             200,
             &json!(["providers.anthropic.base_url"]),
@@ -217,12 +221,12 @@ fn where_a_provider_is_counts_at_once_for_all_models_and_the_answer_says_so() {
     assert_eq!(all(), ["second own", "second further", "second unknown"]);
 }
 
-fn text_of(told: &Value) -> String {
-    text(&told["error"]["message"])
+fn text_of(response: &Value) -> String {
+    text(&response["error"]["message"])
 }
 
 #[test]
-fn clients_are_told_of_providers_and_of_no_key() {
+fn providers_are_listed_without_keys() {
     let mut home = Home::new();
     home.variables.clear();
     home.configure(&format!(
@@ -280,15 +284,15 @@ fn clients_are_told_of_providers_and_of_no_key() {
 }
 
 #[test]
-fn a_demonstration_is_told_to_start_again_when_a_model_is_configured() {
+fn demonstration_reports_a_needed_restart_when_a_model_is_configured() {
     let mut home = Home::new();
     home.variables.clear();
     home.configure("[limits]\nthreads = 50\n");
     let daemon = home.start();
     home.configure("model = 'openai-chat/own'\n[limits]\nthreads = 50\n[providers.openai-chat]\nbase_url = 'http://127.0.0.1:9/v1'\n");
-    let (status, told) = reload(&daemon);
+    let (status, response) = reload(&daemon);
     assert_eq!(
-        (status, &told["applied"], &told["needs_restart"]),
+        (status, &response["applied"], &response["needs_restart"]),
         (
             200,
             &json!([]),
@@ -298,7 +302,7 @@ fn a_demonstration_is_told_to_start_again_when_a_model_is_configured() {
 }
 
 #[test]
-fn declared_automations_follow_the_file_and_refuse_changes() {
+fn declared_automations_follow_the_file_and_are_read_only() {
     let home = Home::new();
     let entry = |name: &str, cron: &str| {
         format!("[automations.{name}]\nprompt = 'look'\ncron = '{cron}'\n")
@@ -332,8 +336,8 @@ fn declared_automations_follow_the_file_and_refuse_changes() {
     }
 
     home.configure(&entry("one", "0 10 * * *"));
-    let (status, told) = reload(&daemon);
-    assert_eq!((status, &told["needs_restart"]), (200, &json!([])));
+    let (status, response) = reload(&daemon);
+    assert_eq!((status, &response["needs_restart"]), (200, &json!([])));
     let second = listed();
     assert_eq!(second.len(), 1, "{second:?}");
     assert_eq!((&*second[0].1, &second[0].2), ("0 10 * * *", &first[0].2));

@@ -21,25 +21,25 @@ fn token_create(home: &Home) -> Output {
 }
 
 #[test]
-fn a_link_is_named_and_followed_and_one_to_nowhere_makes_nothing() {
+fn data_directory_link_is_followed_and_a_dangling_one_is_refused() {
     let home = Home::new();
     symlink("real", home.data()).unwrap();
     for arguments in [&["serve", "--port", "0"][..], &["token", "create"]] {
         let refused = home.command(arguments).output().unwrap();
-        let told = stderr(&refused);
-        assert_eq!(refused.status.code(), Some(2), "{told}");
+        let message = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{message}");
         assert!(
-            told.contains("is a link to real, which is not there"),
-            "{told}"
+            message.contains("is a link to real, which is not there"),
+            "{message}"
         );
     }
     assert!(!home.path().join("real").exists());
 
     fs::create_dir(home.path().join("real")).unwrap();
-    let told = stderr(&token_create(&home));
+    let message = stderr(&token_create(&home));
     assert!(
-        told.contains("is a link; ") && told.contains("/real is used"),
-        "{told}"
+        message.contains("is a link; ") && message.contains("/real is used"),
+        "{message}"
     );
     let daemon = home.start();
     let thread = daemon.thread(&json!({}));
@@ -48,21 +48,21 @@ fn a_link_is_named_and_followed_and_one_to_nowhere_makes_nothing() {
 }
 
 #[test]
-fn a_file_in_its_place_is_named_and_left_alone() {
+fn file_at_the_data_path_is_refused_and_unchanged() {
     let home = Home::new();
     fs::write(home.data(), "mine").unwrap();
     let refused = home.command(&["serve", "--port", "0"]).output().unwrap();
-    let told = stderr(&refused);
-    assert_eq!(refused.status.code(), Some(2), "{told}");
+    let message = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{message}");
     assert!(
-        told.contains("cannot make the data directory") && told.contains("--data"),
-        "{told}"
+        message.contains("cannot make the data directory") && message.contains("--data"),
+        "{message}"
     );
     assert_eq!(fs::read(home.data()).unwrap(), b"mine");
 }
 
 /// Runs a command as a user without root's access to all files.
-fn as_nobody(home: &Home, arguments: &[&str]) -> Option<Output> {
+fn as_other_user(home: &Home, arguments: &[&str]) -> Option<Output> {
     let mut command = home.command(arguments);
     if is_root() {
         fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
@@ -78,26 +78,26 @@ fn as_nobody(home: &Home, arguments: &[&str]) -> Option<Output> {
 }
 
 #[test]
-fn one_that_cannot_be_written_is_named_and_nothing_is_changed() {
+fn unwritable_data_directory_is_refused_and_unchanged() {
     let home = Home::new();
     fs::create_dir(home.data()).unwrap();
     fs::set_permissions(home.data(), fs::Permissions::from_mode(0o555)).unwrap();
     let serve = ["serve", "--port", "0", "--token", "t"];
-    let Some(refused) = as_nobody(&home, &serve) else {
+    let Some(refused) = as_other_user(&home, &serve) else {
         return;
     };
-    let told = stderr(&refused);
-    assert_eq!(refused.status.code(), Some(2), "{told}");
+    let message = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{message}");
     assert!(
-        told.contains("cannot be written by this user") && told.contains("--data"),
-        "{told}"
+        message.contains("cannot be written by this user") && message.contains("--data"),
+        "{message}"
     );
     assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
 }
 
 /// An unreadable directory may contain data, so it is not reported as empty.
 #[test]
-fn one_that_cannot_be_looked_into_is_not_one_without_data() {
+fn unreadable_data_directory_is_not_treated_as_empty() {
     let lists = [
         &["threads", "list"][..],
         &["tasks", "list"],
@@ -106,9 +106,9 @@ fn one_that_cannot_be_looked_into_is_not_one_without_data() {
         &["store", "verify"],
     ];
     let refused = |out: &Output| {
-        let told = stderr(out);
-        assert_eq!(out.status.code(), Some(2), "{told}");
-        assert!(told.contains("cannot be looked into"), "{told}");
+        let message = stderr(out);
+        assert_eq!(out.status.code(), Some(2), "{message}");
+        assert!(message.contains("cannot be looked into"), "{message}");
     };
     let home = Home::new();
     fs::write(home.path().join("file"), "").unwrap();
@@ -120,7 +120,7 @@ fn one_that_cannot_be_looked_into_is_not_one_without_data() {
     fs::create_dir(home.data()).unwrap();
     fs::set_permissions(home.data(), fs::Permissions::from_mode(0o000)).unwrap();
     for words in lists {
-        let Some(out) = as_nobody(&home, words) else {
+        let Some(out) = as_other_user(&home, words) else {
             return;
         };
         refused(&out);
@@ -131,23 +131,26 @@ fn one_that_cannot_be_looked_into_is_not_one_without_data() {
 }
 
 #[test]
-fn one_of_another_user_is_refused() {
+fn data_directory_of_another_user_is_refused() {
     let home = Home::new();
     fs::create_dir(home.data()).unwrap();
     if std::os::unix::fs::chown(home.data(), Some(1), None).is_err() {
         return skipped("a data directory of another user", "only root can make one");
     }
     fs::set_permissions(home.data(), fs::Permissions::from_mode(0o777)).unwrap();
-    let Some(refused) = as_nobody(&home, &["token", "create"]) else {
+    let Some(refused) = as_other_user(&home, &["token", "create"]) else {
         return;
     };
-    let told = stderr(&refused);
-    assert!(told.contains("belongs to another user (uid 1)"), "{told}");
+    let message = stderr(&refused);
+    assert!(
+        message.contains("belongs to another user (uid 1)"),
+        "{message}"
+    );
     assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
 }
 
 #[test]
-fn one_of_another_user_is_refused_to_root_too() {
+fn data_directory_of_another_user_is_refused_to_root() {
     let home = Home::new();
     fs::create_dir(home.data()).unwrap();
     if !given_to_other_user(&home.data()) {
@@ -159,16 +162,16 @@ fn one_of_another_user_is_refused_to_root_too() {
         &["run", "hi"],
     ] {
         let refused = home.command(words).output().unwrap();
-        let told = stderr(&refused);
-        assert_eq!(refused.status.code(), Some(2), "{words:?}: {told}");
-        assert!(told.contains("another user (uid 65534)"), "{told}");
+        let message = stderr(&refused);
+        assert_eq!(refused.status.code(), Some(2), "{words:?}: {message}");
+        assert!(message.contains("another user (uid 65534)"), "{message}");
     }
     assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
 }
 
 /// Any user could have placed a socket in a world-writable directory and would get the token.
 #[test]
-fn no_token_is_sent_to_a_socket_that_anybody_could_have_put_there() {
+fn no_token_is_sent_to_a_socket_in_a_world_writable_directory() {
     let home = Home::new();
     fs::create_dir(home.data()).unwrap();
     fs::set_permissions(home.data(), fs::Permissions::from_mode(0o1777)).unwrap();
@@ -176,11 +179,11 @@ fn no_token_is_sent_to_a_socket_that_anybody_could_have_put_there() {
     let mut command = home.command(&["run", "hello"]);
     let refused = command.env("WINDLASS_RUNTIME_TOKEN", "secret").output();
     let refused = refused.unwrap();
-    let told = stderr(&refused);
-    assert_eq!(refused.status.code(), Some(2), "{told}");
-    assert!(told.contains("everybody may write"), "{told}");
+    let message = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(message.contains("everybody may write"), "{message}");
     socket.set_nonblocking(true).unwrap();
-    assert!(socket.accept().is_err(), "somebody came");
+    assert!(socket.accept().is_err(), "a client connected");
 }
 
 #[test]
@@ -191,7 +194,7 @@ fn no_token_is_sent_to_a_daemon_of_another_user() {
         return skipped("a daemon of another user", "only root can start one");
     }
     fs::set_permissions(home.path(), fs::Permissions::from_mode(0o755)).unwrap();
-    if as_nobody(&home, &["--version"]).is_none() {
+    if as_other_user(&home, &["--version"]).is_none() {
         return;
     }
     let mut serve = home.command(&["serve", "--port", "0"]);
@@ -199,21 +202,21 @@ fn no_token_is_sent_to_a_daemon_of_another_user() {
     let mut command = home.command(&["run", "hello"]);
     let refused = command.env("WINDLASS_RUNTIME_TOKEN", "secret").output();
     let refused = refused.unwrap();
-    let told = stderr(&refused);
-    assert_eq!(refused.status.code(), Some(2), "{told}");
-    assert!(told.contains("another user (uid 65534)"), "{told}");
+    let message = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{message}");
+    assert!(message.contains("another user (uid 65534)"), "{message}");
 }
 
 #[test]
-fn without_a_home_a_place_must_be_named() {
+fn without_a_home_the_data_path_must_be_set() {
     let home = Home::new();
     let mut command = home.command(&["threads", "list"]);
     let refused = command.env_remove("WINDLASS_DATA").output().unwrap();
-    let told = stderr(&refused);
-    assert_eq!(refused.status.code(), Some(2), "{told}");
+    let message = stderr(&refused);
+    assert_eq!(refused.status.code(), Some(2), "{message}");
     assert!(
-        told.contains("WINDLASS_DATA") && told.contains("HOME"),
-        "{told}"
+        message.contains("WINDLASS_DATA") && message.contains("HOME"),
+        "{message}"
     );
     // An empty variable is treated as unset.
     let mut command = home.command(&["token", "create"]);
@@ -234,11 +237,11 @@ fn git(directory: &Path, arguments: &[&str]) -> Option<String> {
 }
 
 #[test]
-fn one_in_a_git_repository_is_kept_out_of_it() {
+fn data_directory_in_a_git_repository_is_ignored_by_git() {
     let home = Home::new();
     fs::create_dir(home.path().join(".git")).unwrap();
-    let told = stderr(&token_create(&home));
-    assert!(told.contains("in the git repository"), "{told}");
+    let message = stderr(&token_create(&home));
+    assert!(message.contains("in the git repository"), "{message}");
     assert_eq!(fs::read(home.data().join(".gitignore")).unwrap(), b"*\n");
     let again = stderr(&token_create(&home));
     assert!(!again.contains("git"), "{again}");
@@ -269,7 +272,7 @@ fn picture(directory: &Path) -> Vec<(String, u32)> {
 }
 
 #[test]
-fn a_directory_of_other_things_is_refused_and_left_as_it_is() {
+fn directory_with_other_files_is_refused_and_unchanged() {
     for names in [
         &["main.rs", "windlass.toml"][..],
         &[".git"],
@@ -292,13 +295,13 @@ fn a_directory_of_other_things_is_refused_and_left_as_it_is() {
             &["doctor"],
         ] {
             let out = home.command(words).output().unwrap();
-            let told = stderr(&out);
-            assert_eq!(picture(&home.data()), before, "{words:?}: {told}");
+            let message = stderr(&out);
+            assert_eq!(picture(&home.data()), before, "{words:?}: {message}");
             if ["serve", "token", "run", "tasks"].contains(&words[0]) {
-                assert_eq!(out.status.code(), Some(2), "{words:?}: {told}");
+                assert_eq!(out.status.code(), Some(2), "{words:?}: {message}");
                 assert!(
-                    told.contains("no data directory of Windlass") && told.contains("--data"),
-                    "{words:?}: {told}"
+                    message.contains("no data directory of Windlass") && message.contains("--data"),
+                    "{words:?}: {message}"
                 );
             }
         }
@@ -306,7 +309,7 @@ fn a_directory_of_other_things_is_refused_and_left_as_it_is() {
 }
 
 #[test]
-fn an_empty_directory_is_taken_and_one_of_ours_is_known() {
+fn empty_and_existing_data_directories_are_accepted() {
     let home = Home::new();
     fs::create_dir(home.data()).unwrap();
     fs::write(home.data().join(".gitkeep"), "").unwrap();
@@ -320,7 +323,7 @@ fn an_empty_directory_is_taken_and_one_of_ours_is_known() {
 }
 
 #[test]
-fn a_start_that_is_refused_leaves_nothing_behind() {
+fn refused_start_creates_no_files() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let start = |words: &[&str], config: Option<&str>, why: &str| {
@@ -338,11 +341,11 @@ fn a_start_that_is_refused_leaves_nothing_behind() {
                 .env("XDG_CONFIG_HOME", home.path().join("config"))
                 .output()
                 .unwrap();
-            let told = stderr(&refused);
-            assert_eq!(refused.status.code(), Some(2), "{words:?}: {told}");
-            assert!(told.contains(why), "{words:?}: {told}");
+            let message = stderr(&refused);
+            assert_eq!(refused.status.code(), Some(2), "{words:?}: {message}");
+            assert!(message.contains(why), "{words:?}: {message}");
             let after = (picture(home.path()), picture(&empty));
-            assert_eq!(after, before, "{words:?} {config:?}: {told}");
+            assert_eq!(after, before, "{words:?} {config:?}: {message}");
         }
     };
     let serve = ["serve", "--port", "0", "--token", "t"];
@@ -352,7 +355,7 @@ fn a_start_that_is_refused_leaves_nothing_behind() {
     start(&with(&["--secrets-key-file", "gone"]), None, "no key");
     start(&with(&["--unix-socket", "gone/x"]), None, "Unix socket");
     start(&with(&["--unix-socket", "c.toml"]), None, "no socket");
-    start(&with(&["--model", "nobody/x"]), None, "nobody");
+    start(&with(&["--model", "acme/x"]), None, "acme");
     start(&["serve", "--host", "192.0.2.1"], None, "without a token");
     for (config, why) in [
         ("[tasks]\nworkers = 9\n", "tasks.workers"),
@@ -363,7 +366,7 @@ fn a_start_that_is_refused_leaves_nothing_behind() {
     ] {
         start(&serve, Some(config), why);
     }
-    start(&["run", "hello", "--model", "nobody/x"], None, "nobody");
+    start(&["run", "hello", "--model", "acme/x"], None, "acme");
 }
 
 /// A directory on another device than the one for temporary files.
@@ -388,7 +391,7 @@ pub(crate) fn other_device() -> Option<tempfile::TempDir> {
 
 /// Under Landlock, a command can change the mode of any file of the same user.
 #[test]
-fn a9_modes_that_somebody_changed_are_mended_at_the_start() {
+fn a9_changed_file_modes_are_corrected_at_startup() {
     let home = Home::new();
     let names = ["secrets.key", "tokens.json", "windlass.db"];
     let made = home.command(&["token", "create"]).output().unwrap();

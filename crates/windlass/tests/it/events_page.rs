@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_protocol::{EventName, RuntimeEventEnvelope};
 use windlass_testkit::Answer;
 
-use crate::support::{Daemon, Frame, Home, Model, text};
+use crate::support::{Daemon, Frame, Home, ScriptedModel, text};
 
 /// Names that clients know and that Windlass does not send yet. Their sections state this.
 const NEVER_SENT: [EventName; 5] = [
@@ -43,11 +43,11 @@ fn example(section: &str) -> Option<Value> {
 }
 
 #[test]
-fn every_event_has_a_section_and_every_example_is_an_envelope_of_its_name() {
+fn every_event_has_a_section_with_a_valid_example() {
     let sections = sections();
     let names: BTreeSet<&str> = EventName::ALL.iter().map(|name| name.as_str()).collect();
-    let told: BTreeSet<&str> = sections.keys().map(String::as_str).collect();
-    assert_eq!(told, names);
+    let documented: BTreeSet<&str> = sections.keys().map(String::as_str).collect();
+    assert_eq!(documented, names);
     for name in EventName::ALL {
         let section = &sections[name.as_str()];
         let Some(example) = example(section) else {
@@ -66,8 +66,8 @@ fn every_event_has_a_section_and_every_example_is_an_envelope_of_its_name() {
 const QUESTION: &str = r#"{"questions":[{"header":"Colour","id":"colour","question":"Which colour?","options":[{"label":"Red","description":"warm"},{"label":"Blue","description":"cold"}]}]}"#;
 
 /// A model whose behaviour depends on the last word of the prompt.
-fn model() -> Model {
-    Model::answering(|request| {
+fn model() -> ScriptedModel {
+    ScriptedModel::answering(|request| {
         let messages = request["messages"].as_array().unwrap();
         let blocks = messages.last().unwrap()["content"].as_array().unwrap();
         let last = blocks.last().unwrap();
@@ -83,16 +83,16 @@ fn model() -> Model {
 }
 
 /// The event that parks a turn, and the function that resolves it; its text argument is the path of the turn.
-type Wait<'a> = (&'a str, &'a dyn Fn(&str, &Frame));
+type PendingStep<'a> = (&'a str, &'a dyn Fn(&str, &Frame));
 
 /// The first event of each name that the daemon sent.
-struct Sent {
+struct SentEvents {
     events: BTreeMap<String, Value>,
 }
 
-impl Sent {
+impl SentEvents {
     /// Runs a turn to its end, resolving `wait` if the turn parks.
-    fn turn(&mut self, daemon: &Daemon, thread: &str, prompt: &str, wait: Option<Wait<'_>>) {
+    fn turn(&mut self, daemon: &Daemon, thread: &str, prompt: &str, wait: Option<PendingStep<'_>>) {
         let since = daemon.detail(thread)["latest_seq"].as_u64().unwrap();
         let mut events = daemon.client.events(thread, since);
         let turn = daemon.turn(thread, prompt);
@@ -119,11 +119,11 @@ fn thread_of(daemon: &Daemon) -> String {
     daemon.thread(&json!({"dynamic_tools": [weather], "allow_shell": true}))
 }
 
-/// Makes a daemon send every event that it knows.
-fn all_that_is_sent() -> BTreeMap<String, Value> {
+/// Makes a daemon send every known event.
+fn all_sent_events() -> BTreeMap<String, Value> {
     let model = model();
     let home = Home::with_model(&model.url());
-    let mut sent = Sent {
+    let mut sent = SentEvents {
         events: BTreeMap::new(),
     };
     let daemon = home.start();
@@ -147,9 +147,9 @@ fn all_that_is_sent() -> BTreeMap<String, Value> {
     let fork = format!("/v1/threads/{}", text(&fork["id"]));
     sent.keep(client.events(&fork, 0).replay());
 
-    let tell = |turn: &str, asked: &Frame| {
+    let answer_call = |turn: &str, frame: &Frame| {
         post(format!("{turn}/steer"), json!({"prompt": "Be brief."}));
-        let call = text(&asked.data["payload"]["call_id"]);
+        let call = text(&frame.data["payload"]["call_id"]);
         let result = json!({"success": true, "content": [{"type": "input_text", "text": "rain"}]});
         post(format!("{turn}/tool-calls/{call}/result"), result);
     };
@@ -158,7 +158,7 @@ fn all_that_is_sent() -> BTreeMap<String, Value> {
         &daemon,
         &thread,
         weather,
-        Some(("tool_call.requested", &tell)),
+        Some(("tool_call.requested", &answer_call)),
     );
     let stop = |turn: &str, _: &Frame| {
         post(format!("{turn}/interrupt"), json!({}));
@@ -169,8 +169,8 @@ fn all_that_is_sent() -> BTreeMap<String, Value> {
         weather,
         Some(("tool_call.requested", &stop)),
     );
-    let deny = |_: &str, asked: &Frame| {
-        let id = text(&asked.data["payload"]["approval_id"]);
+    let deny = |_: &str, frame: &Frame| {
+        let id = text(&frame.data["payload"]["approval_id"]);
         post(format!("/v1/approvals/{id}"), json!({"decision": "deny"}));
     };
     sent.turn(
@@ -181,14 +181,14 @@ fn all_that_is_sent() -> BTreeMap<String, Value> {
     );
     sent.turn(&daemon, &thread, "Read it.", None);
     let id_of = thread.trim_start_matches("/v1/threads/");
-    let answer = |_: &str, asked: &Frame| {
-        let id = text(&asked.data["payload"]["input_id"]);
+    let answer = |_: &str, frame: &Frame| {
+        let id = text(&frame.data["payload"]["input_id"]);
         let answers = json!({"answers": [{"id": "colour", "label": "Red", "value": "Red"}]});
         post(format!("/v1/user-input/{id_of}/{id}"), answers);
     };
-    let asked = "user_input.required";
-    sent.turn(&daemon, &thread, "Paint it.", Some((asked, &answer)));
-    sent.turn(&daemon, &thread, "Paint it.", Some((asked, &stop)));
+    let frame = "user_input.required";
+    sent.turn(&daemon, &thread, "Paint it.", Some((frame, &answer)));
+    sent.turn(&daemon, &thread, "Paint it.", Some((frame, &stop)));
     daemon.stop();
 
     // This approval gets no decision.
@@ -202,8 +202,8 @@ fn all_that_is_sent() -> BTreeMap<String, Value> {
 }
 
 /// Edits the queue of a thread whose model does not answer.
-fn queue_events(sent: &mut Sent) {
-    let model = Model::start();
+fn queue_events(sent: &mut SentEvents) {
+    let model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let daemon = home.start();
     let thread = daemon.thread(&json!({}));
@@ -239,8 +239,8 @@ fn shape(event: &Value) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_examples_have_the_shape_of_what_a_daemon_sends() {
-    let sent = all_that_is_sent();
+fn examples_have_the_shape_of_real_events() {
+    let sent = all_sent_events();
     let names: BTreeSet<&str> = sent.keys().map(String::as_str).collect();
     let known = EventName::ALL
         .iter()

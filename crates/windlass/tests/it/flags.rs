@@ -5,7 +5,7 @@ use std::process::Stdio;
 use crate::support::{Daemon, Home, TOKEN};
 
 /// Starts a daemon with these flags and returns its stderr.
-fn said(home: &Home, arguments: &[&str]) -> String {
+fn stderr_of(home: &Home, arguments: &[&str]) -> String {
     let log = std::fs::File::create(home.path().join("stderr")).unwrap();
     let mut command = home.command(arguments);
     let daemon = Daemon::started(command.stderr(Stdio::from(log)));
@@ -15,11 +15,11 @@ fn said(home: &Home, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn a_client_that_starts_the_daemon_with_flags_of_the_original_gets_one() {
+fn original_flags_start_a_daemon() {
     let home = Home::new();
     std::fs::write(home.path().join("own.toml"), "model = 'sim'").unwrap();
     for word in ["serve", "app-server"] {
-        let told = said(
+        let stderr = stderr_of(
             &home,
             &[
                 "--config",
@@ -34,28 +34,28 @@ fn a_client_that_starts_the_daemon_with_flags_of_the_original_gets_one() {
                 "--mobile",
             ],
         );
-        let is_told = |said: &&str| said.starts_with("--mobile has no effect: ");
-        assert_eq!(told.lines().filter(is_told).count(), 1, "{told}");
-        assert!(!told.contains("--workers"), "{told}");
+        let is_reported = |line: &&str| line.starts_with("--mobile has no effect: ");
+        assert_eq!(stderr.lines().filter(is_reported).count(), 1, "{stderr}");
+        assert!(!stderr.contains("--workers"), "{stderr}");
         assert!(
-            told.contains("warning: --insecure: no token is asked for"),
-            "{told}"
+            stderr.contains("warning: --insecure: no token is asked for"),
+            "{stderr}"
         );
     }
-    let told = said(
+    let stderr = stderr_of(
         &home,
         &[
             "serve", "--port", "0", "--token", TOKEN, "--config", "own.toml",
         ],
     );
     assert!(
-        !told.contains("effect") && !told.contains("insecure"),
-        "{told}"
+        !stderr.contains("effect") && !stderr.contains("insecure"),
+        "{stderr}"
     );
 }
 
 #[test]
-fn wrong_values_of_such_flags_are_refused() {
+fn invalid_values_of_original_flags_are_refused() {
     let home = Home::new();
     for arguments in [
         &["serve", "--workers", "0"][..],
@@ -73,21 +73,21 @@ fn wrong_values_of_such_flags_are_refused() {
 }
 
 #[test]
-fn a_configuration_that_a_command_does_not_read_is_said_to_have_no_effect() {
+fn unused_config_flag_causes_a_warning() {
     let home = Home::new();
     let listed = home.command(&["--config", "own.toml", "token", "list"]);
     let listed = { listed }.output().unwrap();
     assert!(listed.status.success());
-    let told = String::from_utf8(listed.stderr).unwrap();
+    let stderr = String::from_utf8(listed.stderr).unwrap();
     let none = "there are no tokens yet; `windlass token create` makes one";
     assert_eq!(
-        told,
+        stderr,
         format!("--config has no effect on this command\n{none}\n")
     );
 }
 
 #[test]
-fn a8_a_token_that_was_given_as_a_flag_is_in_no_list_of_processes() {
+fn a8_token_flag_is_hidden_from_process_lists() {
     let home = Home::new();
     let daemon = home.start();
     daemon.client.get("/v1/threads").expect(200);
@@ -98,10 +98,10 @@ fn a8_a_token_that_was_given_as_a_flag_is_in_no_list_of_processes() {
 }
 
 #[test]
-fn wrong_values_are_told_without_words_of_a_program() {
+fn invalid_values_are_reported_without_internal_terms() {
     let home = Home::new();
     std::fs::write(home.path().join("c.toml"), "[limits]\nthreads = 'x'\n").unwrap();
-    for (words, said) in [
+    for (words, expected) in [
         (&["threads", "list", "--limit", "0"][..], "1 or more"),
         (&["runs", "list", "--limit", "many"], "1 or more"),
         (&["serve", "--log", "loud"], "write off, error, warn"),
@@ -111,11 +111,11 @@ fn wrong_values_are_told_without_words_of_a_program() {
         ),
     ] {
         let out = home.command(words).output().unwrap();
-        let told = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(2), "{words:?}: {told}");
-        assert!(told.contains(said), "{words:?}: {told}");
+        let stderr = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(stderr.contains(expected), "{words:?}: {stderr}");
         for word in ["usize", "struct", "parsing"] {
-            assert!(!told.contains(word), "{words:?}: {told}");
+            assert!(!stderr.contains(word), "{words:?}: {stderr}");
         }
     }
     assert!(!home.data().exists());

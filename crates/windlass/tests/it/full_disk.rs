@@ -9,10 +9,10 @@ use std::time::Duration;
 use serde_json::json;
 use windlass_testkit::{Answer, skipped};
 
-use crate::support::{Home, Model};
+use crate::support::{Home, ScriptedModel};
 
 #[test]
-fn a_daemon_on_a_full_disk_says_so_and_goes_on_when_there_is_room() {
+fn daemon_reports_a_full_disk_and_recovers() {
     let may_mount = Command::new("unshare").args(["-rm", "true"]).status();
     if !may_mount.is_ok_and(|status| status.success()) {
         return skipped("full_disk", "nothing can be mounted here");
@@ -23,9 +23,9 @@ fn a_daemon_on_a_full_disk_says_so_and_goes_on_when_there_is_room() {
         .args(["--exact", "full_disk::inside", "--ignored"])
         .output()
         .unwrap();
-    let told = String::from_utf8_lossy(&inside.stdout);
-    assert!(inside.status.success(), "{told}");
-    assert!(told.contains("1 passed"), "{told}");
+    let stdout = String::from_utf8_lossy(&inside.stdout);
+    assert!(inside.status.success(), "{stdout}");
+    assert!(stdout.contains("1 passed"), "{stdout}");
 }
 
 fn until(holds: impl Fn() -> bool) {
@@ -37,7 +37,7 @@ fn until(holds: impl Fn() -> bool) {
 #[test]
 #[ignore = "needs a view of its own; the other test runs it there"]
 fn inside() {
-    let mut model = Model::start();
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     fs::create_dir(home.data()).unwrap();
     let disk = home.data();
@@ -52,7 +52,7 @@ fn inside() {
     let thread = daemon.thread(&json!({}));
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "hello");
-    let exchange = model.asked();
+    let exchange = model.next_request();
 
     // Fills the remaining space with ever smaller writes.
     let filler = disk.join("filler");

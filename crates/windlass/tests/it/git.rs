@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use windlass_testkit::skipped;
 
-use crate::support::{Daemon, Home, Model, Sandbox, text};
+use crate::support::{Daemon, Home, Sandbox, ScriptedModel, text};
 
 /// A program that leaves a mark outside the workspace and then blocks its caller: in a sandbox where it cannot leave a mark, the delay reveals it.
-fn evil(home: &Home) -> (String, std::path::PathBuf) {
+fn malicious_script(home: &Home) -> (String, std::path::PathBuf) {
     let mark = home.path().join("mark");
     let script = format!(
         "#!/bin/sh\nenv > \"{0}\"; touch \"{0}\"; touch \"$PWD/mark\"; sleep 600\n",
@@ -28,7 +28,7 @@ fn has_git(test: &str) -> bool {
     has
 }
 
-/// Makes the model act, and the daemon inspect the workspace in both ways that it has.
+/// Runs a turn, and makes the daemon inspect the workspace in both ways.
 fn attack(home: &Home, daemon: &Daemon) -> Value {
     let thread = daemon.thread(&json!({"auto_approve": true}));
     let mut events = daemon.client.events(&thread, 0);
@@ -63,7 +63,7 @@ fn attack(home: &Home, daemon: &Daemon) -> Value {
 }
 
 /// Proves that the trap works: an ordinary git invocation executes the program.
-fn assert_is_a_trap(home: &Home, mark: &Path) {
+fn assert_trap_works(home: &Home, mark: &Path) {
     let mut git = Command::new("git")
         .arg("-C")
         .arg(&home.workspace)
@@ -99,8 +99,8 @@ const SETTING_TRAPS: [(&str, &str); 3] = [
 ];
 
 #[test]
-fn a_program_that_a_command_put_into_the_configuration_does_not_run() {
-    let test = "git::a_program_that_a_command_put_into_the_configuration_does_not_run";
+fn program_in_git_configuration_is_not_executed() {
+    let test = "git::program_in_git_configuration_is_not_executed";
     if !has_git(test) {
         return;
     }
@@ -111,9 +111,10 @@ fn a_program_that_a_command_put_into_the_configuration_does_not_run() {
                  git -c user.name=n -c user.email=e commit -qm one; printf '%s' \"$EVIL\" > evil.sh; chmod +x evil.sh; {trap}"
             );
             let mut home = Home::new();
-            let (script, mark) = evil(&home);
+            let (script, mark) = malicious_script(&home);
             let command = command.replace("\"$EVIL\"", &format!("'{script}'"));
-            let (model, told) = Model::calling(vec![("shell", json!({"command": command}))]);
+            let (model, requests) =
+                ScriptedModel::calling(vec![("shell", json!({"command": command}))]);
             home.variables = Home::with_model(&model.url()).variables;
             let daemon = home.start_in(sandbox.name());
             let status = attack(&home, &daemon);
@@ -121,26 +122,26 @@ fn a_program_that_a_command_put_into_the_configuration_does_not_run() {
                 status["git_repo"],
                 true,
                 "{name}: {status} {:?}",
-                told.results()
+                requests.results()
             );
             assert_eq!(status["branch"], "main", "{name}: {status}");
             assert_eq!(status.get("git_unknown"), None, "{name}: {status}");
             assert_eq!(status["dirty"], true, "{name}: {status}");
             drop(daemon);
-            assert_is_a_trap(&home, &mark);
+            assert_trap_works(&home, &mark);
         }
     }
 }
 
 #[test]
-fn a_bare_repository_that_files_tools_laid_out_does_nothing() {
-    let test = "git::a_bare_repository_that_files_tools_laid_out_does_nothing";
+fn bare_repository_written_by_file_tools_has_no_effect() {
+    let test = "git::bare_repository_written_by_file_tools_has_no_effect";
     if !has_git(test) {
         return;
     }
     for sandbox in Sandbox::all(test) {
         let mut home = Home::new();
-        let (script, mark) = evil(&home);
+        let (script, mark) = malicious_script(&home);
         let program = home.workspace.join("evil.sh");
         // It could be any program of the machine; a script makes its execution visible.
         std::fs::write(&program, script).unwrap();
@@ -164,7 +165,7 @@ fn a_bare_repository_that_files_tools_laid_out_does_nothing() {
             file("objects/x", ""),
             file("refs/x", ""),
         ];
-        let (model, _) = Model::calling(calls);
+        let (model, _) = ScriptedModel::calling(calls);
         home.variables = Home::with_model(&model.url()).variables;
         let daemon = home.start_in(sandbox.name());
         let status = attack(&home, &daemon);
@@ -172,17 +173,17 @@ fn a_bare_repository_that_files_tools_laid_out_does_nothing() {
         let unknown = text(&status["git_unknown"]);
         assert!(unknown.contains("bare repository"), "{status}");
         drop(daemon);
-        assert_is_a_trap(&home, &mark);
+        assert_trap_works(&home, &mark);
     }
 }
 
 #[test]
-fn without_a_sandbox_the_state_of_git_is_unknown_and_says_so() {
-    let test = "git::without_a_sandbox_the_state_of_git_is_unknown_and_says_so";
+fn git_state_is_reported_unknown_without_a_sandbox() {
+    let test = "git::git_state_is_reported_unknown_without_a_sandbox";
     if !has_git(test) {
         return;
     }
-    let (model, _) = Model::calling(Vec::new());
+    let (model, _) = ScriptedModel::calling(Vec::new());
     let home = Home::with_model(&model.url());
     let made = Command::new("git")
         .args(["init", "-q"])
@@ -203,13 +204,13 @@ fn without_a_sandbox_the_state_of_git_is_unknown_and_says_so() {
 }
 
 #[test]
-fn a_directory_that_is_no_repository_is_known_to_be_none() {
-    let test = "git::a_directory_that_is_no_repository_is_known_to_be_none";
+fn directory_without_repository_has_no_git_state() {
+    let test = "git::directory_without_repository_has_no_git_state";
     if !has_git(test) {
         return;
     }
     for sandbox in Sandbox::all(test) {
-        let (model, _) = Model::calling(Vec::new());
+        let (model, _) = ScriptedModel::calling(Vec::new());
         let home = Home::with_model(&model.url());
         let daemon = home.start_in(sandbox.name());
         let status = attack(&home, &daemon);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::support::{Home, Model, Sandbox, TOKEN};
+use crate::support::{Home, Sandbox, ScriptedModel, TOKEN};
 
 /// Files in which programs store keys; some of them are in no known list.
 const SECRETS: [&str; 6] = [
@@ -20,8 +20,8 @@ const SECRETS: [&str; 6] = [
 
 /// A home outside `/tmp`, because a sandbox may have a private `/tmp`.
 fn user_home() -> (TempDir, PathBuf) {
-    let kept = tempfile::tempdir_in("/var/tmp").unwrap();
-    let home = kept.path().canonicalize().unwrap();
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let home = directory.path().canonicalize().unwrap();
     for name in SECRETS {
         put(&home, name, "s3cret");
     }
@@ -30,7 +30,7 @@ fn user_home() -> (TempDir, PathBuf) {
     fs::set_permissions(home.join("tools/bin/greet"), mode).unwrap();
     put(&home, ".opened/file", "opened");
     put(&home, ".cache/tool/file", "cached");
-    (kept, home)
+    (directory, home)
 }
 
 fn put(home: &Path, name: &str, text: &str) {
@@ -39,9 +39,9 @@ fn put(home: &Path, name: &str, text: &str) {
     fs::write(path, text).unwrap();
 }
 
-/// Runs a command in a daemon of a user with this home, in a directory of it, and returns its result.
+/// Runs a command in a directory of the user's home and returns its result.
 fn run(user: &Path, sandbox: Sandbox, shell: &str, command: &str) -> String {
-    let (model, told) = Model::calling(vec![("shell", json!({ "command": command }))]);
+    let (model, requests) = ScriptedModel::calling(vec![("shell", json!({ "command": command }))]);
     let mut home = Home::with_model(&model.url());
     home.workspace = user.join("work/project");
     fs::create_dir_all(&home.workspace).unwrap();
@@ -57,18 +57,18 @@ fn run(user: &Path, sandbox: Sandbox, shell: &str, command: &str) -> String {
     let thread = daemon.thread(&json!({"auto_approve": true}));
     daemon.turn(&thread, "go");
     daemon.client.events(&thread, 0).until("turn.completed");
-    told.results().remove(0)
+    requests.results().remove(0)
 }
 
 #[test]
-fn a_command_has_an_empty_home_and_reads_nothing_of_the_users() {
-    for sandbox in Sandbox::all("home::a_command_has_an_empty_home") {
-        let (_kept, user) = user_home();
+fn command_has_an_empty_home_and_cannot_read_the_users() {
+    for sandbox in Sandbox::all("home::command_has_an_empty_home_and_cannot_read_the_users") {
+        let (_directory, user) = user_home();
         let read: Vec<_> = SECRETS
             .map(|name| format!("{0}/{name} ~/{name}", user.display()))
             .into();
         let command = format!(
-            "cat {}; ls -A ~ {}; echo kept > ~/made && cat ~/made; echo work > in-work; greet",
+            "cat {}; ls -A ~ {}; echo stored > ~/made && cat ~/made; echo work > in-work; greet",
             read.join(" "),
             user.display()
         );
@@ -78,7 +78,7 @@ fn a_command_has_an_empty_home_and_reads_nothing_of_the_users() {
             assert!(!left.contains(unseen), "{sandbox:?}: {result}");
         }
         assert!(
-            result.contains("kept") && result.contains("greeted"),
+            result.contains("stored") && result.contains("greeted"),
             "{sandbox:?}: {result}"
         );
         assert!(!user.join("made").exists(), "{sandbox:?}");
@@ -87,9 +87,9 @@ fn a_command_has_an_empty_home_and_reads_nothing_of_the_users() {
 }
 
 #[test]
-fn a_command_sees_of_the_home_what_the_configuration_opens() {
-    for sandbox in Sandbox::all("home::a_command_sees_of_the_home") {
-        let (_kept, user) = user_home();
+fn command_sees_only_the_configured_parts_of_the_home() {
+    for sandbox in Sandbox::all("home::command_sees_only_the_configured_parts_of_the_home") {
+        let (_directory, user) = user_home();
         let shell = "home_paths = [\"~/.opened\"]\nwritable_home_paths = [\"~/.cache/tool\"]\n";
         let command = format!(
             "cat ~/.opened/file {0}/.opened/file ~/.cache/tool/file; echo no > ~/.opened/file; echo more > ~/.cache/tool/more; cat ~/.pgpass",

@@ -5,7 +5,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Home, Model};
+use crate::support::{Daemon, Home, ScriptedModel};
 
 /// An MCP server in a few lines of shell.
 const SERVER: &str = r#"
@@ -29,8 +29,8 @@ fn configure(home: &Home) {
 }
 
 #[test]
-fn a_tool_of_a_server_is_offered_and_called_and_its_key_is_in_no_record() {
-    let (model, told) = Model::calling(vec![("mcp__winch__lift", json!({}))]);
+fn server_tool_is_offered_and_called_and_its_key_is_not_recorded() {
+    let (model, requests) = ScriptedModel::calling(vec![("mcp__winch__lift", json!({}))]);
     let mut home = Home::with_model(&model.url());
     let key = ("WINCH_KEY".to_owned(), "rope-and-tar-7391".to_owned());
     home.variables.push(key);
@@ -41,11 +41,11 @@ fn a_tool_of_a_server_is_offered_and_called_and_its_key_is_in_no_record() {
     daemon.turn(&path, "lift it");
     let frames = events.until("turn.completed");
     let shown = format!("{frames:?}");
-    assert!(told.text().contains("mcp__winch__lift"));
-    let results = told.results();
+    assert!(requests.text().contains("mcp__winch__lift"));
+    let results = requests.results();
     assert!(results[0].contains("lifted with"), "{results:?}");
     assert!(!shown.contains("tar-7391"), "{shown}");
-    assert!(!told.text().contains("tar-7391"));
+    assert!(!requests.text().contains("tar-7391"));
     let exported = daemon.client.get(&format!("{path}/export"));
     assert_eq!(exported.status, 200);
     assert!(exported.body.contains("lifted with") && !exported.body.contains("tar-7391"));
@@ -59,15 +59,15 @@ fn a_tool_of_a_server_is_offered_and_called_and_its_key_is_in_no_record() {
     assert!(!shown.contains("WINCH_KEY"), "{shown}");
 }
 
-/// Returns the servers or tools as a client sees them.
-fn listed(daemon: &Daemon, path: &str) -> Value {
+/// Returns the JSON of a successful GET request.
+fn get_ok(daemon: &Daemon, path: &str) -> Value {
     let reply = daemon.client.get(path);
     assert!(!reply.body.contains("7391"), "{}", reply.body);
     reply.expect(200)
 }
 
 #[test]
-fn clients_list_servers_and_reach_them_only_when_they_say_so() {
+fn clients_list_servers_and_connect_only_on_request() {
     let mut home = Home::new();
     let key = ("WINCH_KEY".to_owned(), "rope-and-tar-7391".to_owned());
     home.variables.push(key);
@@ -80,10 +80,10 @@ fn clients_list_servers_and_reach_them_only_when_they_say_so() {
             "enabled_tools": [], "disabled_tools": []
         })
     };
-    assert_eq!(listed(&daemon, servers)["servers"][1], winch(false));
-    assert_eq!(listed(&daemon, "/v1/apps/mcp/tools"), json!({"tools": []}));
-    assert_eq!(listed(&daemon, servers)["servers"][1], winch(false));
-    let tools = listed(&daemon, "/v1/apps/mcp/tools?connect=true");
+    assert_eq!(get_ok(&daemon, servers)["servers"][1], winch(false));
+    assert_eq!(get_ok(&daemon, "/v1/apps/mcp/tools"), json!({"tools": []}));
+    assert_eq!(get_ok(&daemon, servers)["servers"][1], winch(false));
+    let tools = get_ok(&daemon, "/v1/apps/mcp/tools?connect=true");
     assert_eq!(
         tools["tools"],
         json!([{
@@ -92,15 +92,15 @@ fn clients_list_servers_and_reach_them_only_when_they_say_so() {
         }])
     );
     assert_eq!(tools["failures"][0]["server"], "gone", "{tools}");
-    assert_eq!(listed(&daemon, servers)["servers"][1], winch(true));
-    let tools = listed(&daemon, "/v1/apps/mcp/tools?server=winch");
+    assert_eq!(get_ok(&daemon, servers)["servers"][1], winch(true));
+    let tools = get_ok(&daemon, "/v1/apps/mcp/tools?server=winch");
     assert_eq!(tools["tools"].as_array().unwrap().len(), 1, "{tools}");
-    let refused = daemon.client.get("/v1/apps/mcp/tools?server=nobody");
+    let refused = daemon.client.get("/v1/apps/mcp/tools?server=unknown");
     assert_eq!(refused.status, 404);
 }
 
 #[test]
-fn whoever_only_looks_needs_nothing_that_a_tool_needs() {
+fn read_only_commands_need_no_tool_configuration() {
     let home = Home::new();
     configure(&home);
     let file = home.path().join("windlass.toml");
@@ -109,13 +109,13 @@ fn whoever_only_looks_needs_nothing_that_a_tool_needs() {
         "{configured}\n[secrets.BUILD_TOKEN]\nvariable = \"NO_SUCH_VARIABLE\"\n"
     ));
     let listed = home.command(&["threads", "list"]).output().unwrap();
-    let told = String::from_utf8_lossy(&listed.stderr);
-    assert!(listed.status.success(), "{told}");
+    let stderr = String::from_utf8_lossy(&listed.stderr);
+    assert!(listed.status.success(), "{stderr}");
 }
 
 #[test]
-fn a_server_that_does_not_start_is_a_warning_in_run_chat_api_record_and_doctor() {
-    let (model, _) = Model::calling(Vec::new());
+fn server_that_fails_to_start_causes_a_warning_everywhere() {
+    let (model, _) = ScriptedModel::calling(Vec::new());
     let mut home = Home::with_model(&model.url());
     home.variables
         .push(("WINCH_KEY".to_owned(), "rope-and-tar-7391".to_owned()));
@@ -139,10 +139,10 @@ fn a_server_that_does_not_start_is_a_warning_in_run_chat_api_record_and_doctor()
     let is_warning = |item: &Value| {
         item["kind"] == "status" && item["detail"].as_str().unwrap().contains("`gone`")
     };
-    let told = frames
+    let warnings = frames
         .iter()
         .filter(|frame| is_warning(&frame.data["payload"]["item"]));
-    assert_eq!(told.count(), 1, "{frames:?}");
+    assert_eq!(warnings.count(), 1, "{frames:?}");
     let detail = daemon.detail(&path);
     let items = detail["items"].as_array().unwrap().iter();
     assert_eq!(items.filter(|item| is_warning(item)).count(), 1, "{detail}");
@@ -169,8 +169,8 @@ fn a_server_that_does_not_start_is_a_warning_in_run_chat_api_record_and_doctor()
 }
 
 #[test]
-fn somebody_is_asked_before_a_server_is_called() {
-    let (model, told) = Model::calling(vec![("mcp__winch__lift", json!({}))]);
+fn server_call_needs_an_approval() {
+    let (model, requests) = ScriptedModel::calling(vec![("mcp__winch__lift", json!({}))]);
     let mut home = Home::with_model(&model.url());
     home.variables
         .push(("WINCH_KEY".to_owned(), "rope-and-tar-7391".to_owned()));
@@ -180,18 +180,18 @@ fn somebody_is_asked_before_a_server_is_called() {
     let mut events = daemon.client.events(&path, 0);
     daemon.turn(&path, "lift it");
     events.until("approval.required");
-    assert!(told.results().is_empty());
+    assert!(requests.results().is_empty());
 }
 
 #[test]
-fn a_variable_that_is_missing_is_named_and_the_daemon_does_not_start() {
+fn missing_variable_is_named_and_stops_the_daemon_from_starting() {
     let home = Home::new();
     configure(&home);
     let refused = home.command(&["serve", "--port", "0"]).output().unwrap();
     assert!(!refused.status.success());
-    let said = String::from_utf8(refused.stderr).unwrap();
+    let stderr = String::from_utf8(refused.stderr).unwrap();
     assert!(
-        said.contains("mcp_servers.winch") && said.contains("WINCH_KEY"),
-        "{said}"
+        stderr.contains("mcp_servers.winch") && stderr.contains("WINCH_KEY"),
+        "{stderr}"
     );
 }

@@ -6,20 +6,20 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Home, Model, Sandbox, TOKEN, text};
+use crate::support::{Home, Sandbox, ScriptedModel, TOKEN, text};
 
 /// A command that no other test uses.
 const SLEEP: &str = "sleep 86399.5";
 
 /// An agent with a running server process.
-struct Caller {
+struct McpCaller {
     child: Child,
     stdin: Option<ChildStdin>,
     stdout: BufReader<ChildStdout>,
     next: u64,
 }
 
-impl Caller {
+impl McpCaller {
     fn start(home: &Home, flags: &[&str]) -> Self {
         let mut command = home.command(&["mcp", "serve"]);
         command.arg("--workspace").arg(&home.workspace).args(flags);
@@ -61,22 +61,22 @@ impl Caller {
     #[track_caller]
     fn call(&mut self, method: &str, params: &Value) -> (Vec<Value>, Value) {
         let id = self.ask(method, params);
-        let mut told = Vec::new();
+        let mut notifications = Vec::new();
         loop {
             let message = self.read();
             if message["id"] == id {
-                return (told, message);
+                return (notifications, message);
             }
             assert_eq!(message["method"], "notifications/progress", "{message}");
-            told.push(message["params"].clone());
+            notifications.push(message["params"].clone());
         }
     }
 
     #[track_caller]
     fn tool(&mut self, name: &str, arguments: &Value) -> Value {
         let params = json!({ "name": name, "arguments": arguments });
-        let (told, answer) = self.call("tools/call", &params);
-        assert!(told.is_empty(), "nobody asked for {told:?}");
+        let (notifications, answer) = self.call("tools/call", &params);
+        assert!(notifications.is_empty(), "unexpected {notifications:?}");
         assert!(answer.get("result").is_some(), "{answer}");
         answer["result"].clone()
     }
@@ -87,8 +87,11 @@ impl Caller {
         let result = self.tool(name, arguments);
         assert_eq!(result["isError"], true, "{result}");
         let code = text(&result["structuredContent"]["error"]["code"]);
-        let said = text(&result["content"][0]["text"]);
-        assert!(said.starts_with(&format!("error ({code}): ")), "{said}");
+        let message = text(&result["content"][0]["text"]);
+        assert!(
+            message.starts_with(&format!("error ({code}): ")),
+            "{message}"
+        );
         code
     }
 
@@ -102,8 +105,8 @@ impl Caller {
 }
 
 /// Writes a file or runs forever, depending on the prompt, and greets otherwise.
-fn model() -> Model {
-    Model::answering(|request| {
+fn model() -> ScriptedModel {
+    ScriptedModel::answering(|request| {
         let messages = request["messages"].as_array().cloned().unwrap_or_default();
         let last = messages.last().map(Value::to_string).unwrap_or_default();
         if last.contains("write it") {
@@ -120,12 +123,12 @@ fn model() -> Model {
 }
 
 #[test]
-fn an_agent_is_run_goes_on_and_is_shown() {
+fn agent_runs_continues_and_is_shown() {
     let model = model();
     let home = Home::with_model(&model.url());
-    let mut caller = Caller::start(&home, &[]);
-    let asked = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
-    let (_, server) = caller.call("initialize", &asked);
+    let mut caller = McpCaller::start(&home, &[]);
+    let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } });
+    let (_, server) = caller.call("initialize", &params);
     assert_eq!(server["result"]["protocolVersion"], "2025-06-18");
     assert_eq!(server["result"]["serverInfo"]["name"], "windlass");
     caller.notify("notifications/initialized", &json!({}));
@@ -153,7 +156,7 @@ fn an_agent_is_run_goes_on_and_is_shown() {
         "arguments": { "prompt": "greet" },
         "_meta": { "progressToken": "p" },
     });
-    let (told, ended) = caller.call("tools/call", &params);
+    let (notifications, ended) = caller.call("tools/call", &params);
     let first = &ended["result"];
     assert_eq!(first["isError"], false, "{first}");
     assert_eq!(first["content"][0]["text"], "Hello\\u{1b}[2J after 1");
@@ -162,10 +165,13 @@ fn an_agent_is_run_goes_on_and_is_shown() {
     assert!(data["usage"]["input_tokens"].is_u64(), "{data}");
     let thread = text(&data["thread_id"]);
     assert!(text(&first["content"][1]["text"]).contains(&thread));
-    let steps: Vec<_> = told.iter().map(|told| told["progress"].clone()).collect();
-    assert_eq!(json!(steps), json!([1, 2]), "{told:?}");
-    assert_eq!(told[0]["message"], format!("thread {thread}"));
-    assert!(text(&told[1]["message"]).starts_with("says Hello"));
+    let steps: Vec<_> = notifications
+        .iter()
+        .map(|notifications| notifications["progress"].clone())
+        .collect();
+    assert_eq!(json!(steps), json!([1, 2]), "{notifications:?}");
+    assert_eq!(notifications[0]["message"], format!("thread {thread}"));
+    assert!(text(&notifications[1]["message"]).starts_with("says Hello"));
 
     let again = json!({ "prompt": "again", "thread_id": thread });
     let second = caller.tool("run_agent", &again);
@@ -213,12 +219,12 @@ fn an_agent_is_run_goes_on_and_is_shown() {
 }
 
 #[test]
-fn what_changes_something_is_refused_unless_the_operator_allows_it() {
+fn changing_calls_are_refused_unless_the_operator_allows_them() {
     let model = model();
     let home = Home::with_model(&model.url());
     let made = home.workspace.join("made");
     let prompt = json!({ "prompt": "write it" });
-    let mut caller = Caller::start(&home, &[]);
+    let mut caller = McpCaller::start(&home, &[]);
     let result = caller.tool("run_agent", &prompt);
     assert_eq!(result["isError"], false, "{result}");
     assert_eq!(
@@ -233,7 +239,7 @@ fn what_changes_something_is_refused_unless_the_operator_allows_it() {
     assert!(!made.exists());
     caller.leave();
 
-    let mut caller = Caller::start(&home, &["--yes"]);
+    let mut caller = McpCaller::start(&home, &["--yes"]);
     let result = caller.tool("run_agent", &prompt);
     assert_eq!(
         result["structuredContent"]["refused"],
@@ -245,7 +251,7 @@ fn what_changes_something_is_refused_unless_the_operator_allows_it() {
 
     std::fs::remove_file(&made).unwrap();
     home.configure("approvals.rules = [{ tool = 'write', action = 'allow' }]");
-    let mut caller = Caller::start(&home, &[]);
+    let mut caller = McpCaller::start(&home, &[]);
     let result = caller.tool("run_agent", &prompt);
     assert_eq!(
         result["structuredContent"]["refused"],
@@ -256,17 +262,18 @@ fn what_changes_something_is_refused_unless_the_operator_allows_it() {
 }
 
 #[test]
-fn what_was_allowed_in_a_thread_is_not_allowed_to_its_next_caller() {
+fn thread_approvals_do_not_apply_to_the_next_caller() {
     let model = model();
     let mut home = Home::with_model(&model.url());
     let token = ("WINDLASS_RUNTIME_TOKEN".to_owned(), TOKEN.to_owned());
     home.variables.push(token);
     let daemon = home.start();
-    let mut caller = Caller::start(&home, &[]);
+    let mut caller = McpCaller::start(&home, &[]);
     for allowed in [json!({ "auto_approve": true }), json!({ "mode": "yolo" })] {
         let path = daemon.thread(&allowed);
-        let go_on = json!({ "prompt": "write it", "thread_id": path.replace("/v1/threads/", "") });
-        let result = caller.tool("run_agent", &go_on);
+        let arguments =
+            json!({ "prompt": "write it", "thread_id": path.replace("/v1/threads/", "") });
+        let result = caller.tool("run_agent", &arguments);
         let data = &result["structuredContent"];
         assert_eq!(
             data["refused"],
@@ -279,8 +286,8 @@ fn what_was_allowed_in_a_thread_is_not_allowed_to_its_next_caller() {
     // The daemon is killed, and the server continues in-process.
     let path = daemon.thread(&json!({}));
     daemon.kill();
-    let go_on = json!({ "prompt": "greet", "thread_id": path.replace("/v1/threads/", "") });
-    let result = caller.tool("run_agent", &go_on);
+    let arguments = json!({ "prompt": "greet", "thread_id": path.replace("/v1/threads/", "") });
+    let result = caller.tool("run_agent", &arguments);
     assert_eq!(
         result["structuredContent"]["status"], "completed",
         "{result}"
@@ -288,7 +295,7 @@ fn what_was_allowed_in_a_thread_is_not_allowed_to_its_next_caller() {
 }
 
 /// Polls the events of a thread until its turn ends, and returns its final status.
-fn end_of_turn(caller: &mut Caller, thread: &str) -> Value {
+fn end_of_turn(caller: &mut McpCaller, thread: &str) -> Value {
     loop {
         let params = json!({ "name": "thread_events", "arguments": { "thread_id": thread } });
         let (_, answer) = caller.call("tools/call", &params);
@@ -301,21 +308,21 @@ fn end_of_turn(caller: &mut Caller, thread: &str) -> Value {
 }
 
 #[test]
-fn a_canceled_call_stops_the_turn_and_the_thread_goes_on() {
-    let mut model = Model::start();
+fn cancelled_call_stops_the_turn_and_the_thread_continues() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
-    let mut caller = Caller::start(&home, &[]);
+    let mut caller = McpCaller::start(&home, &[]);
     let params = json!({
         "name": "run_agent",
         "arguments": { "prompt": "hello" },
         "_meta": { "progressToken": 7 },
     });
     let id = caller.ask("tools/call", &params);
-    let told = caller.read();
-    assert_eq!(told["params"]["progressToken"], 7, "{told}");
-    let thread = text(&told["params"]["message"]).replace("thread ", "");
+    let progress = caller.read();
+    assert_eq!(progress["params"]["progressToken"], 7, "{progress}");
+    let thread = text(&progress["params"]["message"]).replace("thread ", "");
     // The model does not respond, so only the cancel can end the turn.
-    let unanswered = model.asked();
+    let unanswered = model.next_request();
     let busy = json!({ "prompt": "me too", "thread_id": thread });
     let refused = caller.tool("run_agent", &busy)["structuredContent"].clone();
     assert_eq!(
@@ -341,10 +348,10 @@ fn a_canceled_call_stops_the_turn_and_the_thread_goes_on() {
 }
 
 #[test]
-fn a_turn_that_a_killed_server_left_goes_on_with_the_next_call() {
-    let mut model = Model::start();
+fn turn_of_a_killed_server_resumes_with_the_next_call() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
-    let mut caller = Caller::start(&home, &[]);
+    let mut caller = McpCaller::start(&home, &[]);
     let params = json!({
         "name": "run_agent",
         "arguments": { "prompt": "hello" },
@@ -352,23 +359,23 @@ fn a_turn_that_a_killed_server_left_goes_on_with_the_next_call() {
     });
     caller.ask("tools/call", &params);
     let thread = text(&caller.read()["params"]["message"]).replace("thread ", "");
-    let unanswered = model.asked();
+    let unanswered = model.next_request();
     caller.child.kill().unwrap();
     caller.child.wait().unwrap();
     drop(unanswered);
 
-    let mut caller = Caller::start(&home, &[]);
-    let go_on = json!({ "prompt": "again", "thread_id": thread });
-    assert_eq!(caller.refused("run_agent", &go_on), "turn_active");
+    let mut caller = McpCaller::start(&home, &[]);
+    let arguments = json!({ "prompt": "again", "thread_id": thread });
+    assert_eq!(caller.refused("run_agent", &arguments), "turn_active");
     model.answer(&Answer::text(&["here"]));
     assert_eq!(end_of_turn(&mut caller, &thread), "completed");
 }
 
 #[test]
-fn a_turn_that_fails_says_why_and_in_which_thread() {
-    let mut model = Model::start();
+fn failed_turn_reports_its_reason_and_thread() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
-    let mut caller = Caller::start(&home, &[]);
+    let mut caller = McpCaller::start(&home, &[]);
     let params = json!({ "name": "run_agent", "arguments": { "prompt": "hello" } });
     let id = caller.ask("tools/call", &params);
     model.refuse(401, "the key is wrong");
@@ -380,8 +387,8 @@ fn a_turn_that_fails_says_why_and_in_which_thread() {
         (&data["error"]["code"], &data["status"]),
         (&json!("auth"), &json!("failed"))
     );
-    let said = text(&result["content"][0]["text"]);
-    assert!(said.contains(&text(&data["thread_id"])), "{said}");
+    let message = text(&result["content"][0]["text"]);
+    assert!(message.contains(&text(&data["thread_id"])), "{message}");
 }
 
 /// Returns the processes that run the long command.
@@ -396,13 +403,13 @@ fn sleeping() -> Vec<String> {
 }
 
 #[test]
-fn the_end_of_input_stops_what_runs_and_leaves_no_process() {
-    if Sandbox::all("the_end_of_input").is_empty() {
+fn end_of_input_stops_running_turns_and_processes() {
+    if Sandbox::all("end_of_input_stops_running_turns_and_processes").is_empty() {
         return;
     }
     let model = model();
     let home = Home::with_model(&model.url());
-    let mut caller = Caller::start(&home, &["--yes"]);
+    let mut caller = McpCaller::start(&home, &["--yes"]);
     let params = json!({
         "name": "run_agent",
         "arguments": { "prompt": "wait for ever" },
@@ -432,27 +439,27 @@ fn the_end_of_input_stops_what_runs_and_leaves_no_process() {
     );
     assert_eq!(sleeping(), Vec::<String>::new());
 
-    let mut caller = Caller::start(&home, &[]);
+    let mut caller = McpCaller::start(&home, &[]);
     assert_eq!(end_of_turn(&mut caller, &thread), "interrupted");
 }
 
 #[test]
-fn what_a_caller_gets_wrong_is_told_by_code() {
+fn invalid_calls_get_an_error_code() {
     let home = Home::new();
     std::fs::create_dir(home.workspace.join("inner")).unwrap();
     std::os::unix::fs::symlink("/", home.workspace.join("way-out")).unwrap();
     let other = home.path().join("other");
     std::fs::create_dir(&other).unwrap();
-    let told = home
+    let created = home
         .command(&["run", "--json", "--cwd", "other", "hello"])
         .output()
         .unwrap();
-    assert!(told.status.success(), "{told:?}");
-    let first = String::from_utf8(told.stdout).unwrap();
+    assert!(created.status.success(), "{created:?}");
+    let first = String::from_utf8(created.stdout).unwrap();
     let first: Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
     let elsewhere = text(&first["thread_id"]);
 
-    let mut caller = Caller::start(&home, &[]);
+    let mut caller = McpCaller::start(&home, &[]);
     let none = format!("thr_{}", "0".repeat(32));
     for (tool, arguments, code) in [
         ("run_agent", json!({}), "invalid_field"),

@@ -24,7 +24,7 @@ fn turn(daemon: &Daemon, thread: &str) {
 }
 
 #[test]
-fn every_command_succeeds_in_the_order_of_the_page() {
+fn every_command_of_the_page_succeeds_in_order() {
     let home = Home::new();
     let here = home.path().to_str().unwrap();
     std::fs::create_dir_all(home.path().join("var/backups")).unwrap();
@@ -57,7 +57,7 @@ fn every_command_succeeds_in_the_order_of_the_page() {
                 let out = home.command(arguments).output().unwrap();
                 assert!(out.status.success(), "{command}: {out:?}");
             }
-            _ => panic!("nobody checks `{command}`"),
+            _ => panic!("no rule for `{command}`"),
         }
     }
     let moved = home.path().join("srv/windlass-moved");
@@ -71,7 +71,7 @@ fn every_command_succeeds_in_the_order_of_the_page() {
 }
 
 #[test]
-fn the_pages_of_configuration_name_commands_that_are_there() {
+fn configuration_pages_name_existing_commands() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
     let page = std::fs::read_to_string(page).unwrap();
     let home = Home::new();

@@ -5,8 +5,8 @@ use std::process::Stdio;
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::runs::{Socket, lines};
-use crate::support::{Home, Model, TOKEN, text};
+use crate::runs::{RunSocket, lines};
+use crate::support::{Home, ScriptedModel, TOKEN, text};
 
 fn listed(home: &Home) -> Vec<Value> {
     let listed = lines(home, &["runs", "list", "--json"]);
@@ -31,15 +31,15 @@ fn kinds(records: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn killed_in_the_middle_of_an_answer_the_run_goes_on_as_the_same_one() {
-    let mut model = Model::start();
+fn run_killed_during_an_answer_resumes_under_the_same_id() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let daemon = home.start();
     let thread = daemon.thread(&json!({}));
     let mut events = daemon.client.events(&thread, 0);
     let turn = daemon.turn(&thread, "greet me");
     let run_id = turn.rsplit('/').next().unwrap().to_owned();
-    let mut exchange = model.asked();
+    let mut exchange = model.next_request();
     model.say_half(&mut exchange, "Hel");
     events.until("item.delta");
     let open = listed(&home);
@@ -60,7 +60,7 @@ fn killed_in_the_middle_of_an_answer_the_run_goes_on_as_the_same_one() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut host = Socket::connect(&daemon, json!({"host_token": TOKEN}));
+    let mut host = RunSocket::connect(&daemon, json!({"host_token": TOKEN}));
     let seen = host.call("runs.subscribe", json!({"run_id": run_id}));
     assert_eq!(seen["agent_id"], "windlass:main");
     model.answer(&Answer::text(&["Hello", " again"]));
@@ -91,18 +91,18 @@ fn killed_in_the_middle_of_an_answer_the_run_goes_on_as_the_same_one() {
     );
     assert_eq!(daemon.stop().code(), Some(0));
     let left = listed(&home);
-    assert_eq!((left.len(), &left[0]), (1, row), "also when nobody runs");
+    assert_eq!((left.len(), &left[0]), (1, row), "also while nothing runs");
 }
 
 #[test]
-fn what_is_not_to_outlive_its_process_is_incomplete() {
-    let mut model = Model::start();
+fn run_of_an_ended_process_is_incomplete() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let daemon = home.start();
     let thread = daemon.thread(&json!({"on_restart": "interrupt"}));
     let turn = daemon.turn(&thread, "greet me");
     let run_id = turn.rsplit('/').next().unwrap();
-    let exchange = model.asked();
+    let exchange = model.next_request();
     daemon.kill();
     drop(exchange);
     let daemon = home.start();
@@ -116,8 +116,8 @@ fn what_is_not_to_outlive_its_process_is_incomplete() {
 }
 
 #[test]
-fn a_line_says_what_a_turn_did() {
-    let mut model = Model::start();
+fn list_line_summarizes_a_turn() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let daemon = home.start();
     let thread = daemon.thread(&json!({}));
@@ -126,7 +126,7 @@ fn a_line_says_what_a_turn_did() {
     let run_id = turn.rsplit('/').next().unwrap();
     model.answer(&Answer::text(&["Hello"]));
     events.until("turn.completed");
-    let mut socket = Socket::connect(&daemon, json!({"token": TOKEN}));
+    let mut socket = RunSocket::connect(&daemon, json!({"token": TOKEN}));
     let params = json!({"agent_id": "x", "intent": "work of x"});
     let outside = text(&socket.call("runs.start", params)["run_id"]);
     let listed = lines(&home, &["runs", "list"]);

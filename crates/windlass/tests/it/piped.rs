@@ -6,10 +6,10 @@ use std::process::{Output, Stdio};
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Home, Model};
+use crate::support::{Home, ScriptedModel};
 
 /// Runs a command in the home's workspace with this standard input.
-fn fed(home: &Home, arguments: &[&str], input: &[u8]) -> Output {
+fn run_with_input(home: &Home, arguments: &[&str], input: &[u8]) -> Output {
     let mut child = home
         .command(arguments)
         .stdin(Stdio::piped())
@@ -39,17 +39,17 @@ fn stderr(out: &Output) -> String {
 fn piped_input_is_appended_to_the_prompt() {
     // The model of this home echoes its prompt.
     let home = Home::new();
-    let out = fed(&home, &["run", "explain this"], b"my log\nline two\n");
+    let out = run_with_input(&home, &["run", "explain this"], b"my log\nline two\n");
     assert!(
         stdout(&out).contains("explain this\n\nmy log\nline two"),
         "{}",
         stdout(&out)
     );
-    let out = fed(&home, &["run", "-"], b"only the input\n");
+    let out = run_with_input(&home, &["run", "-"], b"only the input\n");
     assert!(stdout(&out).contains("only the input"), "{}", stdout(&out));
-    let out = fed(&home, &["run", "explain this"], b"");
+    let out = run_with_input(&home, &["run", "explain this"], b"");
     assert!(stdout(&out).ends_with("explain this\n"), "{}", stdout(&out));
-    let out = fed(&home, &["run"], b"input without a prompt\n");
+    let out = run_with_input(&home, &["run"], b"input without a prompt\n");
     assert!(stdout(&out).contains("input without a prompt"));
     // A closed standard input counts as no input.
     let mut shell = std::process::Command::new("/bin/sh");
@@ -69,24 +69,24 @@ fn piped_input_is_appended_to_the_prompt() {
 }
 
 #[test]
-fn piped_input_that_is_too_large_or_no_text_is_refused() {
+fn piped_input_that_is_too_large_or_not_text_is_refused() {
     let home = Home::new();
-    let out = fed(&home, &["run", "explain this"], &vec![b'x'; (1 << 20) + 1]);
+    let out = run_with_input(&home, &["run", "explain this"], &vec![b'x'; (1 << 20) + 1]);
     assert_eq!(out.status.code(), Some(2));
     assert!(
         stderr(&out).contains("larger than 1 MiB"),
         "{}",
         stderr(&out)
     );
-    let out = fed(&home, &["run", "explain this"], b"\xff\xfe");
+    let out = run_with_input(&home, &["run", "explain this"], b"\xff\xfe");
     assert_eq!(out.status.code(), Some(2));
     assert!(stderr(&out).contains("not UTF-8"), "{}", stderr(&out));
     assert!(!home.data().exists(), "nothing was recorded");
 }
 
 #[test]
-fn a_turn_whose_reader_disappears_is_interrupted() {
-    let mut model = Model::start();
+fn turn_is_interrupted_when_its_reader_disappears() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let mut child = home
         .command(&["run", "say something long"])
@@ -94,7 +94,7 @@ fn a_turn_whose_reader_disappears_is_interrupted() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut exchange = model.asked();
+    let mut exchange = model.next_request();
     model.say_half(&mut exchange, "first");
     let mut reader = child.stdout.take().unwrap();
     reader.read_exact(&mut [0]).unwrap();
@@ -111,8 +111,8 @@ fn a_turn_whose_reader_disappears_is_interrupted() {
 }
 
 #[test]
-fn tasks_can_be_added_while_a_run_is_working() {
-    let mut model = Model::start();
+fn tasks_can_be_added_during_a_run() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let mut command = home.command(&["run", "work"]);
     let child = command
@@ -120,7 +120,7 @@ fn tasks_can_be_added_while_a_run_is_working() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let exchange = model.asked();
+    let exchange = model.next_request();
     let out = home.command(&["tasks", "add", "later"]).output().unwrap();
     let id = stdout(&out);
     assert!(
@@ -141,8 +141,8 @@ fn tasks_can_be_added_while_a_run_is_working() {
 }
 
 #[test]
-fn the_last_line_of_json_is_the_result_with_the_answer() {
-    let (model, _) = Model::calling(vec![("list", json!({}))]);
+fn last_json_line_is_the_result_with_the_answer() {
+    let (model, _) = ScriptedModel::calling(vec![("list", json!({}))]);
     let home = Home::with_model(&model.url());
     let out = home.command(&["run", "--json", "what is here?"]).output();
     let out = stdout(&out.unwrap());
@@ -162,8 +162,8 @@ fn the_last_line_of_json_is_the_result_with_the_answer() {
 }
 
 #[test]
-fn an_error_of_a_provider_has_one_prefix() {
-    let mut model = Model::start();
+fn provider_error_has_one_prefix() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let mut command = home.command(&["run", "--json", "work"]);
     let child = command

@@ -25,7 +25,7 @@ fn commands_of(page: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_first_command_answers_without_a_key() {
+fn first_command_works_without_a_key() {
     let commands = commands_of("README.md");
     let arguments = commands[0]
         .strip_prefix("cargo run -p windlass -- run ")
@@ -38,7 +38,7 @@ fn the_first_command_answers_without_a_key() {
 }
 
 #[test]
-fn every_command_names_what_is_there() {
+fn every_command_uses_existing_names() {
     let mut commands = commands_of("README.md");
     commands.extend(commands_of("docs/performance.md"));
     for command in commands {
@@ -69,14 +69,14 @@ fn every_command_names_what_is_there() {
                 let file = format!("xtask/src/{}.rs", word.replace('-', "_"));
                 assert!(root().join(&file).exists(), "{command}: there is no {file}");
             }
-            ["cargo", ..] => panic!("nobody checks `{command}`"),
+            ["cargo", ..] => panic!("no rule for `{command}`"),
             _ => {}
         }
     }
 }
 
 #[test]
-fn every_link_of_the_pages_leads_somewhere() {
+fn every_link_resolves() {
     let docs = std::fs::read_dir(root().join("docs")).unwrap();
     let docs = docs.map(|entry| entry.unwrap().path());
     let mut pages: Vec<_> = docs

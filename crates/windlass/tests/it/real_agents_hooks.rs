@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 use windlass_testkit::{Answer, FakeServer, Reply, Request, Wire, skipped};
 
-use crate::support::{Daemon, EventReader, Home, Model};
+use crate::support::{Daemon, EventReader, Home, ScriptedModel};
 
 const QUIET: [(&str, &str); 4] = [
     ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1"),
@@ -62,11 +62,11 @@ fn begin(home: &Home, backend: &str) -> (Daemon, String, EventReader) {
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
-fn claude_code_does_not_obey_a_repository() {
+fn claude_code_ignores_repository_settings() {
     let Some(program) = program("WINDLASS_CLAUDE") else {
         return;
     };
-    let model = Model::answering(|_| Answer::text(&["Said by a fake model."]));
+    let model = ScriptedModel::answering(|_| Answer::text(&["Said by a fake model."]));
     let mut home = Home::with_model(&model.url());
     let quiet = QUIET.map(|(name, value)| (name.to_owned(), value.to_owned()));
     home.variables.extend(quiet);
@@ -107,7 +107,7 @@ fn call_once(request: &Request) -> Reply {
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
-fn codex_does_not_obey_a_repository_and_asks_before_a_command() {
+fn codex_ignores_repository_settings_and_asks_before_a_command() {
     let Some(program) = program("WINDLASS_CODEX") else {
         return;
     };
@@ -132,7 +132,7 @@ fn codex_does_not_obey_a_repository_and_asks_before_a_command() {
         let frame = events.next().unwrap();
         match frame.event.as_str() {
             "approval.required" => break frame.data,
-            "turn.completed" => panic!("nobody was asked: {}", daemon.detail(&thread)),
+            "turn.completed" => panic!("no approval was requested: {}", daemon.detail(&thread)),
             _ => {}
         }
     };

@@ -3,9 +3,9 @@
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Home, Model, text};
+use crate::support::{Home, ScriptedModel, text};
 
-fn said(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
+fn run(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = home.command(arguments).output().unwrap();
     let shown = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (
@@ -16,14 +16,14 @@ fn said(home: &Home, arguments: &[&str]) -> (Option<i32>, String, String) {
 }
 
 fn threads(home: &Home) -> Vec<Value> {
-    let (_, listed, _) = said(home, &["threads", "list", "--json"]);
+    let (_, listed, _) = run(home, &["threads", "list", "--json"]);
     let lines = listed.lines().map(serde_json::from_str);
     lines.collect::<Result<_, _>>().unwrap()
 }
 
 #[test]
-fn a_thread_is_decided_again_and_another_model_is_asked() {
-    let model = Model::answering(|request| {
+fn replay_decides_a_thread_again_and_asks_another_model() {
+    let model = ScriptedModel::answering(|request| {
         let writes =
             request["model"] == "other" && request["messages"].as_array().unwrap().len() == 3;
         if writes {
@@ -37,20 +37,20 @@ fn a_thread_is_decided_again_and_another_model_is_asked() {
         }
     });
     let home = Home::with_model(&model.url());
-    assert_eq!(said(&home, &["run", "--yes", "first"]).0, Some(0));
+    assert_eq!(run(&home, &["run", "--yes", "first"]).0, Some(0));
     assert_eq!(
-        said(&home, &["run", "--yes", "--continue", "second"]).0,
+        run(&home, &["run", "--yes", "--continue", "second"]).0,
         Some(0)
     );
     let listed = threads(&home);
     let id = text(&listed[0]["id"]);
-    let (code, told, _) = said(&home, &["replay", &id]);
-    assert_eq!(code, Some(0), "{told}");
+    let (code, stdout, _) = run(&home, &["replay", &id]);
+    assert_eq!(code, Some(0), "{stdout}");
     assert!(
-        told.contains("of 2 turns come out as they were recorded"),
-        "{told}"
+        stdout.contains("of 2 turns come out as they were recorded"),
+        "{stdout}"
     );
-    let (_, report, _) = said(&home, &["replay", "--json", &id]);
+    let (_, report, _) = run(&home, &["replay", "--json", &id]);
     let report: Value = serde_json::from_str(&report).unwrap();
     assert_eq!(
         (&report["turns"], &report["reconfigured"]),
@@ -58,29 +58,29 @@ fn a_thread_is_decided_again_and_another_model_is_asked() {
     );
 
     let what_if = ["replay", &id, "--what-if", "anthropic/other"];
-    let (code, told, beside) = said(&home, &what_if);
-    assert_eq!(code, Some(0), "{beside}");
-    assert!(told.contains("I am other"), "{told}");
+    let (code, stdout, stderr) = run(&home, &what_if);
+    assert_eq!(code, Some(0), "{stderr}");
+    assert!(stdout.contains("I am other"), "{stdout}");
     assert!(
-        beside.contains("recorded ") && beside.contains("what if "),
-        "{beside}"
+        stderr.contains("recorded ") && stderr.contains("what if "),
+        "{stderr}"
     );
     assert!(
-        beside.contains("write is not allowed"),
-        "nobody is here: {beside}"
+        stderr.contains("write is not allowed"),
+        "nobody is here: {stderr}"
     );
     assert!(!home.path().join("a.txt").exists());
     let listed = threads(&home);
     assert_eq!(listed.len(), 2, "the first one stays as it was");
-    let (_, shown, _) = said(&home, &["threads", "show", &id]);
+    let (_, shown, _) = run(&home, &["threads", "show", &id]);
     assert!(
         shown.contains("> second") && !shown.contains("I am other"),
         "{shown}"
     );
 
-    let (code, _, told) = said(&home, &["replay", &id, "--what-if", "other", "--back", "9"]);
-    assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("does not have so many turns"), "{told}");
-    let (code, _, _) = said(&home, &["replay", &id, "--back", "2"]);
+    let (code, _, stderr) = run(&home, &["replay", &id, "--what-if", "other", "--back", "9"]);
+    assert_eq!(code, Some(2), "{stderr}");
+    assert!(stderr.contains("does not have so many turns"), "{stderr}");
+    let (code, _, _) = run(&home, &["replay", &id, "--back", "2"]);
     assert_eq!(code, Some(2));
 }

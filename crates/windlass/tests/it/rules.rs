@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Home, Model, TOKEN, text};
+use crate::support::{Home, ScriptedModel, TOKEN, text};
 
 #[test]
-fn calls_run_are_asked_about_or_refused_as_the_configuration_says() {
+fn calls_follow_the_configured_approval_rules() {
     let calls = vec![
         ("write", json!({"path": "docs/a.md", "content": "a"})),
         ("write", json!({"path": "docs/../b.md", "content": "b"})),
@@ -14,7 +14,7 @@ fn calls_run_are_asked_about_or_refused_as_the_configuration_says() {
             json!({"path": "docs/a.md", "old_string": "a", "new_string": "b"}),
         ),
     ];
-    let (model, told) = Model::calling(calls);
+    let (model, requests) = ScriptedModel::calling(calls);
     let home = Home::with_model(&model.url());
     home.configure(
         r#"
@@ -32,12 +32,12 @@ fn calls_run_are_asked_about_or_refused_as_the_configuration_says() {
     let thread = daemon.thread(&json!({}));
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "go");
-    let asked = events.until("approval.required").pop().unwrap();
+    let approval = events.until("approval.required").pop().unwrap();
     let written = home.workspace.join("docs/a.md");
     assert_eq!(std::fs::read_to_string(&written).unwrap(), "a", "not asked");
     let about = events_of(&daemon.detail(&thread));
     assert!(about.contains("docs/../b.md"), "{about}");
-    let approval = text(&asked.data["payload"]["approval_id"]);
+    let approval = text(&approval.data["payload"]["approval_id"]);
     let path = format!("/v1/approvals/{approval}");
     daemon
         .client
@@ -45,13 +45,13 @@ fn calls_run_are_asked_about_or_refused_as_the_configuration_says() {
         .expect(200);
     events.until("turn.completed");
     assert_eq!(std::fs::read_to_string(&written).unwrap(), "a", "refused");
-    let results = told.results();
+    let results = requests.results();
     let refused = results.last().unwrap();
     assert!(
         refused.contains("the operator's approval rules"),
         "{refused}"
     );
-    let offered: Vec<_> = told.tools();
+    let offered: Vec<_> = requests.tools();
     assert!(!offered.contains(&"shell".to_owned()), "{offered:?}");
     assert!(offered.contains(&"read".to_owned()), "{offered:?}");
 }
@@ -61,9 +61,9 @@ fn events_of(detail: &Value) -> String {
 }
 
 #[test]
-fn a_rule_that_cannot_be_obeyed_keeps_the_daemon_from_starting() {
+fn unenforceable_rule_stops_the_daemon_from_starting() {
     let home = Home::new();
-    for (said, why) in [
+    for (config, why) in [
         (
             "approvals.rules = [{ tool = 'shell', command = 'a && b', action = 'deny' }]",
             "a few plain words",
@@ -85,19 +85,19 @@ fn a_rule_that_cannot_be_obeyed_keeps_the_daemon_from_starting() {
         ("environments.docs.shell = false", "`root` is missing"),
     ] {
         let file = home.path().join("given.toml");
-        std::fs::write(&file, said).unwrap();
+        std::fs::write(&file, config).unwrap();
         let mut command = home.command(&["serve", "--port", "0", "--config"]);
         let refused = command.arg(&file).output().unwrap();
-        let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+        let stderr = String::from_utf8_lossy(&refused.stderr).into_owned();
         assert!(
-            !refused.status.success() && told.contains(why),
-            "{said}: {told}"
+            !refused.status.success() && stderr.contains(why),
+            "{config}: {stderr}"
         );
     }
 }
 
 #[test]
-fn a_configured_environment_is_there_and_cannot_be_removed() {
+fn configured_environment_exists_and_cannot_be_removed() {
     let home = Home::new();
     let docs = home.path().join("docs");
     std::fs::create_dir(&docs).unwrap();

@@ -9,14 +9,14 @@ use std::time::Duration;
 use serde_json::Value;
 use windlass_testkit::{After, Answer, FakeServer, Reply, Wire};
 
-use crate::support::{Home, Model, Relay, Sandbox, Signal, TOKEN};
+use crate::support::{Home, Relay, Sandbox, ScriptedModel, Signal, TOKEN};
 
 /// A working directory and a data directory.
-pub(crate) struct Place {
+pub(crate) struct RunFixture {
     directory: tempfile::TempDir,
 }
 
-impl Place {
+impl RunFixture {
     pub(crate) fn new() -> Self {
         // Not below `/tmp`: a sandbox has a private one.
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -24,7 +24,7 @@ impl Place {
         Self { directory }
     }
 
-    pub(crate) fn here(&self) -> PathBuf {
+    pub(crate) fn workspace(&self) -> PathBuf {
         self.directory.path().join("here")
     }
 
@@ -37,7 +37,7 @@ impl Place {
             .env("WINDLASS_DATA", self.directory.path().join("data"))
             .env("PATH", std::env::var_os("PATH").unwrap_or_default())
             .envs(variables.iter().copied())
-            .current_dir(self.here())
+            .current_dir(self.workspace())
             .stdin(Stdio::null());
         command
     }
@@ -49,7 +49,7 @@ impl Place {
 
 /// Runs the binary once, in an empty directory.
 pub(crate) fn windlass(arguments: &[&str], variables: &[(&str, &str)]) -> Output {
-    Place::new().run(arguments, variables)
+    RunFixture::new().run(arguments, variables)
 }
 
 pub(crate) fn text(bytes: &[u8]) -> &str {
@@ -80,50 +80,60 @@ fn reply(status: u16, chunks: Vec<String>) -> Reply {
 }
 
 #[test]
-fn without_a_key_the_demonstration_works_with_tools_and_says_so_in_one_line() {
-    let place = Place::new();
-    std::fs::write(place.here().join("README.md"), "# A load of crates\n").unwrap();
-    let out = place.run(&["run", "What is here?"], &[]);
+fn demonstration_works_without_a_key_and_identifies_itself_in_one_line() {
+    let fixture = RunFixture::new();
+    std::fs::write(
+        fixture.workspace().join("README.md"),
+        "# A load of crates\n",
+    )
+    .unwrap();
+    let out = fixture.run(&["run", "What is here?"], &[]);
     assert!(out.status.success(), "{}", text(&out.stderr));
-    let (said, told) = (text(&out.stdout), text(&out.stderr));
-    assert!(said.contains("# A load of crates"), "{said}");
-    assert!(said.contains("What is here?"), "{said}");
-    assert!(told.lines().next().unwrap().contains("demonstration model"));
+    let (stdout, stderr) = (text(&out.stdout), text(&out.stderr));
+    assert!(stdout.contains("# A load of crates"), "{stdout}");
+    assert!(stdout.contains("What is here?"), "{stdout}");
+    assert!(
+        stderr
+            .lines()
+            .next()
+            .unwrap()
+            .contains("demonstration model")
+    );
     for call in ["list", "read", "shell"] {
-        assert!(told.contains(call), "{told}");
+        assert!(stderr.contains(call), "{stderr}");
     }
-    assert!(told.contains("nobody is here to ask"), "{told}");
-    assert!(!told.contains('\x1b') && !said.contains('\x1b'));
+    assert!(stderr.contains("nobody is here to ask"), "{stderr}");
+    assert!(!stderr.contains('\x1b') && !stdout.contains('\x1b'));
     // A second run continues the same thread.
-    let again = place.run(&["run", "--continue", "--json", "More?"], &[]);
+    let again = fixture.run(&["run", "--continue", "--json", "More?"], &[]);
     let lines = text(&again.stdout).lines();
     let events: Vec<Value> = lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
     assert_eq!(events.last().unwrap()["event"], "result");
-    let detail = place.run(&["runs", "list", "--json"], &[]);
+    let detail = fixture.run(&["runs", "list", "--json"], &[]);
     assert_eq!(text(&detail.stdout).lines().count(), 2);
 }
 
 #[test]
-fn with_yes_nobody_is_asked_and_the_command_runs_in_the_sandbox() {
-    if Sandbox::all("with_yes_nobody_is_asked").is_empty() {
+fn yes_runs_commands_in_the_sandbox_without_approval() {
+    if Sandbox::all("yes_runs_commands_in_the_sandbox_without_approval").is_empty() {
         return;
     }
     let out = windlass(&["run", "What is here?", "--yes"], &[]);
-    let said = text(&out.stdout);
-    assert!(said.contains("The command ran (sandbox: "), "{said}");
+    let stdout = text(&out.stdout);
+    assert!(stdout.contains("The command ran (sandbox: "), "{stdout}");
 }
 
 #[test]
-fn a_run_that_was_killed_goes_on_with_continue() {
-    if Sandbox::all("a_run_that_was_killed").is_empty() {
+fn killed_run_resumes_with_continue() {
+    if Sandbox::all("killed_run_resumes_with_continue").is_empty() {
         return;
     }
     let answer = |request: &windlass_testkit::Request| {
         let body = request.json().to_string();
         let answer = if body.contains("tool_result") {
-            Answer::text(&["It went on."])
+            Answer::text(&["It resumed."])
         } else {
             let arguments = r#"{"command":"echo > begun; sleep 600"}"#;
             Answer::default().with_call("toolu_1", "shell", &[arguments])
@@ -135,75 +145,76 @@ fn a_run_that_was_killed_goes_on_with_continue() {
             ("ANTHROPIC_API_KEY", "test-key"),
             ("ANTHROPIC_BASE_URL", url),
         ];
-        let place = Place::new();
-        let begun = Signal::new(&place.here(), "begun");
-        let mut child = place
+        let fixture = RunFixture::new();
+        let begun = Signal::new(&fixture.workspace(), "begun");
+        let mut child = fixture
             .command(&["run", "--yes", "work"], &variables)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
             .unwrap();
-        begun.heard();
+        begun.wait();
         child.kill().unwrap();
         child.wait().unwrap();
-        let out = place.run(&["run", "--continue"], &variables);
+        let out = fixture.run(&["run", "--continue"], &variables);
         assert!(out.status.success(), "{}", text(&out.stderr));
-        assert_eq!(text(&out.stdout), "It went on.\n", "{}", text(&out.stderr));
+        assert_eq!(text(&out.stdout), "It resumed.\n", "{}", text(&out.stderr));
         // The interrupted call is reported without a duration, because that is unknown.
-        let told = text(&out.stderr);
-        let line = told.lines().find(|line| line.contains("sleep 600"));
-        let line = line.unwrap_or_else(|| panic!("{told}"));
-        assert!(line.starts_with("x shell  "), "{told}");
-        assert!(line.contains("unknown") && !line.contains("0.0s"), "{told}");
+        let stderr = text(&out.stderr);
+        let line = stderr.lines().find(|line| line.contains("sleep 600"));
+        let line = line.unwrap_or_else(|| panic!("{stderr}"));
+        assert!(line.starts_with("x shell  "), "{stderr}");
+        assert!(
+            line.contains("unknown") && !line.contains("0.0s"),
+            "{stderr}"
+        );
     });
 }
 
 #[test]
-fn a_command_that_says_that_it_failed_has_no_good_mark() {
-    if Sandbox::all("a_command_that_says_that_it_failed").is_empty() {
+fn failed_command_is_not_marked_as_successful() {
+    if Sandbox::all("failed_command_is_not_marked_as_successful").is_empty() {
         return;
     }
     for (command, mark, end) in [("exit 3", "x", "exit 3"), ("true", "+", "")] {
-        let (model, _) = Model::calling(vec![("shell", serde_json::json!({ "command": command }))]);
+        let (model, _) =
+            ScriptedModel::calling(vec![("shell", serde_json::json!({ "command": command }))]);
         let variables = [
             ("ANTHROPIC_API_KEY", "test-key"),
             ("ANTHROPIC_BASE_URL", &*model.url()),
         ];
         let out = windlass(&["run", "--yes", "work"], &variables);
-        let told = text(&out.stderr);
-        let line = told.lines().find(|line| line.contains("shell"));
-        let line = line.unwrap_or_else(|| panic!("{told}"));
+        let stderr = text(&out.stderr);
+        let line = stderr.lines().find(|line| line.contains("shell"));
+        let line = line.unwrap_or_else(|| panic!("{stderr}"));
         assert!(
             line.starts_with(&format!("{mark} shell  {command}  ")),
-            "{told}"
+            "{stderr}"
         );
-        assert!(line.ends_with(end), "{told}");
+        assert!(line.ends_with(end), "{stderr}");
     }
 }
 
 #[test]
-fn a_backend_that_cannot_be_started_is_refused_before_there_is_a_thread() {
-    let place = Place::new();
+fn unusable_backend_is_refused_before_a_thread_is_created() {
+    let fixture = RunFixture::new();
     for (backend, why) in [
-        (
-            "nobody",
-            "there is no backend `nobody`; there are: claude-code",
-        ),
+        ("acme", "there is no backend `acme`; there are: claude-code"),
         ("codex", "there is no program `codex`"),
     ] {
         let words = ["run", "--backend", backend, "hello"];
-        let out = place.run(&words, &[("PATH", "/does/not/exist")]);
-        let told = text(&out.stderr);
-        assert_eq!(out.status.code(), Some(2), "{told}");
-        assert!(told.contains(why), "{told}");
+        let out = fixture.run(&words, &[("PATH", "/does/not/exist")]);
+        let stderr = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(why), "{stderr}");
     }
-    let threads = place.run(&["threads", "list", "--json"], &[]);
+    let threads = fixture.run(&["threads", "list", "--json"], &[]);
     assert_eq!(text(&threads.stdout), "");
 }
 
 #[test]
-fn two_runs_at_once_share_a_daemon_and_the_first_waits_for_the_second() {
-    if Sandbox::all("two_runs_at_once").is_empty() {
+fn concurrent_runs_share_a_daemon_and_the_first_waits() {
+    if Sandbox::all("concurrent_runs_share_a_daemon_and_the_first_waits").is_empty() {
         return;
     }
     let answer = |request: &windlass_testkit::Request| {
@@ -226,11 +237,11 @@ fn two_runs_at_once_share_a_daemon_and_the_first_waits_for_the_second() {
             ("ANTHROPIC_API_KEY", "test-key"),
             ("ANTHROPIC_BASE_URL", url),
         ];
-        let place = Place::new();
+        let fixture = RunFixture::new();
         let [go_first, go_second] =
-            ["go_first", "go_second"].map(|name| Signal::new(&place.here(), name));
+            ["go_first", "go_second"].map(|name| Signal::new(&fixture.workspace(), name));
         let start = |prompt: &str| {
-            let mut command = place.command(&["run", "--yes", "--json", prompt], &variables);
+            let mut command = fixture.command(&["run", "--yes", "--json", prompt], &variables);
             command.stdout(Stdio::piped()).spawn().unwrap()
         };
         let until_called = |child: &mut std::process::Child| {
@@ -249,10 +260,10 @@ fn two_runs_at_once_share_a_daemon_and_the_first_waits_for_the_second() {
         let mut second = start("the second");
         let second_end = until_called(&mut second);
         // The first command is done, but continues to serve the second.
-        go_first.give();
+        go_first.release();
         first_end.join().unwrap();
         assert!(first.try_wait().unwrap().is_none());
-        go_second.give();
+        go_second.release();
         let end = second_end.join().unwrap();
         assert!(end.contains("\"status\":\"completed\""), "{end}");
         assert!(second.wait().unwrap().success());
@@ -261,8 +272,8 @@ fn two_runs_at_once_share_a_daemon_and_the_first_waits_for_the_second() {
 }
 
 #[test]
-fn where_a_daemon_runs_its_thread_is_the_runs() {
-    let model = Model::answering(|_| Answer::text(&["From the daemon."]));
+fn run_uses_the_running_daemon() {
+    let model = ScriptedModel::answering(|_| Answer::text(&["From the daemon."]));
     let home = Home::with_model(&model.url());
     let daemon = home.start_with(&[]);
     let out = home.command(&["run", "hello"]).output().unwrap();
@@ -280,51 +291,51 @@ fn where_a_daemon_runs_its_thread_is_the_runs() {
 }
 
 #[test]
-fn a_run_whose_daemon_is_killed_goes_on_by_itself() {
-    let mut model = Model::start();
+fn run_recovers_when_its_daemon_is_killed() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let daemon = home.start_with(&[]);
     let mut command = home.command(&["run", "--yes", "hello"]);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    let exchange = model.asked();
+    let exchange = model.next_request();
     daemon.kill();
     drop(exchange);
-    model.answer(&Answer::text(&["It went on."]));
+    model.answer(&Answer::text(&["It resumed."]));
     let out = child.wait_with_output().unwrap();
-    assert_eq!(text(&out.stdout), "It went on.\n", "{}", text(&out.stderr));
+    assert_eq!(text(&out.stdout), "It resumed.\n", "{}", text(&out.stderr));
     assert!(out.status.success());
 }
 
 #[test]
-fn a_daemon_that_is_slow_to_answer_is_reached_again() {
-    let mut model = Model::start();
+fn slow_daemon_is_reconnected() {
+    let mut model = ScriptedModel::start();
     let home = Home::with_model(&model.url());
     let _daemon = home.start_with(&[]);
     let relay = Relay::before(&home.data());
     let mut command = home.command(&["run", "--yes", "hello"]);
     let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().unwrap();
-    let exchange = model.asked();
+    let exchange = model.next_request();
     relay.break_off();
-    model.say(exchange, &Answer::text(&["It went on."]));
+    model.say(exchange, &Answer::text(&["It resumed."]));
     let (send, receive) = std::sync::mpsc::channel();
     std::thread::spawn(move || send.send(child.wait_with_output()));
     let out = receive.recv_timeout(Duration::from_secs(60));
     let out = out.expect("it was not reached again").unwrap();
-    assert_eq!(text(&out.stdout), "It went on.\n", "{}", text(&out.stderr));
+    assert_eq!(text(&out.stdout), "It resumed.\n", "{}", text(&out.stderr));
 }
 
 #[test]
-fn what_a_directory_is_worked_in_by_is_looked_at_and_not_believed() {
+fn environment_of_a_directory_is_verified_before_use() {
     let home = Home::new();
     let daemon = home.start();
     let variable = ("WINDLASS_RUNTIME_TOKEN", TOKEN);
-    let place = home.workspace.join("below");
-    std::fs::create_dir(&place).unwrap();
+    let directory = home.workspace.join("below");
+    std::fs::create_dir(&directory).unwrap();
     let run = || {
         let mut command = home.command(&["run", "hello"]);
-        let command = command.envs([variable]).current_dir(&place);
+        let command = command.envs([variable]).current_dir(&directory);
         command.output().unwrap()
     };
     assert!(run().status.success());
@@ -337,7 +348,7 @@ fn what_a_directory_is_worked_in_by_is_looked_at_and_not_believed() {
     let path = format!("/v1/environments/{id}");
     for (root, policy) in [
         (home.path(), serde_json::json!({})),
-        (place.as_path(), serde_json::json!({ "write": false })),
+        (directory.as_path(), serde_json::json!({ "write": false })),
     ] {
         daemon.client.request("DELETE", &path, &[], "");
         let other = serde_json::json!({ "id": id, "root": root, "policy": policy });
@@ -349,7 +360,7 @@ fn what_a_directory_is_worked_in_by_is_looked_at_and_not_believed() {
 }
 
 #[test]
-fn with_yes_and_nobody_there_the_model_cannot_ask_and_what_it_has_asked_is_answered() {
+fn unattended_yes_run_answers_questions_and_offers_no_question_tool() {
     let question = serde_json::json!({ "questions": [{
         "id": "colour", "header": "Colour", "question": "Which colour?",
         "options": [
@@ -357,7 +368,7 @@ fn with_yes_and_nobody_there_the_model_cannot_ask_and_what_it_has_asked_is_answe
             { "label": "Blue", "description": "Like the door." },
         ],
     }] });
-    let (model, told) = Model::calling(vec![("request_user_input", question)]);
+    let (model, requests) = ScriptedModel::calling(vec![("request_user_input", question)]);
     let home = Home::with_model(&model.url());
     let daemon = home.start();
     let thread = daemon.thread(&serde_json::json!({}));
@@ -371,31 +382,39 @@ fn with_yes_and_nobody_there_the_model_cannot_ask_and_what_it_has_asked_is_answe
     let out = command.env("WINDLASS_RUNTIME_TOKEN", TOKEN).output();
     let out = out.unwrap();
     assert_eq!(text(&out.stdout), "done\n", "{}", text(&out.stderr));
-    let results = told.results();
+    let results = requests.results();
     assert!(results[0].contains("Nobody is here"), "{results:?}");
 
     let asking = "request_user_input".to_owned();
-    assert!(told.tools().contains(&asking));
+    assert!(requests.tools().contains(&asking));
     let mut command = home.command(&["run", "--yes", "Paint it."]);
     let out = command.env("WINDLASS_RUNTIME_TOKEN", TOKEN).output();
     assert!(out.unwrap().status.success());
-    assert!(!told.tools().contains(&asking), "{:?}", told.tools());
+    assert!(
+        !requests.tools().contains(&asking),
+        "{:?}",
+        requests.tools()
+    );
 }
 
 #[test]
-fn a_thread_goes_on_with_another_model_and_with_no_other_agent() {
-    let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
+fn thread_continues_with_another_model_but_no_other_agent() {
+    let model =
+        ScriptedModel::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
     let home = Home::with_model(&model.url());
-    let said = |arguments: &[&str]| {
+    let answer_of = |arguments: &[&str]| {
         let out = home.command(arguments).output().unwrap();
         assert!(out.status.success(), "{out:?}");
         text(&out.stdout).trim_end().to_owned()
     };
-    assert_eq!(said(&["run", "--model", "anthropic/first", "a"]), "first");
+    assert_eq!(
+        answer_of(&["run", "--model", "anthropic/first", "a"]),
+        "first"
+    );
     let again = ["run", "--continue", "--model", "anthropic/second", "b"];
-    assert_eq!(said(&again), "second");
+    assert_eq!(answer_of(&again), "second");
     // The flag applied to one turn only.
-    assert_eq!(said(&["run", "--continue", "c"]), "first");
+    assert_eq!(answer_of(&["run", "--continue", "c"]), "first");
     for flag in ["--backend", "--system"] {
         let words = ["run", "--continue", flag, "codex", "d"];
         let out = home.command(&words).output().unwrap();
@@ -405,7 +424,7 @@ fn a_thread_goes_on_with_another_model_and_with_no_other_agent() {
 }
 
 #[test]
-fn a_command_that_works_by_itself_heeds_the_variables_of_a_daemon() {
+fn command_without_a_daemon_obeys_daemon_variables() {
     let home = Home::new();
     let key = home.path().join("missing.key");
     let mut command = home.command(&["run", "hello"]);
@@ -435,7 +454,7 @@ fn a_command_that_works_by_itself_heeds_the_variables_of_a_daemon() {
 }
 
 #[test]
-fn every_provider_answers_at_the_address_that_is_set() {
+fn every_provider_answers_at_the_configured_address() {
     for (wire, model, key, url_variable) in [
         (
             Wire::OpenAi,
@@ -483,9 +502,9 @@ fn every_provider_answers_at_the_address_that_is_set() {
 }
 
 #[test]
-fn a_provider_that_fails_once_is_asked_again() {
-    let asked = AtomicUsize::new(0);
-    let answer = move |_: &_| match asked.fetch_add(1, Ordering::Relaxed) {
+fn failed_provider_request_is_retried() {
+    let requests = AtomicUsize::new(0);
+    let answer = move |_: &_| match requests.fetch_add(1, Ordering::Relaxed) {
         0 => reply(500, vec![Wire::Anthropic.error(500, "oops").to_string()]),
         _ => reply(200, Wire::Anthropic.events(&Answer::text(&["fine"]))),
     };
@@ -501,7 +520,7 @@ fn a_provider_that_fails_once_is_asked_again() {
 }
 
 #[test]
-fn a_refused_key_is_an_error_that_does_not_show_it() {
+fn rejected_key_is_not_shown_in_the_error() {
     let answer = |_: &_| {
         let body = Wire::Anthropic.error(401, "invalid x-api-key: test-key");
         reply(401, vec![body.to_string()])
@@ -513,23 +532,23 @@ fn a_refused_key_is_an_error_that_does_not_show_it() {
         ];
         let out = windlass(&["run", "hello"], &variables);
         assert_eq!(out.status.code(), Some(1));
-        let told = text(&out.stderr);
+        let stderr = text(&out.stderr);
         assert!(
-            told.contains("error (auth)") && told.contains("check the key"),
-            "{told}"
+            stderr.contains("error (auth)") && stderr.contains("check the key"),
+            "{stderr}"
         );
-        let asked = format!(
+        let hint = format!(
             "anthropic/claude-haiku-4-5 at {}",
             url.replace("http://", "")
         );
-        assert!(told.contains(&asked), "{told}");
-        assert!(!told.contains("test-key"), "{told}");
+        assert!(stderr.contains(&hint), "{stderr}");
+        assert!(!stderr.contains("test-key"), "{stderr}");
         assert_eq!(text(&out.stdout), "");
     });
 }
 
 #[test]
-fn an_address_that_cannot_be_called_is_refused_before_anything_is_asked() {
+fn invalid_address_is_refused_before_any_request() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("own.toml");
     std::fs::write(
@@ -540,20 +559,20 @@ fn an_address_that_cannot_be_called_is_refused_before_anything_is_asked() {
     let config = ["run", "hello", "--config", file.to_str().unwrap()];
     let key = ("ANTHROPIC_API_KEY", "test-key");
     let bad = ("ANTHROPIC_BASE_URL", "localhost:9");
-    for (arguments, variables, place) in [
+    for (arguments, variables, source) in [
         (&["run", "hello"][..], &[key, bad][..], "ANTHROPIC_BASE_URL"),
         (&config[..], &[key][..], "`providers.gemini.base_url`"),
     ] {
         let out = windlass(arguments, variables);
-        let told = text(&out.stderr);
-        assert_eq!(out.status.code(), Some(2), "{told}");
-        assert!(told.contains(place), "{told}");
-        assert!(!told.contains("hunter2"), "{told}");
+        let stderr = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(2), "{stderr}");
+        assert!(stderr.contains(source), "{stderr}");
+        assert!(!stderr.contains("hunter2"), "{stderr}");
     }
 }
 
 #[test]
-fn a_wrong_command_line_or_configuration_exits_with_2() {
+fn invalid_command_line_or_configuration_exits_with_2() {
     for arguments in [
         &["run"][..],
         &["run", "hello", "--model", "acme/x"],
@@ -573,7 +592,7 @@ fn a_wrong_command_line_or_configuration_exits_with_2() {
 }
 
 #[test]
-fn the_file_names_model_address_and_key() {
+fn file_configures_model_address_and_key() {
     let answer = |request: &windlass_testkit::Request| {
         // The key itself would be masked in the answer.
         let seen = match request.header("authorization") {
@@ -604,33 +623,33 @@ fn the_file_names_model_address_and_key() {
         .unwrap();
         let out = windlass(&["run", "hello", "--config", file.to_str().unwrap()], &[]);
         assert_eq!(out.status.code(), Some(2));
-        let told = text(&out.stderr);
+        let stderr = text(&out.stderr);
         assert!(
-            told.contains("line 3") && told.contains("`nonsense`"),
-            "{told}"
+            stderr.contains("line 3") && stderr.contains("`nonsense`"),
+            "{stderr}"
         );
-        assert!(!told.contains("secret-value"), "{told}");
+        assert!(!stderr.contains("secret-value"), "{stderr}");
     });
 }
 
 #[test]
-fn a_provider_that_nobody_knows_is_found_in_the_file() {
+fn unknown_provider_in_the_file_is_reported() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("own.toml");
     std::fs::write(&file, "[providers.opnai]\napi_key = 'secret-value'").unwrap();
     let out = windlass(&["run", "hello", "--config", file.to_str().unwrap()], &[]);
     assert_eq!(out.status.code(), Some(2));
-    let told = text(&out.stderr);
+    let stderr = text(&out.stderr);
     assert!(
-        told.contains("`opnai`") && told.contains("openai") && !told.contains("secret-value"),
-        "{told}"
+        stderr.contains("`opnai`") && stderr.contains("openai") && !stderr.contains("secret-value"),
+        "{stderr}"
     );
 }
 
 #[test]
-fn the_prompt_can_come_from_standard_input() {
-    let place = Place::new();
-    let mut child = place
+fn prompt_is_read_from_stdin() {
+    let fixture = RunFixture::new();
+    let mut child = fixture
         .command(&["run", "-", "--model", "sim"], &[])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -642,11 +661,11 @@ fn the_prompt_can_come_from_standard_input() {
 }
 
 #[test]
-fn a_reader_who_has_seen_enough_is_no_error() {
+fn closed_stdout_is_not_an_error() {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
-    let place = Place::new();
-    let out = place
+    let fixture = RunFixture::new();
+    let out = fixture
         .command(&["run", "hello", "--model", "sim"], &[])
         .stdout(writer)
         .stderr(Stdio::piped())
@@ -654,25 +673,27 @@ fn a_reader_who_has_seen_enough_is_no_error() {
         .unwrap();
     assert!(!text(&out.stderr).contains("error"), "{out:?}");
     // The turn ends or is interrupted, whichever comes first.
-    let table = place.run(&["threads", "list"], &[]);
+    let table = fixture.run(&["threads", "list"], &[]);
     assert!(!text(&table.stdout).contains("[open]"), "{table:?}");
 }
 
 #[test]
-fn a_directory_whose_name_no_record_can_hold_is_told() {
+fn directory_name_without_utf8_is_refused() {
     use std::os::unix::ffi::OsStrExt;
-    let place = Place::new();
-    let odd = place.here().join(std::ffi::OsStr::from_bytes(b"odd\x9b"));
+    let fixture = RunFixture::new();
+    let odd = fixture
+        .workspace()
+        .join(std::ffi::OsStr::from_bytes(b"odd\x9b"));
     std::fs::create_dir(&odd).unwrap();
-    let mut command = place.command(&["run", "hello", "--model", "sim"], &[]);
+    let mut command = fixture.command(&["run", "hello", "--model", "sim"], &[]);
     let out = command.current_dir(&odd).output().unwrap();
-    let told = text(&out.stderr);
-    assert_eq!(out.status.code(), Some(2), "{told}");
-    assert!(told.contains("is not UTF-8"), "{told}");
+    let stderr = text(&out.stderr);
+    assert_eq!(out.status.code(), Some(2), "{stderr}");
+    assert!(stderr.contains("is not UTF-8"), "{stderr}");
 }
 
 #[test]
-fn an_interrupt_in_the_middle_of_an_answer_ends_the_turn() {
+fn interrupt_during_an_answer_ends_the_turn() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let mut server = FakeServer::start().await.unwrap();
@@ -681,8 +702,8 @@ fn an_interrupt_in_the_middle_of_an_answer_ends_the_turn() {
             ("OPENAI_API_KEY", "key"),
             ("OPENAI_BASE_URL", &server.url()),
         ];
-        let place = Place::new();
-        let mut child = place
+        let fixture = RunFixture::new();
+        let mut child = fixture
             .command(&["run", "hello", "--model", "openai-chat/some"], &variables)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
@@ -691,8 +712,8 @@ fn an_interrupt_in_the_middle_of_an_answer_ends_the_turn() {
         let mut exchange = server.next().await;
         exchange.begin_stream(&[]).await.unwrap();
         let events = wire.events(&Answer::text(&["Half of", " it"]));
-        let said = events.iter().position(|event| event.contains("Half of"));
-        for event in &events[..=said.unwrap()] {
+        let end = events.iter().position(|event| event.contains("Half of"));
+        for event in &events[..=end.unwrap()] {
             exchange.chunk(event.as_bytes()).await.unwrap();
         }
         let mut shown = [0; 7];
@@ -716,7 +737,7 @@ fn an_interrupt_in_the_middle_of_an_answer_ends_the_turn() {
 }
 
 #[test]
-fn no_demonstration_answers_under_the_name_of_a_model() {
+fn demonstration_never_answers_for_a_named_model() {
     let mut home = Home::new();
     home.variables.clear();
     let _daemon = home.start();
@@ -729,16 +750,19 @@ fn no_demonstration_answers_under_the_name_of_a_model() {
     };
     let out = run(&["run", "--yes", "--model", "anthropic/some-model", "hello"]);
     assert_eq!(out.status.code(), Some(2), "{out:?}");
-    let told = text(&out.stderr);
+    let stderr = text(&out.stderr);
     assert!(
-        told.contains("`anthropic/some-model` cannot be asked"),
-        "{told}"
+        stderr.contains("`anthropic/some-model` cannot be asked"),
+        "{stderr}"
     );
     // Without `--model`, the demonstration answers, and a notice names it.
     let out = run(&["run", "--yes", "hello"]);
     assert!(out.status.success(), "{out:?}");
-    let told = text(&out.stderr);
-    assert!(told.contains("its demonstration model answers"), "{told}");
+    let stderr = text(&out.stderr);
+    assert!(
+        stderr.contains("its demonstration model answers"),
+        "{stderr}"
+    );
     let listed = run(&["threads", "list", "--json"]);
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     let what_if = ["--what-if", "openai/gpt-5-mini"];

@@ -8,9 +8,9 @@ use tokio_tungstenite::tungstenite::{Message, WebSocket, client};
 use crate::support::{Daemon, Home, TOKEN, text};
 
 /// A WebSocket that is bound to an agent, or to the host.
-pub(crate) struct Socket(WebSocket<TcpStream>);
+pub(crate) struct RunSocket(WebSocket<TcpStream>);
 
-impl Socket {
+impl RunSocket {
     pub(crate) fn connect(daemon: &Daemon, auth: Value) -> Self {
         let address = &daemon.client.address;
         let stream = TcpStream::connect(address).unwrap();
@@ -58,9 +58,9 @@ fn set_lease(home: &Home, milliseconds: u64) {
 }
 
 /// Starts a hundred runs with one turn each, and kills the daemon.
-fn leave_a_hundred_open(home: &Home, auth: &Value) -> Vec<String> {
+fn open_a_hundred_runs(home: &Home, auth: &Value) -> Vec<String> {
     let daemon = home.start();
-    let mut socket = Socket::connect(&daemon, auth.clone());
+    let mut socket = RunSocket::connect(&daemon, auth.clone());
     let runs: Vec<String> = (0..100)
         .map(|_| text(&socket.call("runs.start", json!({"intent": "i"}))["run_id"]))
         .collect();
@@ -73,13 +73,13 @@ fn leave_a_hundred_open(home: &Home, auth: &Value) -> Vec<String> {
 }
 
 #[test]
-fn n24_killed_with_a_hundred_runs_open_each_is_taken_up_by_its_owner() {
+fn n24_after_a_kill_a_hundred_open_runs_are_claimed_by_their_owners() {
     let home = Home::new();
     set_lease(&home, 600_000);
     let auth = json!({"agent_id": "worker", "token": token_of_worker(&home)});
-    let runs = leave_a_hundred_open(&home, &auth);
+    let runs = open_a_hundred_runs(&home, &auth);
     let daemon = home.start();
-    let mut socket = Socket::connect(&daemon, auth);
+    let mut socket = RunSocket::connect(&daemon, auth);
     assert_eq!(socket.count("in_progress"), 100);
     for run in &runs {
         let resumed = socket.call("runs.resume", json!({"run_id": run}));
@@ -98,13 +98,13 @@ fn n24_killed_with_a_hundred_runs_open_each_is_taken_up_by_its_owner() {
 }
 
 #[test]
-fn n24_when_the_lease_is_over_each_is_incomplete_and_says_so() {
+fn n24_runs_with_an_expired_lease_are_incomplete() {
     let home = Home::new();
     let auth = json!({"agent_id": "worker", "token": token_of_worker(&home)});
-    let runs = leave_a_hundred_open(&home, &auth);
+    let runs = open_a_hundred_runs(&home, &auth);
     set_lease(&home, 1);
     let daemon = home.start();
-    let mut host = Socket::connect(&daemon, json!({"host_token": TOKEN}));
+    let mut host = RunSocket::connect(&daemon, json!({"host_token": TOKEN}));
     let begin = std::time::Instant::now();
     while host.count("incomplete") < 100 {
         assert!(
@@ -129,7 +129,7 @@ fn n24_when_the_lease_is_over_each_is_incomplete_and_says_so() {
 }
 
 #[test]
-fn the_same_wire_is_on_a_unix_socket_that_only_its_owner_can_use() {
+fn unix_socket_serves_the_same_protocol_to_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
     let home = Home::new();
     let path = home.data().parent().unwrap().join("rpc.sock");
@@ -158,10 +158,10 @@ pub(crate) fn lines(home: &Home, arguments: &[&str]) -> Vec<String> {
 }
 
 #[test]
-fn runs_are_listed_shown_and_followed_beside_a_daemon() {
+fn runs_are_listed_shown_and_followed_while_a_daemon_runs() {
     let home = Home::new();
     let daemon = home.start();
-    let mut socket = Socket::connect(&daemon, json!({"token": TOKEN}));
+    let mut socket = RunSocket::connect(&daemon, json!({"token": TOKEN}));
     let mut start = |agent: &str| {
         let params = json!({"agent_id": agent, "intent": format!("work of {agent}")});
         text(&socket.call("runs.start", params)["run_id"])
@@ -231,10 +231,10 @@ fn runs_are_listed_shown_and_followed_beside_a_daemon() {
 }
 
 #[test]
-fn a19_what_others_write_moves_no_cursor_and_fakes_no_line() {
+fn a19_external_text_cannot_forge_terminal_output() {
     let home = Home::new();
     let daemon = home.start();
-    let mut socket = Socket::connect(&daemon, json!({"token": TOKEN}));
+    let mut socket = RunSocket::connect(&daemon, json!({"token": TOKEN}));
     let hostile = "x\u{1b}[2J\u{1b}]0;t\u{7}\rfake\nfake\u{202e}\u{9b}31m";
     let params = json!({"agent_id": "a", "intent": hostile});
     let run = text(&socket.call("runs.start", params)["run_id"]);
@@ -255,30 +255,30 @@ fn a19_what_others_write_moves_no_cursor_and_fakes_no_line() {
 }
 
 #[test]
-fn where_there_are_no_runs_a_sentence_says_so_and_what_makes_them() {
+fn empty_run_list_explains_how_to_create_a_run() {
     let home = Home::new();
     let listed = home.command(&["runs", "list"]).output().unwrap();
-    let told = String::from_utf8(listed.stderr).unwrap();
-    assert!(listed.status.success(), "{told}");
+    let stderr = String::from_utf8(listed.stderr).unwrap();
+    assert!(listed.status.success(), "{stderr}");
     assert!(
-        told.starts_with("there are no runs in ") && told.contains("windlass run"),
-        "{told}"
+        stderr.starts_with("there are no runs in ") && stderr.contains("windlass run"),
+        "{stderr}"
     );
     let shown = home
         .command(&["runs", "show", "12345678"])
         .output()
         .unwrap();
-    let told = String::from_utf8(shown.stderr).unwrap();
-    assert_eq!(shown.status.code(), Some(2), "{told}");
-    assert!(!told.contains("entity"), "{told}");
+    let stderr = String::from_utf8(shown.stderr).unwrap();
+    assert_eq!(shown.status.code(), Some(2), "{stderr}");
+    assert!(!stderr.contains("entity"), "{stderr}");
     assert!(!home.data().exists(), "looking makes nothing");
 
     // A daemon without any runs.
     let _daemon = home.start();
     let listed = home.command(&["runs", "list"]).output().unwrap();
-    let told = String::from_utf8(listed.stderr).unwrap();
+    let stderr = String::from_utf8(listed.stderr).unwrap();
     assert!(
-        listed.status.success() && told.contains("windlass run"),
-        "{told}"
+        listed.status.success() && stderr.contains("windlass run"),
+        "{stderr}"
     );
 }

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 
 /// A test that the page names: its crate, and the last segment of its path.
 #[derive(Debug)]
-struct Named {
-    of: String,
-    word: String,
+struct TestReference {
+    crate_name: String,
+    segment: String,
 }
 
 fn workspace() -> PathBuf {
@@ -29,23 +29,23 @@ fn rows() -> Vec<Vec<String>> {
 }
 
 /// Parses `crate: a::b`, `c::d`; a name without a crate belongs to the crate before it.
-fn named(cell: &str) -> Vec<Named> {
-    let mut of = String::new();
+fn test_references(cell: &str) -> Vec<TestReference> {
+    let mut crate_name = String::new();
     let quoted = cell.split('`').skip(1).step_by(2);
     let tests = quoted.filter(|text| !text.starts_with("cargo "));
     tests
         .map(|text| {
             let path = match text.split_once(": ") {
                 Some((name, path)) => {
-                    of = name.to_owned();
+                    crate_name = name.to_owned();
                     path
                 }
                 None => text,
             };
-            let word = path.rsplit("::").next().unwrap().to_owned();
-            Named {
-                of: of.clone(),
-                word,
+            let segment = path.rsplit("::").next().unwrap().to_owned();
+            TestReference {
+                crate_name: crate_name.clone(),
+                segment,
             }
         })
         .collect()
@@ -74,29 +74,31 @@ fn names(directory: &Path, found: &mut BTreeSet<String>) {
 struct Crates(BTreeMap<String, BTreeSet<String>>);
 
 impl Crates {
-    /// Returns whether a test or a test file with that name exists. `…` stands for the rest of a name.
-    fn have(&mut self, named: &Named) -> bool {
-        let all = self.0.entry(named.of.clone()).or_insert_with(|| {
+    /// Returns whether a test or a test file with that name exists. `…` matches the rest of a name.
+    fn contain(&mut self, test: &TestReference) -> bool {
+        let all = self.0.entry(test.crate_name.clone()).or_insert_with(|| {
             let mut found = BTreeSet::new();
-            let places = [workspace().join("crates"), workspace()].into_iter();
-            let mut places = places.map(|place| place.join(&named.of));
-            if let Some(place) = places.find(|place| !named.of.is_empty() && place.is_dir()) {
-                names(&place, &mut found);
+            let candidates = [workspace().join("crates"), workspace()].into_iter();
+            let mut candidates = candidates.map(|candidate| candidate.join(&test.crate_name));
+            if let Some(candidate) =
+                candidates.find(|candidate| !test.crate_name.is_empty() && candidate.is_dir())
+            {
+                names(&candidate, &mut found);
             }
             found
         });
-        let word = named.word.trim_matches('…');
-        let (is_end, is_start) = (named.word.starts_with('…'), named.word.ends_with('…'));
+        let segment = test.segment.trim_matches('…');
+        let (is_end, is_start) = (test.segment.starts_with('…'), test.segment.ends_with('…'));
         all.iter().any(|name| match (is_end, is_start) {
-            (false, false) => name == word,
-            (false, true) => name.starts_with(word),
-            (true, _) => name.contains(word),
+            (false, false) => name == segment,
+            (false, true) => name.starts_with(segment),
+            (true, _) => name.contains(segment),
         })
     }
 }
 
 #[test]
-fn every_attack_names_tests_that_are_there() {
+fn every_attack_names_existing_tests() {
     let (rows, mut crates) = (rows(), Crates::default());
     assert!(rows.len() >= 80, "only {} attacks", rows.len());
     for row in &rows {
@@ -105,14 +107,14 @@ fn every_attack_names_tests_that_are_there() {
         };
         assert!(!attack.is_empty() && !held.is_empty(), "{row:?}");
         assert!(tests.contains('`'), "{attack}: no test");
-        for test in named(tests) {
-            assert!(crates.have(&test), "{attack}: there is no {test:?}");
+        for test in test_references(tests) {
+            assert!(crates.contain(&test), "{attack}: there is no {test:?}");
         }
     }
 }
 
 #[test]
-fn a_test_that_is_not_there_is_noticed() {
+fn missing_test_is_detected() {
     let mut crates = Crates::default();
     for (cell, is_fine) in [
         ("`tools: sandbox::there_is_no_network_…`", true),
@@ -121,7 +123,7 @@ fn a_test_that_is_not_there_is_noticed() {
         ("`tools: no_such_file_of_tests`", false),
         ("`nowhere: sandbox`", false),
     ] {
-        let all = named(cell);
-        assert_eq!((all.len(), crates.have(&all[0])), (1, is_fine), "{cell}");
+        let all = test_references(cell);
+        assert_eq!((all.len(), crates.contain(&all[0])), (1, is_fine), "{cell}");
     }
 }

@@ -8,15 +8,15 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Daemon, Home, Model, TOKEN};
+use crate::support::{Daemon, Home, ScriptedModel, TOKEN};
 
-struct Running {
+struct RunningServer {
     child: Child,
     address: String,
     state: tempfile::TempDir,
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -34,7 +34,7 @@ fn windlass(state: &tempfile::TempDir, arguments: &[&str]) -> Command {
     command
 }
 
-fn start(arguments: &[&str]) -> Running {
+fn start(arguments: &[&str]) -> RunningServer {
     let state = tempfile::tempdir().unwrap();
     let mut child = windlass(&state, arguments)
         .stdout(Stdio::piped())
@@ -48,7 +48,7 @@ fn start(arguments: &[&str]) -> Running {
         .trim_end()
         .rsplit_once("listening on http://")
         .unwrap_or_else(|| panic!("{line:?}"));
-    Running {
+    RunningServer {
         address: address.to_owned(),
         child,
         state,
@@ -83,7 +83,7 @@ fn refused(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn r5_a_token_that_was_made_can_be_read_by_its_owner_only() {
+fn r5_generated_token_is_readable_by_its_owner_only() {
     let running = start(&["serve", "--port", "0"]);
     let file = running.state.path().join("windlass/token");
     let mode = std::fs::metadata(&file).unwrap().permissions().mode();
@@ -101,7 +101,7 @@ fn r5_a_token_that_was_made_can_be_read_by_its_owner_only() {
 }
 
 #[test]
-fn the_forms_that_clients_of_the_original_use_are_understood() {
+fn original_invocations_are_accepted() {
     let running = start(&[
         "--workspace",
         ".",
@@ -135,7 +135,7 @@ fn the_forms_that_clients_of_the_original_use_are_understood() {
 }
 
 #[test]
-fn the_socket_for_commands_is_there_only_where_it_asks_for_a_token() {
+fn command_socket_exists_only_with_tokens() {
     for (flag, is_there) in [("--token=t", true), ("--insecure", false)] {
         let running = start(&["serve", "--port", "0", flag]);
         let socket = running.state.path().join("windlass/daemon.sock");
@@ -144,7 +144,7 @@ fn the_socket_for_commands_is_there_only_where_it_asks_for_a_token() {
 }
 
 #[test]
-fn a_token_is_read_from_a_file() {
+fn token_is_read_from_a_file() {
     let file = tempfile::NamedTempFile::new().unwrap();
     std::fs::write(file.path(), "from-a-file\n").unwrap();
     let path = file.path().display().to_string();
@@ -156,7 +156,7 @@ fn a_token_is_read_from_a_file() {
 }
 
 #[test]
-fn others_are_not_let_in_without_a_token() {
+fn requests_without_a_token_are_rejected() {
     for arguments in [
         &["serve", "--port", "0", "--host", "0.0.0.0"][..],
         &["serve", "--port", "0", "--host", "0.0.0.0", "--insecure"][..],
@@ -169,26 +169,27 @@ fn others_are_not_let_in_without_a_token() {
 }
 
 #[test]
-fn clients_name_the_models_that_are_configured_and_the_limits_of_the_file_count() {
-    let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
+fn configured_models_are_selectable_and_configured_limits_apply() {
+    let model =
+        ScriptedModel::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
     let home = Home::with_model(&model.url());
     let config = "model = 'anthropic/first'\nmodels = ['anthropic/second']\n[limits]\nthreads = 5\nbody_bytes = 1000";
     home.configure(config);
     let daemon = home.start();
-    for (wished, asked) in [
+    for (requested, effective) in [
         (json!({}), "first"),
         (json!({"model": "auto"}), "first"),
         (json!({"model": "anthropic/first"}), "first"),
         (json!({"model": "anthropic/second"}), "second"),
         (json!({"model": "org/third:latest"}), "org/third:latest"),
     ] {
-        let thread = daemon.thread(&wished);
+        let thread = daemon.thread(&requested);
         let mut events = daemon.client.events(&thread, 0);
         daemon.turn(&thread, "who are you?");
         let frames = events.until("turn.completed");
         let turn = &frames.last().unwrap().data["payload"]["turn"];
-        assert_eq!(turn["effective_model"], asked);
-        assert_eq!(daemon.detail(&thread)["items"][1]["detail"], asked);
+        assert_eq!(turn["effective_model"], effective);
+        assert_eq!(daemon.detail(&thread)["items"][1]["detail"], effective);
     }
     let one_more = daemon.client.post("/v1/threads", &json!({}));
     assert_eq!(
@@ -200,8 +201,9 @@ fn clients_name_the_models_that_are_configured_and_the_limits_of_the_file_count(
 }
 
 #[test]
-fn models_that_are_not_configured_are_refused_where_the_operator_says_so() {
-    let model = Model::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
+fn unconfigured_models_are_refused_when_the_operator_forbids_them() {
+    let model =
+        ScriptedModel::answering(|request| Answer::text(&[request["model"].as_str().unwrap()]));
     let home = Home::with_model(&model.url());
     let file = home.data().with_file_name("own.toml");
     let file = file.to_str().unwrap();
@@ -231,7 +233,7 @@ fn models_that_are_not_configured_are_refused_where_the_operator_says_so() {
 }
 
 #[test]
-fn the_demonstration_model_answers_to_every_name() {
+fn demonstration_model_answers_to_every_name() {
     let home = Home::new();
     let daemon = home.start();
     let thread = daemon.thread(&json!({"model": "deepseek-v4-pro", "mode": "act"}));
@@ -246,7 +248,7 @@ fn the_demonstration_model_answers_to_every_name() {
 }
 
 #[test]
-fn the_log_tells_every_request_by_its_id_and_no_token() {
+fn log_has_every_request_id_and_no_token() {
     let home = Home::new();
     let path = home.data().with_file_name("log");
     let daemon = home.start_logging(std::fs::File::create(&path).unwrap());
@@ -259,7 +261,7 @@ fn the_log_tells_every_request_by_its_id_and_no_token() {
     let lines: Vec<serde_json::Value> = lines
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    let told = |path: &str, status: u16| {
+    let is_logged = |path: &str, status: u16| {
         lines.iter().any(|line| {
             let is_named = line["request"]
                 .as_str()
@@ -268,24 +270,24 @@ fn the_log_tells_every_request_by_its_id_and_no_token() {
         })
     };
     assert!(
-        told("/v1/threads", 201) && told("/v1/nothing", 404),
+        is_logged("/v1/threads", 201) && is_logged("/v1/nothing", 404),
         "{log}"
     );
 }
 
 #[test]
-fn a_port_that_is_taken_is_told_once() {
+fn occupied_port_is_reported_once() {
     let home = Home::new();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let refused = home.command(&["serve", "--port", &port]).output().unwrap();
-    let told = String::from_utf8(refused.stderr).unwrap();
-    assert_eq!(refused.status.code(), Some(2), "{told}");
-    assert_eq!(told.matches("in use").count(), 1, "{told}");
+    let stderr = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!(refused.status.code(), Some(2), "{stderr}");
+    assert_eq!(stderr.matches("in use").count(), 1, "{stderr}");
 }
 
 #[test]
-fn a_log_for_programs_has_nothing_else_in_it_and_tells_of_the_start() {
+fn json_log_contains_only_json_and_the_start() {
     let home = Home::new();
     let path = home.path().join("log");
     let start = |file: &std::path::Path| {
@@ -314,16 +316,16 @@ fn a_log_for_programs_has_nothing_else_in_it_and_tells_of_the_start() {
     };
     assert_eq!(lines(&refusal).last().unwrap()["level"], "ERROR");
     let lines = lines(&log);
-    let said = |words: &str| {
+    let log_entry = |words: &str| {
         let found = lines.iter().find(|line| {
             let message = line["message"].as_str();
             message.is_some_and(|message| message.contains(words))
         });
         found.unwrap_or_else(|| panic!("{words} in {log}"))
     };
-    said("--mobile has no effect");
-    said("stopping");
-    let started = said("windlass has started");
+    log_entry("--mobile has no effect");
+    log_entry("stopping");
+    let started = log_entry("windlass has started");
     assert_eq!(started["level"], "INFO");
     assert_eq!(started["version"], env!("CARGO_PKG_VERSION"));
     assert_eq!(started["data"], home.data().to_str().unwrap());

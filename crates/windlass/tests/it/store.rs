@@ -21,7 +21,7 @@ fn store(home: &Home, arguments: &[&str]) -> Output {
 
 /// Runs a subcommand with `--json` and returns its report.
 #[track_caller]
-fn told(home: &Home, arguments: &[&str]) -> Value {
+fn report_of(home: &Home, arguments: &[&str]) -> Value {
     let out = store(home, &[arguments, &["--json"]].concat());
     assert!(out.status.success(), "{arguments:?}: {}", stderr(&out));
     serde_json::from_slice(&out.stdout).unwrap()
@@ -59,12 +59,12 @@ fn text(path: &Path) -> &str {
 }
 
 #[test]
-fn what_reads_works_beside_a_daemon_and_what_writes_names_it() {
+fn data_commands_that_write_are_refused_while_a_daemon_runs() {
     let home = Home::new();
     let daemon = home.start();
     let thread = daemon.thread(&json!({}));
     turn(&daemon, &thread);
-    let verified = told(&home, &["verify", "--heads"]);
+    let verified = report_of(&home, &["verify", "--heads"]);
     assert_eq!(verified["findings"], json!([]));
     assert!(verified["records"].as_u64().unwrap() > 5, "{verified}");
     assert_eq!(
@@ -72,11 +72,11 @@ fn what_reads_works_beside_a_daemon_and_what_writes_names_it() {
         verified["streams"].as_u64().unwrap()
     );
     let (file, backup) = (home.path().join("all.jsonl"), home.path().join("backup"));
-    let exported = told(&home, &["export", text(&file)]);
+    let exported = report_of(&home, &["export", text(&file)]);
     assert_eq!(exported["records"], verified["records"]);
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    told(&home, &["backup", text(&backup), "--verify"]);
+    report_of(&home, &["backup", text(&backup), "--verify"]);
 
     let pid = format!("process {}", daemon.pid());
     for arguments in [
@@ -91,12 +91,12 @@ fn what_reads_works_beside_a_daemon_and_what_writes_names_it() {
 }
 
 #[test]
-fn a_backup_brings_back_what_was_and_keeps_what_was_there() {
+fn restore_recovers_the_backup_and_preserves_the_replaced_data() {
     let (home, thread) = used();
     let made = home.command(&["token", "create", "--json"]).output();
     assert!(made.unwrap().status.success());
     let backup = home.path().join("backup");
-    let report = told(&home, &["backup", text(&backup), "--with-secrets-key"]);
+    let report = report_of(&home, &["backup", text(&backup), "--with-secrets-key"]);
     assert_eq!(
         report["files"],
         json!(["secrets.key", "tokens.json", "windlass.db"])
@@ -107,7 +107,7 @@ fn a_backup_brings_back_what_was_and_keeps_what_was_there() {
     let later = daemon.thread(&json!({}));
     turn(&daemon, &later);
     daemon.kill();
-    let restored = told(&home, &["restore", text(&backup)]);
+    let restored = report_of(&home, &["restore", text(&backup)]);
     assert_eq!(restored["files"]["secrets.key"], "backup");
     assert_eq!(restored["files"]["tokens.json"], "kept");
     let former = restored["former"].as_str().unwrap();
@@ -115,7 +115,7 @@ fn a_backup_brings_back_what_was_and_keeps_what_was_there() {
     let daemon = home.start();
     turn(&daemon, &thread);
     assert_eq!(daemon.client.get(&later).status, 404);
-    assert_eq!(told(&home, &["verify"])["findings"], json!([]));
+    assert_eq!(report_of(&home, &["verify"])["findings"], json!([]));
     daemon.stop();
     // The former data is still a usable data directory, even after a kill.
     let daemon = home.start_with(&["--token", TOKEN, "--data", former]);
@@ -123,7 +123,7 @@ fn a_backup_brings_back_what_was_and_keeps_what_was_there() {
 }
 
 #[test]
-fn a_key_is_in_a_backup_only_when_the_operator_asks_for_it() {
+fn backup_contains_the_secrets_key_only_on_request() {
     let (home, _) = used();
     let backup = home.path().join("backup");
     let out = store(&home, &["backup", text(&backup)]);
@@ -144,26 +144,26 @@ fn a_key_is_in_a_backup_only_when_the_operator_asks_for_it() {
 }
 
 #[test]
-fn backups_go_to_another_device_and_back() {
+fn backups_work_across_devices() {
     let Some(other) = other_device() else {
         return;
     };
     let (home, thread) = used();
     let backup = other.path().join("backup");
-    told(&home, &["backup", text(&backup)]);
-    told(&home, &["restore", text(&backup)]);
+    report_of(&home, &["backup", text(&backup)]);
+    report_of(&home, &["restore", text(&backup)]);
     let there = other.path().join("data");
-    told(&home, &["restore", text(&backup), "--data", text(&there)]);
+    report_of(&home, &["restore", text(&backup), "--data", text(&there)]);
     turn(&home.start(), &thread);
     let daemon = home.start_with(&["--token", TOKEN, "--data", text(&there)]);
     turn(&daemon, &thread);
 }
 
 #[test]
-fn nothing_is_written_into_a_backup() {
+fn backup_is_never_modified() {
     let (home, thread) = used();
     let backup = home.path().join("backup");
-    told(&home, &["backup", text(&backup)]);
+    report_of(&home, &["backup", text(&backup)]);
     let names = || {
         let mut names: Vec<_> = fs::read_dir(&backup)
             .unwrap()
@@ -181,15 +181,15 @@ fn nothing_is_written_into_a_backup() {
         assert!(complaint.contains("is a backup"), "{complaint}");
     }
     assert_eq!(names(), before);
-    told(&home, &["restore", text(&backup)]);
+    report_of(&home, &["restore", text(&backup)]);
     turn(&home.start(), &thread);
 }
 
 #[test]
-fn a_backup_of_another_version_and_what_is_none_change_nothing() {
+fn invalid_backups_are_refused_without_changes() {
     let (home, thread) = used();
     let backup = home.path().join("backup");
-    told(&home, &["backup", text(&backup)]);
+    report_of(&home, &["backup", text(&backup)]);
     let manifest = backup.join("backup.json");
     let changed = fs::read_to_string(&manifest).unwrap();
     let mut changed: Value = serde_json::from_str(&changed).unwrap();
@@ -227,7 +227,7 @@ fn a_backup_of_another_version_and_what_is_none_change_nothing() {
 }
 
 #[test]
-fn what_was_exported_is_taken_in_elsewhere() {
+fn exported_data_can_be_imported() {
     let (home, thread) = used();
     let out = store(&home, &["export"]);
     assert!(out.status.success());
@@ -238,11 +238,11 @@ fn what_was_exported_is_taken_in_elsewhere() {
     let mut second = Home::new();
     // The thread's directory stays the same.
     second.workspace.clone_from(&home.workspace);
-    let imported = told(&second, &["import", text(&file)]);
+    let imported = report_of(&second, &["import", text(&file)]);
     assert_eq!(imported["findings"], json!([]));
     let again = store(&second, &["export"]);
     assert_eq!(again.stdout, out.stdout);
-    let rebuilt = told(&second, &["rebuild"]);
+    let rebuilt = report_of(&second, &["rebuild"]);
     assert_eq!(rebuilt["streams"], imported["streams"]);
     turn(&second.start(), &thread);
 
@@ -266,7 +266,7 @@ fn changed(export: &str, change: impl Fn(&mut Value)) -> String {
 }
 
 #[test]
-fn an_input_that_carries_what_cannot_be_read_is_not_taken_in() {
+fn unreadable_export_is_not_imported() {
     let (home, _) = used();
     let out = store(&home, &["export"]);
     let export = String::from_utf8(out.stdout).unwrap();
@@ -308,7 +308,7 @@ fn an_input_that_carries_what_cannot_be_read_is_not_taken_in() {
 }
 
 #[test]
-fn an_export_that_is_cut_off_leaves_nothing_behind() {
+fn truncated_export_leaves_no_data() {
     let (home, _) = used();
     let export = store(&home, &["export"]).stdout;
     let file = home.path().join("cut.jsonl");
@@ -327,7 +327,7 @@ fn an_export_that_is_cut_off_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_backup_is_not_made_inside_of_the_data() {
+fn backup_inside_the_data_directory_is_refused() {
     let (home, _) = used();
     std::os::unix::fs::symlink(home.data(), home.path().join("link")).unwrap();
     for inside in [
@@ -342,7 +342,7 @@ fn a_backup_is_not_made_inside_of_the_data() {
 }
 
 #[test]
-fn damage_is_named_and_the_command_that_saves_what_is_left() {
+fn damage_is_reported_with_the_recovery_command() {
     let (home, _) = used();
     {
         let database = rusqlite::Connection::open(home.data().join("windlass.db")).unwrap();
@@ -374,14 +374,14 @@ fn damage_is_named_and_the_command_that_saves_what_is_left() {
 }
 
 #[test]
-fn compacting_reports_the_size_before_and_after() {
+fn compact_reports_both_sizes() {
     let (home, thread) = used();
-    let report = told(&home, &["compact"]);
+    let report = report_of(&home, &["compact"]);
     let (before, after) = (
         report["bytes_before"].as_u64(),
         report["bytes_after"].as_u64(),
     );
     assert!(after.unwrap() > 0 && after <= before, "{report}");
-    assert_eq!(told(&home, &["verify"])["findings"], json!([]));
+    assert_eq!(report_of(&home, &["verify"])["findings"], json!([]));
     turn(&home.start(), &thread);
 }

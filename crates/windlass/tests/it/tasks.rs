@@ -25,17 +25,17 @@ fn output_in(home: &Home, directory: &Path, arguments: &[&str]) -> Output {
 
 /// Runs a command that must succeed, and returns its stdout and stderr.
 #[track_caller]
-fn done(home: &Home, arguments: &[&str]) -> (String, String) {
+fn succeed(home: &Home, arguments: &[&str]) -> (String, String) {
     let out = output(home, arguments);
-    let told = String::from_utf8(out.stderr).unwrap();
-    assert!(out.status.success(), "{arguments:?}: {told}");
-    (String::from_utf8(out.stdout).unwrap(), told)
+    let stderr = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.success(), "{arguments:?}: {stderr}");
+    (String::from_utf8(out.stdout).unwrap(), stderr)
 }
 
 #[track_caller]
 fn json(home: &Home, arguments: &[&str]) -> Vec<Value> {
-    let (said, _) = done(home, &[arguments, &["--json"]].concat());
-    let lines = said.lines().map(serde_json::from_str);
+    let (stdout, _) = succeed(home, &[arguments, &["--json"]].concat());
+    let lines = stdout.lines().map(serde_json::from_str);
     lines.collect::<Result<_, _>>().unwrap()
 }
 
@@ -57,31 +57,31 @@ fn ended(home: &Home, id: &str) -> Value {
 }
 
 #[test]
-fn a_task_that_is_queued_without_a_daemon_waits_for_one() {
+fn task_queued_without_a_daemon_waits_for_one() {
     let mut home = Home::new();
-    let (none, told) = done(&home, &["tasks", "list"]);
+    let (none, stderr) = succeed(&home, &["tasks", "list"]);
     assert_eq!(none, "");
-    assert!(told.contains("no tasks yet"), "{told}");
+    assert!(stderr.contains("no tasks yet"), "{stderr}");
     assert!(!home.data().exists());
 
     // The command that queues a task does not need the daemon's model.
     let model = std::mem::take(&mut home.variables);
-    let (id, told) = done(&home, &["tasks", "add", "first words"]);
+    let (id, stderr) = succeed(&home, &["tasks", "add", "first words"]);
     let id = id.trim_end();
     assert!(
-        told.contains(UNATTENDED) && told.contains("`windlass serve`"),
-        "{told}"
+        stderr.contains(UNATTENDED) && stderr.contains("`windlass serve`"),
+        "{stderr}"
     );
-    assert!(!told.contains("demonstration"), "{told}");
+    assert!(!stderr.contains("demonstration"), "{stderr}");
     home.variables = model;
-    let (list, told) = done(&home, &["tasks", "list"]);
+    let (list, stderr) = succeed(&home, &["tasks", "list"]);
     assert!(list.contains(end(id)) && list.contains("queued"), "{list}");
-    assert!(told.contains(UNATTENDED), "{told}");
-    let (shown, _) = done(&home, &["tasks", "show", end(id)]);
+    assert!(stderr.contains(UNATTENDED), "{stderr}");
+    let (shown, _) = succeed(&home, &["tasks", "show", end(id)]);
     assert!(shown.contains("> first words"), "{shown}");
-    let (second, _) = done(&home, &["tasks", "add", "second"]);
-    let (_, told) = done(&home, &["tasks", "cancel", end(second.trim_end())]);
-    assert!(told.contains("is called off"), "{told}");
+    let (second, _) = succeed(&home, &["tasks", "add", "second"]);
+    let (_, stderr) = succeed(&home, &["tasks", "cancel", end(second.trim_end())]);
+    assert!(stderr.contains("is called off"), "{stderr}");
     let canceled = json(&home, &["tasks", "list", "--status", "canceled,failed"]);
     assert_eq!(canceled.len(), 1);
     assert_eq!(canceled[0]["id"], second.trim_end());
@@ -92,20 +92,20 @@ fn a_task_that_is_queued_without_a_daemon_waits_for_one() {
         (&task["status"], &task["model"]),
         (&"completed".into(), &"llmsim-model".into())
     );
-    let (shown, told) = done(&home, &["tasks", "show", end(id)]);
+    let (shown, stderr) = succeed(&home, &["tasks", "show", end(id)]);
     assert!(shown.contains("Echo: first words"), "{shown}");
     assert!(shown.contains(&text(&task["thread_id"])), "{shown}");
-    assert_eq!(told, "");
-    let (_, told) = done(&home, &["tasks", "cancel", end(id)]);
-    assert!(told.contains("had ended before: completed"), "{told}");
-    let (thread, _) = done(&home, &["threads", "show", &text(&task["thread_id"])]);
+    assert_eq!(stderr, "");
+    let (_, stderr) = succeed(&home, &["tasks", "cancel", end(id)]);
+    assert!(stderr.contains("had ended before: completed"), "{stderr}");
+    let (thread, _) = succeed(&home, &["threads", "show", &text(&task["thread_id"])]);
     assert!(thread.contains("> first words"), "{thread}");
-    let (_, told) = done(&home, &["tasks", "add", "--cwd", ".", "third"]);
-    assert_eq!(told, "");
+    let (_, stderr) = succeed(&home, &["tasks", "add", "--cwd", ".", "third"]);
+    assert_eq!(stderr, "");
 }
 
 #[test]
-fn a_task_works_where_it_was_typed_or_is_refused() {
+fn task_uses_the_current_directory_or_is_refused() {
     let home = Home::new();
     let (inner, outer) = (home.workspace.join("inner"), home.path().join("outer"));
     std::fs::create_dir(&inner).unwrap();
@@ -113,17 +113,17 @@ fn a_task_works_where_it_was_typed_or_is_refused() {
     let add = ["tasks", "add", "look around"];
     let queued = |directory: &Path| {
         let out = output_in(&home, directory, &add);
-        let told = String::from_utf8(out.stderr).unwrap();
-        assert!(out.status.success(), "{told}");
+        let stderr = String::from_utf8(out.stderr).unwrap();
+        assert!(out.status.success(), "{stderr}");
         let where_to_serve = format!("runs in {} or above it", directory.display());
-        assert!(told.contains(&where_to_serve), "{told}");
+        assert!(stderr.contains(&where_to_serve), "{stderr}");
         String::from_utf8(out.stdout).unwrap().trim_end().to_owned()
     };
     let (here, elsewhere) = (queued(&inner), queued(&outer));
     let automation = ["automations", "add", "Watch", "look", "--rule", RULE];
     let out = output_in(&home, &inner, &automation);
-    let told = String::from_utf8(out.stderr).unwrap();
-    assert!(told.contains(&*inner.to_string_lossy()), "{told}");
+    let stderr = String::from_utf8(out.stderr).unwrap();
+    assert!(stderr.contains(&*inner.to_string_lossy()), "{stderr}");
 
     let daemon = home.start_with(&[]);
     let task = ended(&home, &here);
@@ -144,19 +144,19 @@ fn a_task_works_where_it_was_typed_or_is_refused() {
     // A running daemon that cannot work in the directory rejects the job immediately.
     for words in [&add[..], &automation] {
         let out = output_in(&home, &outer, words);
-        let told = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(2), "{told}");
+        let stderr = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{stderr}");
         for part in [&*outer.to_string_lossy(), "--cwd", "--workspace"] {
-            assert!(told.contains(part), "{told}");
+            assert!(stderr.contains(part), "{stderr}");
         }
         let workspace = home.workspace.display().to_string();
-        assert!(told.contains(&workspace), "{told}");
+        assert!(stderr.contains(&workspace), "{stderr}");
     }
     drop(daemon);
 }
 
 /// Tests an automation from its creation to its removal.
-fn kept_in_order(home: &Home, is_attended: bool) {
+fn check_automation_lifecycle(home: &Home, is_attended: bool) {
     let add = [
         "automations",
         "add",
@@ -165,63 +165,67 @@ fn kept_in_order(home: &Home, is_attended: bool) {
         "--rule",
         RULE,
     ];
-    let (id, told) = done(home, &add);
+    let (id, stderr) = succeed(home, &add);
     let id = id.trim_end();
-    assert!(told.contains("runs next at"), "{told}");
-    assert_eq!(told.contains(UNATTENDED), !is_attended, "{told}");
-    let (list, _) = done(home, &["automations", "list"]);
+    assert!(stderr.contains("runs next at"), "{stderr}");
+    assert_eq!(stderr.contains(UNATTENDED), !is_attended, "{stderr}");
+    let (list, _) = succeed(home, &["automations", "list"]);
     assert!(list.contains(end(id)) && list.contains("Nightly"), "{list}");
-    let (shown, _) = done(home, &["automations", "show", end(id)]);
+    let (shown, _) = succeed(home, &["automations", "show", end(id)]);
     assert!(
         shown.contains(RULE) && shown.contains("> look at it"),
         "{shown}"
     );
-    let (_, told) = done(home, &["automations", "pause", end(id)]);
-    assert!(told.contains("is paused"), "{told}");
+    let (_, stderr) = succeed(home, &["automations", "pause", end(id)]);
+    assert!(stderr.contains("is paused"), "{stderr}");
     let paused = json(home, &["automations", "list"]);
     assert_eq!(paused[0]["status"], "paused");
-    let (_, told) = done(home, &["automations", "runs", end(id)]);
-    assert!(told.contains("not run yet"), "{told}");
-    let (task, told) = done(home, &["automations", "run", end(id)]);
+    let (_, stderr) = succeed(home, &["automations", "runs", end(id)]);
+    assert!(stderr.contains("not run yet"), "{stderr}");
+    let (task, stderr) = succeed(home, &["automations", "run", end(id)]);
     let task = task.trim_end();
-    assert_eq!(told.contains(UNATTENDED), !is_attended, "{told}");
+    assert_eq!(stderr.contains(UNATTENDED), !is_attended, "{stderr}");
     if is_attended {
         assert_eq!(ended(home, task)["status"], "completed");
     }
-    let (runs, _) = done(home, &["automations", "runs", end(id)]);
+    let (runs, _) = succeed(home, &["automations", "runs", end(id)]);
     assert!(runs.contains(end(task)), "{runs}");
-    done(home, &["automations", "resume", end(id)]);
+    succeed(home, &["automations", "resume", end(id)]);
     assert_eq!(
         json(home, &["automations", "show", id])[0]["status"],
         "active"
     );
 
-    let unasked = output(home, &["automations", "delete", end(id)]);
-    assert_eq!(unasked.status.code(), Some(2), "nobody could be asked");
-    done(home, &["automations", "delete", "--yes", end(id)]);
+    let unconfirmed = output(home, &["automations", "delete", end(id)]);
+    assert_eq!(
+        unconfirmed.status.code(),
+        Some(2),
+        "there is no terminal to ask at"
+    );
+    succeed(home, &["automations", "delete", "--yes", end(id)]);
     assert_eq!(json(home, &["automations", "list"]), [Value::Null; 0]);
     // Queued tasks remain.
     assert_eq!(json(home, &["tasks", "show", end(task)]).len(), 1);
 }
 
 #[test]
-fn an_automation_is_made_listed_paused_run_and_removed() {
-    kept_in_order(&Home::new(), false);
+fn automation_is_created_listed_paused_run_and_removed() {
+    check_automation_lifecycle(&Home::new(), false);
     let home = Home::new();
     let _daemon = home.start_with(&[]);
-    kept_in_order(&home, true);
+    check_automation_lifecycle(&home, true);
 }
 
 #[test]
-fn nothing_acts_on_a_terminal_and_lists_fit_it() {
+fn control_characters_are_escaped_and_lists_fit_the_terminal() {
     let home = Home::new();
     let evil = format!("red \u{1b}[31m and a bell \u{7} {}", "long ".repeat(40));
-    let (id, _) = done(&home, &["tasks", "add", &evil]);
+    let (id, _) = succeed(&home, &["tasks", "add", &evil]);
     let rule = ["--rule", RULE];
     let name = "name ".repeat(20);
     let add = [&["automations", "add", name.trim_end(), &evil][..], &rule].concat();
-    let (automation, _) = done(&home, &add);
-    done(&home, &["automations", "run", automation.trim_end()]);
+    let (automation, _) = succeed(&home, &add);
+    succeed(&home, &["automations", "run", automation.trim_end()]);
     for words in [
         &["tasks", "list"][..],
         &["tasks", "show", id.trim_end()],
@@ -229,8 +233,8 @@ fn nothing_acts_on_a_terminal_and_lists_fit_it() {
         &["automations", "show", automation.trim_end()],
         &["automations", "runs", automation.trim_end()],
     ] {
-        let (said, _) = done(&home, words);
-        assert!(!said.contains(['\u{1b}', '\u{7}']), "{words:?}: {said}");
+        let (stdout, _) = succeed(&home, words);
+        assert!(!stdout.contains(['\u{1b}', '\u{7}']), "{words:?}: {stdout}");
         for line in json(&home, words) {
             let line = line.to_string();
             assert!(!line.contains(['\u{1b}', '\u{7}']), "{line}");
@@ -248,7 +252,7 @@ fn nothing_acts_on_a_terminal_and_lists_fit_it() {
 }
 
 #[test]
-fn what_cannot_be_is_told_with_status_2() {
+fn invalid_task_exits_with_2() {
     let home = Home::new();
     let add = ["automations", "add", "x", "y", "--rule"];
     for (words, why) in [
@@ -258,7 +262,7 @@ fn what_cannot_be_is_told_with_status_2() {
             &["tasks", "add", "--cwd", "/does/not/exist", "x"],
             "cannot be worked in",
         ),
-        (&["tasks", "add", "--backend", "nobody", "x"], "nobody"),
+        (&["tasks", "add", "--backend", "acme", "x"], "acme"),
         (
             &["tasks", "show", "12345678"],
             "there is no task `12345678`",
@@ -276,15 +280,15 @@ fn what_cannot_be_is_told_with_status_2() {
         (&[&add[..], &["FREQ=YEARLY"]].concat(), "invalid_schedule"),
     ] {
         let out = output(&home, words);
-        let told = String::from_utf8(out.stderr).unwrap();
-        assert_eq!(out.status.code(), Some(2), "{words:?}: {told}");
-        assert!(told.contains(why), "{words:?}: {told}");
+        let stderr = String::from_utf8(out.stderr).unwrap();
+        assert_eq!(out.status.code(), Some(2), "{words:?}: {stderr}");
+        assert!(stderr.contains(why), "{words:?}: {stderr}");
         assert_eq!(String::from_utf8(out.stdout).unwrap(), "", "{words:?}");
     }
 }
 
 #[test]
-fn a_chat_keeps_the_queue_and_says_that_it_starts_no_tasks() {
+fn chat_preserves_the_queue_and_starts_no_tasks() {
     let home = Home::new();
     let mut chat = home.command(&["chat"]);
     let mut chat = chat
@@ -298,11 +302,11 @@ fn a_chat_keeps_the_queue_and_says_that_it_starts_no_tasks() {
         std::thread::yield_now();
     }
     let out = output(&home, &["tasks", "add", "x"]);
-    let told = String::from_utf8(out.stderr).unwrap();
-    assert!(out.status.success(), "{told}");
+    let stderr = String::from_utf8(out.stderr).unwrap();
+    assert!(out.status.success(), "{stderr}");
     assert!(
-        told.contains("starts no tasks") && told.contains("once `windlass serve` runs"),
-        "{told}"
+        stderr.contains("starts no tasks") && stderr.contains("once `windlass serve` runs"),
+        "{stderr}"
     );
     drop(chat.stdin.take());
     assert!(chat.wait().unwrap().success());

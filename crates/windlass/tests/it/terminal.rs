@@ -6,12 +6,12 @@ use std::process::Stdio;
 use rustix::termios::{LocalModes, tcgetattr};
 use serde_json::Value;
 
-use crate::run::{Place, text, windlass};
+use crate::run::{RunFixture, text, windlass};
 use crate::support::{Sandbox, Terminal};
 
 #[test]
-fn the_demonstration_is_killed_and_goes_on() {
-    if Sandbox::all("the_demonstration_is_killed").is_empty() {
+fn killed_demonstration_resumes() {
+    if Sandbox::all("killed_demonstration_resumes").is_empty() {
         return;
     }
     let home = tempfile::tempdir().unwrap();
@@ -20,24 +20,24 @@ fn the_demonstration_is_killed_and_goes_on() {
     // The output is the same whatever the user's configuration.
     std::fs::write(directory.join("windlass.toml"), "nonsense = 1").unwrap();
     let out = windlass(&["demo"], &[("HOME", home.path().to_str().unwrap())]);
-    let (said, told) = (text(&out.stdout), text(&out.stderr));
-    assert!(out.status.success(), "{told}");
-    assert!(said.contains("outcome is unknown"), "{said}");
-    // It reports how far the count got, and the count did not continue afterwards.
-    let came = said.rsplit_once("I came to ").unwrap().1;
+    let (stdout, stderr) = (text(&out.stdout), text(&out.stderr));
+    assert!(out.status.success(), "{stderr}");
+    assert!(stdout.contains("outcome is unknown"), "{stdout}");
+    // The answer reports the last count, and the count did not continue afterwards.
+    let came = stdout.rsplit_once("I came to ").unwrap().1;
     let came: usize = came.trim_end().trim_end_matches('.').parse().unwrap();
-    assert!((4..12).contains(&came), "{said}");
+    assert!((4..12).contains(&came), "{stdout}");
     let proof = format!("the file had {came} lines at the kill and has {came} now");
-    assert!(told.contains(&proof), "{told}");
+    assert!(stderr.contains(&proof), "{stderr}");
 }
 
 #[test]
-fn the_demonstration_leaves_the_terminal_as_it_was() {
-    if Sandbox::all("the_demonstration_leaves_the_terminal").is_empty() {
+fn demonstration_restores_the_terminal() {
+    if Sandbox::all("demonstration_restores_the_terminal").is_empty() {
         return;
     }
-    let place = Place::new();
-    let mut terminal = Terminal::start(&mut place.command(&["demo"], &[]));
+    let fixture = RunFixture::new();
+    let mut terminal = Terminal::start(&mut fixture.command(&["demo"], &[]));
     terminal.until(&["the turn ended once"]);
     assert!(terminal.child.wait().unwrap().success());
     let modes = tcgetattr(&terminal.theirs).unwrap();
@@ -46,8 +46,8 @@ fn the_demonstration_leaves_the_terminal_as_it_was() {
 
 /// Types these lines in a chat; returns the answers and the messages.
 fn chat(lines: &str) -> (String, String) {
-    let place = Place::new();
-    let mut command = place.command(&["chat", "--model", "sim"], &[]);
+    let fixture = RunFixture::new();
+    let mut command = fixture.command(&["chat", "--model", "sim"], &[]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut stdin = child.stdin.take().unwrap();
@@ -59,29 +59,29 @@ fn chat(lines: &str) -> (String, String) {
 }
 
 #[test]
-fn a_chat_takes_the_models_that_a_run_takes_and_says_who_answers() {
-    let (said, told) =
+fn chat_accepts_models_like_run_and_names_the_answering_model() {
+    let (stdout, stderr) =
         chat("/model acme/x\n/model sim/other\n/model gpt-4o\nfirst\n/model sim\n/new second\n");
-    assert_eq!(said, "Echo: first\nEcho: second\n");
-    assert!(told.contains("unknown provider `acme`"), "{told}");
-    assert!(told.contains("there is no model `sim/other`"), "{told}");
-    assert!(told.contains("did you mean openai/gpt-4o?"), "{told}");
+    assert_eq!(stdout, "Echo: first\nEcho: second\n");
+    assert!(stderr.contains("unknown provider `acme`"), "{stderr}");
+    assert!(stderr.contains("there is no model `sim/other`"), "{stderr}");
+    assert!(stderr.contains("did you mean openai/gpt-4o?"), "{stderr}");
     for refused in ["acme/x", "sim/other", "gpt-4o"] {
-        assert!(!told.contains(&format!("{refused} answers")), "{told}");
+        assert!(!stderr.contains(&format!("{refused} answers")), "{stderr}");
     }
-    assert!(told.contains("sim answers from here on\n"), "{told}");
+    assert!(stderr.contains("sim answers from here on\n"), "{stderr}");
 }
 
 #[test]
-fn lists_with_nothing_in_them_say_so() {
-    let place = Place::new();
+fn empty_lists_are_reported() {
+    let fixture = RunFixture::new();
     for (arguments, words) in [
         (&["token", "list"][..], "there are no tokens yet"),
         (&["config", "trust", "--list"], "no file is trusted yet"),
         // The output contains only characters of the locale.
         (&["threads", "list"], "`windlass run \"...\"` begins one"),
     ] {
-        let out = place.run(arguments, &[("LANG", "C")]);
+        let out = fixture.run(arguments, &[("LANG", "C")]);
         assert!(out.status.success(), "{out:?}");
         assert_eq!(text(&out.stdout), "");
         assert!(text(&out.stderr).contains(words), "{out:?}");
@@ -89,31 +89,31 @@ fn lists_with_nothing_in_them_say_so() {
 }
 
 #[test]
-fn a_directory_that_is_not_there_is_told_with_the_flag_that_named_it() {
+fn missing_directory_is_reported_with_its_flag() {
     for flag in ["--cwd", "--workspace"] {
         let out = windlass(&["run", flag, "/does/not/exist", "x"], &[]);
-        let told = format!("name another with {flag}");
-        assert!(text(&out.stderr).contains(&told), "{out:?}");
+        let hint = format!("name another with {flag}");
+        assert!(text(&out.stderr).contains(&hint), "{out:?}");
         assert_eq!(out.status.code(), Some(2));
     }
 }
 
 #[test]
-fn nobody_is_asked_about_a_thread_that_is_not_there_and_a_no_is_no_error() {
-    let place = Place::new();
-    let run = place.run(&["run", "--model", "sim", "hello"], &[]);
+fn missing_thread_needs_no_confirmation_and_a_no_is_not_an_error() {
+    let fixture = RunFixture::new();
+    let run = fixture.run(&["run", "--model", "sim", "hello"], &[]);
     assert!(run.status.success(), "{run:?}");
-    let listed = place.run(&["threads", "list", "--json"], &[]);
+    let listed = fixture.run(&["threads", "list", "--json"], &[]);
     let thread: Value = serde_json::from_str(text(&listed.stdout)).unwrap();
     let id = thread["id"].as_str().unwrap();
     let none = "thr_00000000000000000000000000000000";
     for missing in ["abcdef", none] {
-        let command = &mut place.command(&["threads", "delete", missing], &[]);
+        let command = &mut fixture.command(&["threads", "delete", missing], &[]);
         let (seen, status) = Terminal::start(command).rest();
         assert_eq!(status.code(), Some(2), "{seen}");
         assert!(seen.contains(missing) && !seen.contains("[y/N]"), "{seen}");
     }
-    let command = &mut place.command(&["threads", "delete", id], &[]);
+    let command = &mut fixture.command(&["threads", "delete", id], &[]);
     let mut terminal = Terminal::start(command);
     terminal.until(&["[y/N] "]);
     terminal.type_in("n");
@@ -121,14 +121,14 @@ fn nobody_is_asked_about_a_thread_that_is_not_there_and_a_no_is_no_error() {
     assert_eq!(status.code(), Some(1), "{seen}");
     assert!(seen.contains("nothing was removed"), "{seen}");
     assert!(!seen.contains("error"), "{seen}");
-    let shown = place.run(&["threads", "show", id], &[]);
+    let shown = fixture.run(&["threads", "show", id], &[]);
     assert!(shown.status.success(), "{shown:?}");
 }
 
 #[test]
-fn a_chat_keeps_a_thread_and_an_aside_does_not_become_part_of_it() {
-    let place = Place::new();
-    let mut child = place
+fn chat_uses_one_thread_and_excludes_side_questions() {
+    let fixture = RunFixture::new();
+    let mut child = fixture
         .command(&["chat", "--model", "sim"], &[])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -138,21 +138,21 @@ fn a_chat_keeps_a_thread_and_an_aside_does_not_become_part_of_it() {
     let lines = b"first\n/nonsense\n\nsecond\n/undo\nthird\n/btw aside\n/quit\nnever\n";
     child.stdin.take().unwrap().write_all(lines).unwrap();
     let out = child.wait_with_output().unwrap();
-    let (said, told) = (text(&out.stdout), text(&out.stderr));
-    assert!(out.status.success(), "{told}");
+    let (stdout, stderr) = (text(&out.stdout), text(&out.stderr));
+    assert!(out.status.success(), "{stderr}");
     assert_eq!(
-        said,
+        stdout,
         "Echo: first\nEcho: second\nEcho: third\nEcho: aside\n"
     );
     assert!(
-        told.contains("/nonsense") && told.contains("taken back: second"),
-        "{told}"
+        stderr.contains("/nonsense") && stderr.contains("taken back: second"),
+        "{stderr}"
     );
     // The newest thread is not the one of `/btw`.
-    let next = place.run(&["run", "--continue", "--model", "sim", "fourth"], &[]);
+    let next = fixture.run(&["run", "--continue", "--model", "sim", "fourth"], &[]);
     assert!(next.status.success());
-    let id = told.trim_end().rsplit(' ').next().unwrap();
-    let shown = place.run(&["threads", "show", id], &[]);
+    let id = stderr.trim_end().rsplit(' ').next().unwrap();
+    let shown = fixture.run(&["threads", "show", id], &[]);
     let shown = text(&shown.stdout);
     for (part, is_there) in [
         ("first", true),
@@ -166,7 +166,7 @@ fn a_chat_keeps_a_thread_and_an_aside_does_not_become_part_of_it() {
 }
 
 #[test]
-fn the_doctor_looks_at_everything_and_says_what_to_do() {
+fn doctor_checks_everything_and_suggests_fixes() {
     let out = windlass(&["doctor", "--json"], &[]);
     let findings = text(&out.stdout).lines();
     let findings: Vec<Value> = findings
@@ -202,10 +202,10 @@ fn the_doctor_looks_at_everything_and_says_what_to_do() {
 }
 
 #[test]
-fn the_doctor_says_what_is_wrong_with_a_home() {
-    let place = Place::new();
-    std::fs::write(place.here().join("file"), "").unwrap();
-    let file = place.here().join("file").display().to_string();
+fn doctor_reports_problems_of_the_home() {
+    let fixture = RunFixture::new();
+    std::fs::write(fixture.workspace().join("file"), "").unwrap();
+    let file = fixture.workspace().join("file").display().to_string();
     for (home, words) in [
         (None, &["HOME is not set", "there is no place for data"][..]),
         (Some(""), &["HOME is not set", "there is no place for data"]),
@@ -215,26 +215,26 @@ fn the_doctor_says_what_is_wrong_with_a_home() {
         ),
         (Some(&file), &["is no directory", "cannot be made"]),
     ] {
-        let mut command = place.command(&["doctor"], &[]);
+        let mut command = fixture.command(&["doctor"], &[]);
         command.env_remove("WINDLASS_DATA");
         if let Some(home) = home {
             command.env("HOME", home);
         }
         let out = command.output().unwrap();
-        let said = text(&out.stdout);
+        let stdout = text(&out.stdout);
         for word in words {
-            assert!(said.contains(word), "{word}: {said}");
+            assert!(stdout.contains(word), "{word}: {stdout}");
         }
-        assert_eq!(text(&out.stderr), "", "{said}");
-        assert_eq!(out.status.code(), Some(1), "{said}");
+        assert_eq!(text(&out.stderr), "", "{stdout}");
+        assert_eq!(out.status.code(), Some(1), "{stdout}");
     }
     // With an explicit data directory, no home is needed.
-    let named = place.run(&["doctor"], &[]);
+    let named = fixture.run(&["doctor"], &[]);
     assert!(text(&named.stdout).contains("MB left"), "{named:?}");
 }
 
 #[test]
-fn shells_can_complete_the_commands() {
+fn shell_completions_are_generated() {
     for shell in ["bash", "zsh", "fish"] {
         let out = windlass(&["completions", shell], &[]);
         assert!(text(&out.stdout).contains("doctor"), "{shell}");
@@ -242,9 +242,9 @@ fn shells_can_complete_the_commands() {
 }
 
 #[test]
-fn wrong_words_end_with_status_2_and_leave_nothing() {
-    let place = Place::new();
-    let none = place.run(&["threads", "list"], &[]);
+fn invalid_arguments_exit_with_2_and_create_nothing() {
+    let fixture = RunFixture::new();
+    let none = fixture.run(&["threads", "list"], &[]);
     assert!(none.status.success() && text(&none.stderr).contains("no threads yet"));
     for arguments in [
         &["threads", "show", "abc"][..],
@@ -256,13 +256,13 @@ fn wrong_words_end_with_status_2_and_leave_nothing() {
             "x",
         ],
         &["run", "--continue", "x"],
-        &["run", "--backend", "nobody", "x"],
+        &["run", "--backend", "unknown", "x"],
         &["run", "--cwd", "/does/not/exist", "x"],
         &["run", "--continue", "--resume", "abcd", "x"],
         &["completions", "cobol"],
         &["nonsense"],
     ] {
-        let out = place.run(arguments, &[("WINDLASS_MODEL", "sim")]);
+        let out = fixture.run(arguments, &[("WINDLASS_MODEL", "sim")]);
         assert_eq!(out.status.code(), Some(2), "{arguments:?}: {out:?}");
         assert!(!text(&out.stderr).is_empty(), "{arguments:?}");
         assert_eq!(text(&out.stdout), "", "{arguments:?}");

@@ -23,7 +23,7 @@ fn refusal(client: &Client, method: &str, path: &str, body: &str) -> (u16, Strin
 }
 
 #[test]
-fn a_token_counts_at_once_and_until_it_is_revoked() {
+fn token_is_valid_at_once_and_until_it_is_revoked() {
     let home = Home::new();
     let daemon = home.start();
     let (id, secret) = create(&home, "client");
@@ -43,7 +43,7 @@ fn a_token_counts_at_once_and_until_it_is_revoked() {
 }
 
 #[test]
-fn a_client_uses_threads_and_does_not_open_the_machine() {
+fn client_token_uses_threads_and_cannot_change_the_daemon() {
     let home = Home::new();
     let daemon = home.start();
     let client = daemon.client.with_token(&create(&home, "client").1);
@@ -65,7 +65,7 @@ fn a_client_uses_threads_and_does_not_open_the_machine() {
 }
 
 #[test]
-fn an_agent_has_its_own_threads_and_allows_itself_nothing() {
+fn agent_token_owns_its_threads_and_cannot_approve_calls() {
     let home = Home::new();
     let daemon = home.start();
     let agent = daemon.client.with_token(&create(&home, "agent:one").1);

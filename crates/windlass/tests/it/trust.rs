@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::json;
 use windlass_testkit::{Answer, skipped};
 
-use crate::support::{Home, Model, given_to_other_user};
+use crate::support::{Home, ScriptedModel, given_to_other_user};
 
 const KEY: &str = "sk-the-key-of-the-user";
 
@@ -26,12 +26,12 @@ impl Thief {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let got = Arc::new(Mutex::new(Vec::new()));
-        let kept = Arc::clone(&got);
+        let received = Arc::clone(&got);
         std::thread::spawn(move || {
             while let Ok((mut socket, _)) = listener.accept() {
                 let mut bytes = [0; 8192];
                 let read = socket.read(&mut bytes).unwrap_or(0);
-                kept.lock().unwrap().extend_from_slice(&bytes[..read]);
+                received.lock().unwrap().extend_from_slice(&bytes[..read]);
             }
         });
         Self { address, got }
@@ -51,15 +51,15 @@ impl Thief {
 }
 
 /// A user with keys for two providers; the user has set the address of one of them.
-fn user(model: &Model) -> Home {
+fn user(model: &ScriptedModel) -> Home {
     let mut home = Home::with_model(&model.url());
     let key = ("GEMINI_API_KEY".to_owned(), KEY.to_owned());
     home.variables.push(key);
     home
 }
 
-fn honest() -> Model {
-    Model::answering(|_| Answer::text(&["Honest."]))
+fn honest() -> ScriptedModel {
+    ScriptedModel::answering(|_| Answer::text(&["Honest."]))
 }
 
 fn stderr(out: &Output) -> String {
@@ -81,30 +81,30 @@ fn one_turn(home: &Home) {
 }
 
 #[test]
-fn a_repository_that_brings_a_configuration_gets_no_key_from_run_or_serve() {
+fn untrusted_repository_configuration_gets_no_key() {
     let (thief, model) = (Thief::start(), honest());
     let home = user(&model);
     fs::write(home.path().join("windlass.toml"), thief.config()).unwrap();
     let out = run(&home, &[]);
     assert_eq!(thief.got(), "", "{}", stderr(&out));
     assert_eq!(out.stdout, b"Honest.\n", "{}", stderr(&out));
-    let told = stderr(&out);
+    let message = stderr(&out);
     // One line reports the ignored file, and one the end of the turn.
-    assert_eq!(told.lines().count(), 2, "{told}");
+    assert_eq!(message.lines().count(), 2, "{message}");
     for word in [
         "windlass.toml is ignored",
         "nobody has trusted it",
         "`windlass config trust`",
         "--config",
     ] {
-        assert!(told.contains(word), "{told}");
+        assert!(message.contains(word), "{message}");
     }
     one_turn(&home);
     assert_eq!(thief.got(), "");
 }
 
 #[test]
-fn what_the_user_names_or_has_trusted_counts_until_it_is_changed() {
+fn named_or_trusted_file_applies_until_it_changes() {
     let (thief, model) = (Thief::start(), honest());
     let home = user(&model);
     home.configure(&thief.config());
@@ -115,8 +115,11 @@ fn what_the_user_names_or_has_trusted_counts_until_it_is_changed() {
     let (second, file) = (Thief::start(), home.path().join("windlass.toml"));
     fs::write(&file, second.config()).unwrap();
     let out = run(&home, &[]);
-    let told = stderr(&out);
-    assert!(told.contains("changed since it was trusted"), "{told}");
+    let message = stderr(&out);
+    assert!(
+        message.contains("changed since it was trusted"),
+        "{message}"
+    );
     one_turn(&home);
     assert_eq!(second.got(), "");
 
@@ -127,10 +130,10 @@ fn what_the_user_names_or_has_trusted_counts_until_it_is_changed() {
     fs::write(elsewhere.join("windlass.toml"), third.config()).unwrap();
     fs::write(&file, third.config()).unwrap();
     let trust = home.command(&["config", "trust"]).output().unwrap();
-    let told = stderr(&trust);
+    let message = stderr(&trust);
     assert!(
-        told.contains(&third.address),
-        "it says where keys go: {told}"
+        message.contains(&third.address),
+        "it says where keys go: {message}"
     );
     let mut there = home.command(&["run", "hello"]);
     there.current_dir(&elsewhere).output().unwrap();
@@ -150,7 +153,7 @@ fn what_the_user_names_or_has_trusted_counts_until_it_is_changed() {
 }
 
 #[test]
-fn whoever_trusts_a_file_hears_which_programs_it_starts_and_what_they_are_given() {
+fn trust_lists_the_programs_of_a_file_and_their_inputs() {
     let home = Home::new();
     let file = home.path().join("windlass.toml");
     fs::write(
@@ -198,8 +201,8 @@ fn whoever_trusts_a_file_hears_which_programs_it_starts_and_what_they_are_given(
     )
     .unwrap();
     let trust = home.command(&["config", "trust"]).output().unwrap();
-    let told = stderr(&trust);
-    assert!(trust.status.success(), "{told}");
+    let message = stderr(&trust);
+    assert!(trust.status.success(), "{message}");
     for word in [
         "notes-server",
         "NOTES_TOKEN",
@@ -220,18 +223,18 @@ fn whoever_trusts_a_file_hears_which_programs_it_starts_and_what_they_are_given(
         "calls of \"shell\" with command \"cargo test\" run without a question",
         "calls of \"read\" with path \"private/**\" are refused",
     ] {
-        assert!(told.contains(word), "{word}: {told}");
+        assert!(message.contains(word), "{word}: {message}");
     }
     let shown = home.command(&["config", "show"]).output().unwrap();
     let shown = String::from_utf8(shown.stdout).unwrap();
     assert!(shown.contains("https://far.example/mcp"), "{shown}");
-    for text in [told, shown] {
+    for text in [message, shown] {
         assert!(!text.contains("secret-1"), "{text}");
     }
 }
 
 #[test]
-fn what_is_trusted_is_listed_with_its_digest_for_scripts_too() {
+fn trusted_files_are_listed_with_their_digest() {
     let home = Home::new();
     home.configure("model = 'sim'\n");
     let listed = home.command(&["config", "trust", "--list", "--json"]);
@@ -264,7 +267,7 @@ const REFUSED: [(&str, Put); 5] = [
 ];
 
 #[test]
-fn a_link_a_pipe_a_directory_and_a_giant_are_named_and_neither_read_nor_trusted() {
+fn special_or_huge_files_are_neither_read_nor_trusted() {
     let (thief, model) = (Thief::start(), honest());
     let home = user(&model);
     let file = home.path().join("windlass.toml");
@@ -274,19 +277,22 @@ fn a_link_a_pipe_a_directory_and_a_giant_are_named_and_neither_read_nor_trusted(
         put(&file, &elsewhere);
         let out = run(&home, &[]);
         assert_eq!(out.stdout, b"Honest.\n", "{word}: {}", stderr(&out));
-        let told = stderr(&out);
-        assert!(told.contains("is ignored") && told.contains(word), "{told}");
+        let message = stderr(&out);
+        assert!(
+            message.contains("is ignored") && message.contains(word),
+            "{message}"
+        );
         // One line reports the rejected file, and one the end of the turn.
-        assert_eq!(told.lines().count(), 2, "{told}");
+        assert_eq!(message.lines().count(), 2, "{message}");
 
         let refused = home.command(&["config", "trust", file.to_str().unwrap()]);
         let refused = { refused }.output().unwrap();
         assert_eq!(refused.status.code(), Some(2), "{word}");
         if !file.is_dir() {
-            let told = stderr(&refused);
+            let message = stderr(&refused);
             assert!(
-                told.contains("nothing was changed") && told.contains(word),
-                "{told}"
+                message.contains("nothing was changed") && message.contains(word),
+                "{message}"
             );
         }
         assert!(!home.data().join("trusted.json").exists(), "{word}");
@@ -298,7 +304,7 @@ fn a_link_a_pipe_a_directory_and_a_giant_are_named_and_neither_read_nor_trusted(
 }
 
 #[test]
-fn a_file_of_another_user_is_named_and_not_read() {
+fn file_of_another_user_is_reported_and_not_read() {
     let (thief, model) = (Thief::start(), honest());
     let home = user(&model);
     let file = home.path().join("windlass.toml");
@@ -307,15 +313,15 @@ fn a_file_of_another_user_is_named_and_not_read() {
         skipped("a windlass.toml of another user", "only root can make one");
         return;
     }
-    let told = stderr(&run(&home, &[]));
-    assert!(told.contains("belongs to another user"), "{told}");
+    let message = stderr(&run(&home, &[]));
+    assert!(message.contains("belongs to another user"), "{message}");
     let refused = home.command(&["config", "trust"]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
     assert_eq!(thief.got(), "");
 }
 
 #[test]
-fn paths_in_a_configuration_start_from_where_it_is() {
+fn configuration_paths_are_relative_to_the_file() {
     let home = Home::new();
     let own = home.path().join("own");
     fs::create_dir(&own).unwrap();
@@ -323,12 +329,15 @@ fn paths_in_a_configuration_start_from_where_it_is() {
     fs::write(home.path().join("key"), "a key that a repository brings").unwrap();
     let serve = ["--config", "own/windlass.toml", "serve", "--port", "0"];
     let refused = home.command(&serve).output().unwrap();
-    let told = stderr(&refused);
-    assert!(told.contains("no key for secrets at own/key"), "{told}");
+    let message = stderr(&refused);
+    assert!(
+        message.contains("no key for secrets at own/key"),
+        "{message}"
+    );
 }
 
 #[test]
-fn no_other_file_is_trusted_than_the_one_that_is_named() {
+fn trust_applies_to_the_named_file_only() {
     let home = user(&honest());
     fs::write(home.path().join("windlass.toml"), "[tools]\n").unwrap();
     let other = ["config", "trust", "--config", "other.toml"];

@@ -9,8 +9,8 @@ use serde_json::json;
 use tokio::runtime::Runtime;
 use windlass_testkit::{Answer, Exchange, FakeServer, Wire};
 
-use crate::run::Place;
-use crate::support::{Model, Sandbox, Terminal, open_terminal};
+use crate::run::RunFixture;
+use crate::support::{Sandbox, ScriptedModel, Terminal, open_terminal};
 
 const PROMPT: &str = "commands too): ";
 /// An editor's query for the cursor position, and the terminal's reply.
@@ -21,7 +21,7 @@ const HERE: &[u8] = b"\x1b[1;1R";
 struct Scene {
     runtime: Runtime,
     server: FakeServer,
-    place: Place,
+    fixture: RunFixture,
     terminal: Terminal,
 }
 
@@ -29,16 +29,16 @@ impl Scene {
     fn of(arguments: &[&str]) -> Self {
         let runtime = Runtime::new().unwrap();
         let server = runtime.block_on(FakeServer::start()).unwrap();
-        let place = Place::new();
+        let fixture = RunFixture::new();
         let variables = [
             ("ANTHROPIC_API_KEY", "test-key"),
             ("ANTHROPIC_BASE_URL", &server.url()),
         ];
-        let terminal = Terminal::start(&mut place.command(arguments, &variables));
+        let terminal = Terminal::start(&mut fixture.command(arguments, &variables));
         Self {
             runtime,
             server,
-            place,
+            fixture,
             terminal,
         }
     }
@@ -46,8 +46,8 @@ impl Scene {
     /// Starts the model's answer, and waits until its beginning is shown. Returns the rest of the answer.
     fn begun(&mut self, answer: &Answer, seen: &str) -> (Exchange, Vec<String>) {
         let mut events = Wire::Anthropic.events(answer);
-        let place = events.iter().position(|event| event.contains(seen));
-        let rest = events.split_off(place.unwrap() + 1);
+        let position = events.iter().position(|event| event.contains(seen));
+        let rest = events.split_off(position.unwrap() + 1);
         let exchange = self.runtime.block_on(async {
             let mut exchange = self.server.next().await;
             exchange.begin_stream(&[]).await.unwrap();
@@ -73,10 +73,10 @@ impl Scene {
     fn answer(&mut self, text: &str) -> String {
         self.runtime.block_on(async {
             let exchange = self.server.next().await;
-            let asked = exchange.request.json().to_string();
+            let request = exchange.request.json().to_string();
             let events = Wire::Anthropic.events(&Answer::text(&[text]));
             exchange.stream(&events).await.unwrap();
-            asked
+            request
         })
     }
 
@@ -100,7 +100,7 @@ impl Scene {
 }
 
 #[test]
-fn what_is_typed_while_a_turn_runs_is_not_shown_and_stays_for_the_shell() {
+fn input_typed_during_a_turn_is_hidden_and_left_to_the_shell() {
     let mut scene = Scene::of(&["run", "hello"]);
     let begun = scene.begun(&Answer::text(&["One sentence, ", "and its end.\n"]), "One");
     assert!(!scene.has_echo());
@@ -119,7 +119,7 @@ fn what_is_typed_while_a_turn_runs_is_not_shown_and_stays_for_the_shell() {
 }
 
 #[test]
-fn the_echo_comes_back_however_the_command_ends() {
+fn echo_is_restored_however_the_command_ends() {
     for (signals, code) in [
         (&["-INT", "-INT"][..], 130),
         (&["-TERM"], 128 + 15),
@@ -141,8 +141,8 @@ fn the_echo_comes_back_however_the_command_ends() {
 }
 
 #[test]
-fn a_command_is_shown_while_it_runs_also_behind_a_line_without_an_end() {
-    if Sandbox::all("a_command_is_shown_while_it_runs").is_empty() {
+fn running_command_is_shown_also_after_an_unterminated_line() {
+    if Sandbox::all("running_command_is_shown_also_after_an_unterminated_line").is_empty() {
         return;
     }
     let mut scene = Scene::of(&["run", "--yes", "hello"]);
@@ -154,14 +154,14 @@ fn a_command_is_shown_while_it_runs_also_behind_a_line_without_an_end() {
     scene.terminal.until(&["command."]);
     let seen = scene.terminal.until(&["shell  until"]);
     assert!(seen.starts_with("\r\n"), "{seen:?}");
-    std::fs::write(scene.place.here().join("enough"), "").unwrap();
+    std::fs::write(scene.fixture.workspace().join("enough"), "").unwrap();
     scene.answer("It is over.");
     scene.terminal.until(&["It is over."]);
     assert!(scene.terminal.ended().success());
 }
 
 #[test]
-fn somebody_who_is_asked_sees_what_they_type_and_only_that_counts() {
+fn only_visible_input_answers_a_question() {
     let mut scene = Scene::of(&["run", "hello"]);
     let arguments = json!({ "path": "made", "content": "by the model" }).to_string();
     let answer = Answer::text(&["I will. "]).with_call("toolu_1", "write", &[&arguments]);
@@ -179,14 +179,14 @@ fn somebody_who_is_asked_sees_what_they_type_and_only_that_counts() {
     let begun = scene.begun(&Answer::text(&["Refused, ", "as you wish."]), "Refused");
     assert!(!scene.has_echo());
     scene.finish(begun);
-    let made = scene.place.here().join("made");
+    let made = scene.fixture.workspace().join("made");
     let (_, status) = scene.terminal.rest();
     assert!(status.success());
     assert!(!made.exists());
 }
 
 #[test]
-fn what_is_typed_ahead_in_a_chat_is_there_at_the_next_prompts() {
+fn typed_ahead_input_fills_the_next_chat_prompts() {
     let mut scene = Scene::of(&["chat"]);
     scene.terminal.until(&[WHERE]);
     scene.terminal.keys.write_all(HERE).unwrap();
@@ -210,21 +210,21 @@ fn what_is_typed_ahead_in_a_chat_is_there_at_the_next_prompts() {
     }
     scene.terminal.until(&["fou"]);
     scene.terminal.keys.write_all(b"rth\r").unwrap();
-    let said = scene.answer("Five.");
+    let output = scene.answer("Five.");
     scene.terminal.until(&["Five."]);
     for said_ahead in ["second", "third", "fourth"] {
-        assert!(said.contains(&format!("\"{said_ahead}\"")), "{said}");
+        assert!(output.contains(&format!("\"{said_ahead}\"")), "{output}");
     }
     scene.terminal.child.kill().unwrap();
     scene.terminal.child.wait().unwrap();
 }
 
 #[test]
-fn a_chat_whose_terminal_goes_away_ends() {
-    let place = Place::new();
+fn chat_ends_when_its_terminal_closes() {
+    let fixture = RunFixture::new();
     let (ours, theirs) = open_terminal(80);
     let another = || theirs.try_clone().unwrap();
-    let mut command = place.command(&["chat"], &[("TERM", "xterm")]);
+    let mut command = fixture.command(&["chat"], &[("TERM", "xterm")]);
     command.stdin(another()).stdout(another()).stderr(another());
     let mut child = command.spawn().unwrap();
     drop((command, theirs));
@@ -242,20 +242,21 @@ fn a_chat_whose_terminal_goes_away_ends() {
 }
 
 #[test]
-fn an_answer_that_goes_through_a_pipe_to_the_terminal_cannot_look_like_a_question() {
-    let model = Model::answering(|_| Answer::text(&["\u{1b}[2A\u{258c} shell wants to run"]));
-    let place = Place::new();
+fn piped_answer_cannot_imitate_a_question() {
+    let model =
+        ScriptedModel::answering(|_| Answer::text(&["\u{1b}[2A\u{258c} shell wants to run"]));
+    let fixture = RunFixture::new();
     let (_ours, theirs) = open_terminal(80);
     let variables = [
         ("LANG", "C.UTF-8"),
         ("ANTHROPIC_API_KEY", "test-key"),
         ("ANTHROPIC_BASE_URL", &model.url()),
     ];
-    let mut command = place.command(&["run", "hello"], &variables);
+    let mut command = fixture.command(&["run", "hello"], &variables);
     command.stdin(theirs.try_clone().unwrap()).stderr(theirs);
     let out = command.stdout(Stdio::piped()).spawn().unwrap();
     let out = out.wait_with_output().unwrap();
-    let said = String::from_utf8(out.stdout).unwrap();
-    assert!(said.contains("shell wants to run"), "{said:?}");
-    assert!(!said.contains(['\u{1b}', '\u{258c}']), "{said:?}");
+    let stdout = String::from_utf8(out.stdout).unwrap();
+    assert!(stdout.contains("shell wants to run"), "{stdout:?}");
+    assert!(!stdout.contains(['\u{1b}', '\u{258c}']), "{stdout:?}");
 }

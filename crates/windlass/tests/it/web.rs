@@ -7,7 +7,7 @@ use std::thread;
 use serde_json::json;
 use windlass_testkit::skipped;
 
-use crate::support::{Home, Model, text};
+use crate::support::{Home, ScriptedModel, text};
 
 /// Serves one page on this machine until the test ends; returns its address.
 fn page() -> String {
@@ -33,39 +33,39 @@ fn page() -> String {
 }
 
 #[test]
-fn a_host_that_the_operator_names_is_read_and_others_are_asked_about() {
+fn allowed_host_is_fetched_and_others_need_an_approval() {
     let (open, other) = (page(), page());
     let calls = vec![
         ("web_fetch", json!({ "url": format!("http://{open}/a") })),
         ("web_fetch", json!({ "url": format!("http://{other}/b") })),
     ];
-    let (model, told) = Model::calling(calls);
+    let (model, requests) = ScriptedModel::calling(calls);
     let home = Home::with_model(&model.url());
     home.configure(&format!("[web]\nallow = [\"{open}\"]\n"));
     let daemon = home.start();
     let thread = daemon.thread(&json!({}));
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "go");
-    let asked = events.until("approval.required").pop().unwrap();
-    let read = told.results().pop().unwrap();
+    let approval = events.until("approval.required").pop().unwrap();
+    let read = requests.results().pop().unwrap();
     assert!(read.contains("a page of this machine"), "{read}");
-    let approval = text(&asked.data["payload"]["approval_id"]);
+    let approval = text(&approval.data["payload"]["approval_id"]);
     let path = format!("/v1/approvals/{approval}");
     daemon
         .client
         .post(&path, &json!({"decision": "allow"}))
         .expect(200);
     events.until("turn.completed");
-    let refused = told.results().pop().unwrap();
+    let refused = requests.results().pop().unwrap();
     assert!(refused.contains("not on the public internet"), "{refused}");
-    assert!(told.tools().contains(&"web_fetch".to_owned()));
+    assert!(requests.tools().contains(&"web_fetch".to_owned()));
 }
 
 #[test]
-fn a_turn_in_an_environment_without_a_network_reads_no_page() {
+fn turn_in_an_environment_without_network_fetches_no_page() {
     let open = page();
     let call = ("web_fetch", json!({ "url": format!("http://{open}/") }));
-    let (model, told) = Model::calling(vec![call]);
+    let (model, requests) = ScriptedModel::calling(vec![call]);
     let home = Home::with_model(&model.url());
     std::fs::create_dir(home.path().join("inside")).unwrap();
     home.configure(&format!(
@@ -77,7 +77,7 @@ fn a_turn_in_an_environment_without_a_network_reads_no_page() {
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "go");
     events.until("turn.completed");
-    let refused = told.results().pop().unwrap();
+    let refused = requests.results().pop().unwrap();
     assert!(
         refused.contains("environment `inside` has no network"),
         "{refused}"
@@ -85,8 +85,8 @@ fn a_turn_in_an_environment_without_a_network_reads_no_page() {
 }
 
 #[test]
-fn the_web_can_be_switched_off() {
-    let (model, told) = Model::calling(vec![("list", json!({}))]);
+fn web_tools_can_be_disabled() {
+    let (model, requests) = ScriptedModel::calling(vec![("list", json!({}))]);
     let home = Home::with_model(&model.url());
     home.configure("[web]\nenabled = false\n");
     let daemon = home.start();
@@ -94,7 +94,7 @@ fn the_web_can_be_switched_off() {
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "go");
     events.until("turn.completed");
-    let offered = told.tools();
+    let offered = requests.tools();
     assert!(offered.contains(&"list".to_owned()), "{offered:?}");
     assert!(!offered.contains(&"web_fetch".to_owned()), "{offered:?}");
 }
@@ -102,7 +102,7 @@ fn the_web_can_be_switched_off() {
 /// Returns the result that the model gets of a command that needs no approval, with this configuration.
 fn ran(configuration: &str, files: &[(&str, &str)], command: &str) -> String {
     let call = ("shell", json!({ "command": command }));
-    let (model, told) = Model::calling(vec![call]);
+    let (model, requests) = ScriptedModel::calling(vec![call]);
     let home = Home::with_model(&model.url());
     for (name, content) in files {
         std::fs::write(home.path().join(name), content).unwrap();
@@ -115,13 +115,13 @@ fn ran(configuration: &str, files: &[(&str, &str)], command: &str) -> String {
     let mut events = daemon.client.events(&thread, 0);
     daemon.turn(&thread, "go");
     events.until("turn.completed");
-    told.results().pop().unwrap()
+    requests.results().pop().unwrap()
 }
 
 #[test]
-fn commands_reach_hosts_that_are_named_and_no_others() {
+fn commands_reach_only_allowed_hosts() {
     if !windlass_process::Confinement::Bubblewrap.works_here() {
-        let test = "commands_reach_hosts_that_are_named_and_no_others";
+        let test = "commands_reach_only_allowed_hosts";
         return skipped(test, "bubblewrap does not work on this machine");
     }
     let (open, other) = (page(), page());
@@ -129,35 +129,39 @@ fn commands_reach_hosts_that_are_named_and_no_others() {
     let direct = open.replace(':', "/");
     let command =
         format!("{ask}; ask {open}; ask {other}; (exec 3<>/dev/tcp/{direct}) || echo closed");
-    let said = ran(
+    let result = ran(
         &format!(
             "[shell]\nnetwork = \"filtered\"\nhosts = [\"{open}\"]\n[web]\nallow = [\"127.0.0.1/32\"]"
         ),
         &[],
         &command,
     );
-    assert_eq!(said.matches("a page of this machine").count(), 1, "{said}");
-    assert!(said.contains(&format!("{other} is not open")), "{said}");
-    assert!(said.contains("closed"), "{said}");
+    assert_eq!(
+        result.matches("a page of this machine").count(),
+        1,
+        "{result}"
+    );
+    assert!(result.contains(&format!("{other} is not open")), "{result}");
+    assert!(result.contains("closed"), "{result}");
 }
 
 #[test]
-fn a_secret_that_is_named_goes_into_commands_and_is_shown_to_nobody() {
-    let said = ran(
+fn named_secret_reaches_commands_and_is_never_shown() {
+    let result = ran(
         "[secrets.TOKEN]\nfile = \"workspace/token\"\ncommands = true",
         &[("workspace/token", "s3cret-value-0042\n")],
         "echo ${#TOKEN} $TOKEN; printf %s \"$TOKEN\" | base64; cat token; true",
     );
-    assert!(said.contains("17 [secret:TOKEN]"), "{said}");
+    assert!(result.contains("17 [secret:TOKEN]"), "{result}");
     for form in ["s3cret-value", "czNjcmV0LXZhbHVl"] {
-        assert!(!said.contains(form), "{said}");
+        assert!(!result.contains(form), "{result}");
     }
 }
 
 #[test]
-fn commands_of_a_run_reach_what_the_operator_says() {
+fn commands_of_a_run_obey_the_network_policy() {
     if !windlass_process::Confinement::Bubblewrap.works_here() {
-        let test = "commands_of_a_run_reach_what_the_operator_says";
+        let test = "commands_of_a_run_obey_the_network_policy";
         return skipped(test, "bubblewrap does not work on this machine");
     }
     let direct = page().replace(':', "/");
@@ -171,13 +175,14 @@ fn commands_of_a_run_reach_what_the_operator_says() {
             "closed",
         ),
     ] {
-        let (model, told) = Model::calling(vec![("shell", json!({ "command": command }))]);
+        let (model, requests) =
+            ScriptedModel::calling(vec![("shell", json!({ "command": command }))]);
         let home = Home::with_model(&model.url());
         home.configure(&format!("{configuration}{rules}"));
         let ran = home.command(&["run", "go"]).output().unwrap();
-        let said = String::from_utf8_lossy(&ran.stderr);
-        assert!(ran.status.success(), "{said}");
-        let result = told.results().pop().unwrap();
+        let stderr = String::from_utf8_lossy(&ran.stderr);
+        assert!(ran.status.success(), "{stderr}");
+        let result = requests.results().pop().unwrap();
         assert!(result.contains(expected), "{configuration}: {result}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is said: text, reasoning, calls, images, usage.
+//! Answers: text, reasoning, calls, images, usage.
 
 use serde_json::{Value, json};
 use windlass_core::llm_driver_registry::{LlmCallConfig, OutputSchema};
@@ -6,10 +6,10 @@ use windlass_core::message::{ContentPart, ImageContentPart, Message};
 use windlass_core::tool_types::ToolCall;
 use windlass_testkit::{Answer, Wire};
 
-use crate::support::{Got, ask, config, request, told, tools};
+use crate::support::{CollectedAnswer, ask, config, exchange_answer, request, tools};
 
 pub(super) async fn text(wire: Wire) {
-    let (got, sent) = told(wire, ask(wire), &Answer::text(&["Hel", "lö", ""])).await;
+    let (got, sent) = exchange_answer(wire, ask(wire), &Answer::text(&["Hel", "lö", ""])).await;
     assert_eq!(got.pieces, ["Hel", "lö"]);
     assert_eq!(got.finish_reason(), "stop");
     let done = got.done.unwrap();
@@ -26,18 +26,23 @@ pub(super) async fn reasoning_round_trip(wire: Wire) {
     let mut config = config(wire);
     config.reasoning_effort = Some("high".to_owned());
     config.tools = tools();
-    let asked = Message::user("weather?");
+    let question = Message::user("weather?");
     let answer = Answer::text(&["Let me see."])
         .with_thinking(&["I should ", "look."], "c2lnbmF0dXJl")
         .with_call("call_1", "weather", &["{\"place\":\"Oslo\"}"]);
-    let (got, _) = told(wire, request(config.clone(), vec![asked.clone()]), &answer).await;
+    let (got, _) = exchange_answer(
+        wire,
+        request(config.clone(), vec![question.clone()]),
+        &answer,
+    )
+    .await;
     assert_eq!(got.thinking, "I should look.");
     assert_eq!(got.items.len(), 1, "{:?}", got.items);
 
-    let said = got.message();
+    let message = got.message();
     let result = Message::tool_result("call_1", Some(json!("rain")), None);
-    let history = vec![asked, said.clone(), result];
-    let (_, sent) = told(
+    let history = vec![question, message.clone(), result];
+    let (_, sent) = exchange_answer(
         wire,
         request(config.clone(), history.clone()),
         &Answer::text(&["Rain."]),
@@ -65,11 +70,12 @@ pub(super) async fn reasoning_round_trip(wire: Wire) {
     };
     assert_eq!(*place, expected, "{body:#}");
 
-    // Another model would refuse what it did not make.
+    // A model refuses reasoning of another model.
     config.model = "another-model".to_owned();
     let mut foreign = history;
     foreign[1].thinking_signature = None;
-    let (_, sent) = told(wire, request(config, foreign), &Answer::text(&["Rain."])).await;
+    let (_, sent) =
+        exchange_answer(wire, request(config, foreign), &Answer::text(&["Rain."])).await;
     let body = sent.json().to_string();
     assert!(
         !body.contains("c2lnbmF0dXJl") && !body.contains("I should look."),
@@ -77,10 +83,10 @@ pub(super) async fn reasoning_round_trip(wire: Wire) {
     );
 }
 
-async fn calls_of(wire: Wire, answer: &Answer) -> Got {
+async fn calls_of(wire: Wire, answer: &Answer) -> CollectedAnswer {
     let mut config = config(wire);
     config.tools = tools();
-    let (got, sent) = told(
+    let (got, sent) = exchange_answer(
         wire,
         request(config, vec![Message::user("weather?")]),
         answer,
@@ -136,7 +142,8 @@ pub(super) async fn parallel_tools(wire: Wire) {
         Message::tool_result("call_2", None, Some("no clock".to_owned())),
         Message::user("and now?"),
     ];
-    let (_, sent) = told(wire, request(config, history), &Answer::text(&["Done."])).await;
+    let (_, sent) =
+        exchange_answer(wire, request(config, history), &Answer::text(&["Done."])).await;
     let body = sent.json();
     let answered = match wire {
         Wire::OpenAi => [&body["input"][4]["call_id"], &body["input"][5]["call_id"]],
@@ -185,7 +192,7 @@ pub(super) async fn image(wire: Wire) {
         url: Some(by_url.clone()),
         ..ImageContentPart::default()
     }));
-    let (got, sent) = told(
+    let (got, sent) = exchange_answer(
         wire,
         request(config(wire), vec![message]),
         &Answer::text(&["A cat."]),
@@ -224,7 +231,7 @@ pub(super) async fn image(wire: Wire) {
     assert_eq!(places, [&expected, &json!(by_url)], "{body:#}");
 }
 
-/// Returns the body of a request with an output schema, and the place of the schema in it.
+/// Returns the body of a request with an output schema, and the JSON pointer of the schema.
 async fn with_schema(wire: Wire, config: LlmCallConfig, schema: &Value) -> (Value, Value) {
     let config = LlmCallConfig {
         output_schema: Some(OutputSchema {
@@ -234,7 +241,8 @@ async fn with_schema(wire: Wire, config: LlmCallConfig, schema: &Value) -> (Valu
         ..config
     };
     let answer = Answer::text(&["{\"n\"", ":1}"]);
-    let (got, sent) = told(wire, request(config, vec![Message::user("one")]), &answer).await;
+    let (got, sent) =
+        exchange_answer(wire, request(config, vec![Message::user("one")]), &answer).await;
     assert_eq!(got.text(), "{\"n\":1}");
     let body = sent.json();
     let place = match wire {
@@ -283,7 +291,7 @@ pub(super) async fn structured_output(wire: Wire) {
 }
 
 pub(super) async fn usage(wire: Wire) {
-    let (got, _) = told(wire, ask(wire), &Answer::text(&["x"])).await;
+    let (got, _) = exchange_answer(wire, ask(wire), &Answer::text(&["x"])).await;
     let used = got.usage();
     assert_eq!((used.input_tokens, used.output_tokens), (14, 7));
     assert_eq!(used.cache_read_tokens, Some(3));
@@ -294,8 +302,8 @@ pub(super) async fn usage(wire: Wire) {
     );
 
     let mut unknown = config(wire);
-    unknown.model = "nobody-knows-me".to_owned();
-    let (got, _) = told(
+    unknown.model = "unknown-model".to_owned();
+    let (got, _) = exchange_answer(
         wire,
         request(unknown, vec![Message::user("x")]),
         &Answer::text(&["x"]),

@@ -1,4 +1,4 @@
-//! What is asked beside answers, and how often a connection is made for it.
+//! Requests other than answers, and the number of connections.
 
 use std::collections::HashSet;
 

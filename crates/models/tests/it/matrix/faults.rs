@@ -1,4 +1,4 @@
-//! What goes wrong: errors, stalls, broken streams; and what is cancelled.
+//! Errors, stalls, broken streams and cancellation.
 
 use std::time::Duration;
 
@@ -7,10 +7,17 @@ use windlass_core::error::ErrorKind;
 use windlass_core::llm_driver_registry::{LlmDriver, LlmStreamEvent};
 use windlass_testkit::{Answer, FakeServer, Wire};
 
-use crate::support::{Got, KEY, ask, call, collect, driver, exchange, next, told};
+use crate::support::{
+    CollectedAnswer, KEY, ask, call, collect, driver, exchange, exchange_answer, next,
+};
 
-/// Lets the provider answer with an error.
-async fn refused(wire: Wire, status: u16, headers: &[(&str, &str)], body: &Value) -> Got {
+/// Makes the provider answer with an error.
+async fn refused(
+    wire: Wire,
+    status: u16,
+    headers: &[(&str, &str)],
+    body: &Value,
+) -> CollectedAnswer {
     let mut server = FakeServer::start().await.unwrap();
     let driver = driver(wire, &server.url());
     let body = body.to_string();
@@ -93,7 +100,7 @@ pub(super) async fn overloaded(wire: Wire) {
 
 pub(super) async fn overloaded_in_the_stream(wire: Wire) {
     let mut events = wire.events(&Answer::text(&["Hel", "lo"]));
-    // Anything that ends the answer comes after the text.
+    // The events that end the answer follow the text.
     let at = events
         .iter()
         .position(|event| event.contains("\"lo\""))
@@ -123,11 +130,11 @@ pub(super) async fn refused_by_filter(wire: Wire) {
         Wire::Anthropic => "refusal",
         Wire::Gemini => "SAFETY",
     };
-    let (got, _) = told(wire, ask(wire), &Answer::default().with_stop(stop)).await;
+    let (got, _) = exchange_answer(wire, ask(wire), &Answer::default().with_stop(stop)).await;
     assert_eq!(got.provider_error().kind, ErrorKind::Refused);
     assert!(!got.error.unwrap().kind().is_transient());
-    // What was said before stays said.
-    let (got, _) = told(wire, ask(wire), &Answer::text(&["Once"]).with_stop(stop)).await;
+    // Delivered text is preserved.
+    let (got, _) = exchange_answer(wire, ask(wire), &Answer::text(&["Once"]).with_stop(stop)).await;
     assert_eq!(
         (got.text().as_str(), got.finish_reason()),
         ("Once", "refusal")
@@ -141,7 +148,7 @@ pub(super) async fn out_of_room(wire: Wire) {
         Wire::Anthropic => "max_tokens",
         Wire::Gemini => "MAX_TOKENS",
     };
-    let (got, _) = told(wire, ask(wire), &Answer::text(&["Once"]).with_stop(stop)).await;
+    let (got, _) = exchange_answer(wire, ask(wire), &Answer::text(&["Once"]).with_stop(stop)).await;
     assert_eq!(
         (got.text().as_str(), got.finish_reason()),
         ("Once", "length")
@@ -157,7 +164,7 @@ pub(super) async fn stall_before_the_stream(wire: Wire) {
         if with_head {
             exchange.begin_stream(&[]).await.unwrap();
         }
-        // From here on time passes only while everybody waits.
+        // From here on, time advances only while all tasks wait.
         tokio::time::pause();
         let got = stalled.await.unwrap();
         assert_eq!(got.provider_error().kind, ErrorKind::Stalled);
@@ -170,14 +177,14 @@ pub(super) async fn stall_in_the_stream(wire: Wire) {
     let mut server = FakeServer::start().await.unwrap();
     let driver = driver(wire, &server.url());
     let events = wire.events(&Answer::text(&["Hel", "lo"]));
-    let said = events
+    let last_event = events
         .iter()
         .position(|event| event.contains("\"Hel\""))
         .unwrap();
     let provider = async {
         let mut exchange = server.next().await;
         exchange.begin_stream(&[]).await.unwrap();
-        for event in &events[..=said] {
+        for event in &events[..=last_event] {
             exchange.chunk(event.as_bytes()).await.unwrap();
         }
         exchange
@@ -195,7 +202,7 @@ pub(super) async fn stall_in_the_stream(wire: Wire) {
 
 pub(super) async fn cut_stream(wire: Wire) {
     let events = wire.events(&Answer::text(&["Hel", "lo"]));
-    let said = events
+    let last_event = events
         .iter()
         .position(|event| event.contains("\"Hel\""))
         .unwrap();
@@ -204,10 +211,12 @@ pub(super) async fn cut_stream(wire: Wire) {
         let driver = driver(wire, &server.url());
         let (got, _) = exchange(&driver, ask(wire), &mut server, async |mut exchange| {
             exchange.begin_stream(&[]).await?;
-            for event in &events[..=said] {
+            for event in &events[..=last_event] {
                 exchange.chunk(event.as_bytes()).await?;
             }
-            exchange.chunk(&events[said + 1].as_bytes()[..20]).await?;
+            exchange
+                .chunk(&events[last_event + 1].as_bytes()[..20])
+                .await?;
             if politely {
                 exchange.finish().await
             } else {
@@ -246,21 +255,21 @@ pub(super) async fn garbage(wire: Wire) {
     }
 }
 
-/// How long a connection may take to be closed on a machine that is busy with other things.
+/// Maximum time until a connection is closed, generous for a busy machine.
 const GENEROUS: Duration = Duration::from_secs(20);
 
 pub(super) async fn cancel_in_the_stream(wire: Wire) {
     let mut server = FakeServer::start().await.unwrap();
     let driver = driver(wire, &server.url());
     let events = wire.events(&Answer::text(&["Hel", "lo"]));
-    let said = events
+    let last_event = events
         .iter()
         .position(|event| event.contains("\"Hel\""))
         .unwrap();
     let provider = async {
         let mut exchange = server.next().await;
         exchange.begin_stream(&[]).await.unwrap();
-        for event in &events[..=said] {
+        for event in &events[..=last_event] {
             exchange.chunk(event.as_bytes()).await.unwrap();
         }
         exchange

@@ -1,4 +1,4 @@
-//! Four wire APIs × what can happen. The name of each test says which of both.
+//! Each scenario with each of the four wire APIs.
 
 mod answers;
 mod connections;

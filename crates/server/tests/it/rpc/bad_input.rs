@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
 use super::open_daemon;
-use crate::rpc::socket::Socket;
+use crate::rpc::socket::RpcSocket;
 
 #[tokio::test]
-async fn nonsense_is_answered_and_the_connection_goes_on() {
+async fn invalid_frames_are_answered_and_the_connection_stays_open() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let cases = [
         ("", -32700, json!(null)),
         ("{not json", -32700, json!(null)),
@@ -59,9 +59,9 @@ async fn nonsense_is_answered_and_the_connection_goes_on() {
 }
 
 #[tokio::test]
-async fn unknown_parameters_are_ignored_and_stray_answers_too() {
+async fn unknown_parameters_and_stray_responses_are_ignored() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     for stray in [
         json!({"jsonrpc": "2.0", "id": "cb-1", "result": 1}),
         json!({"jsonrpc": "2.0", "id": 99, "error": {"code": 1, "message": "m"}}),
@@ -75,12 +75,12 @@ async fn unknown_parameters_are_ignored_and_stray_answers_too() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn twenty_megabytes_are_refused_and_others_are_not_disturbed() {
+async fn oversized_frame_is_refused_and_other_connections_are_unaffected() {
     let daemon = open_daemon(|_| {}).await;
     let address = daemon.client.address;
-    let mut other = Socket::connect(address).await;
+    let mut other = RpcSocket::connect(address).await;
     let run = other.start("a").await;
-    let mut socket = Socket::connect(address).await;
+    let mut socket = RpcSocket::connect(address).await;
     let big = "x".repeat(20 * 1024 * 1024);
     let sent = socket.ws.send(Message::text(big)).await;
     assert!(sent.is_ok(), "{sent:?}");
@@ -93,12 +93,12 @@ async fn twenty_megabytes_are_refused_and_others_are_not_disturbed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_without_reading_holds_up_nobody_else() {
+async fn flooding_client_does_not_block_others() {
     let daemon = open_daemon(|settings| settings.rpc.limits.queue = 8).await;
     let address = daemon.client.address;
-    let mut flood = Socket::connect(address).await;
+    let mut flood = RpcSocket::connect(address).await;
     let sending = tokio::spawn(async move {
-        // Nothing is read: sooner or later there is no more room, and the sender waits.
+        // The client does not read: eventually the buffers are full and the sender waits.
         for number in 0..20_000_u64 {
             let list = json!({"jsonrpc": "2.0", "id": number, "method": "runs.list", "params": {"agent_id": "a"}});
             let sent = flood.ws.send(Message::text(list.to_string()));
@@ -111,7 +111,7 @@ async fn a_flood_without_reading_holds_up_nobody_else() {
         }
         flood
     });
-    let mut other = Socket::connect(address).await;
+    let mut other = RpcSocket::connect(address).await;
     for _ in 0..50 {
         let run = other.start("b").await;
         other.complete(&run).await;
@@ -121,9 +121,9 @@ async fn a_flood_without_reading_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn an_ended_run_takes_no_second_end_and_an_unknown_one_none() {
+async fn ended_or_unknown_run_cannot_be_completed() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let run = socket.start("a").await;
     socket.complete(&run).await;
     let end = |run_id: &str| json!({"run_id": run_id, "outcome": {"status": "failure"}});
@@ -136,26 +136,26 @@ async fn an_ended_run_takes_no_second_end_and_an_unknown_one_none() {
 }
 
 #[tokio::test]
-async fn a_connection_without_a_sign_of_life_is_closed_with_a_reason() {
+async fn idle_connection_is_closed_with_a_reason() {
     let daemon = open_daemon(|settings| {
         settings.rpc.idle = Duration::from_millis(200);
         settings.rpc.ping = Duration::from_secs(3600);
     })
     .await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let (code, reason) = socket.frame().await.unwrap_err();
     assert_eq!(code, 1001);
     assert!(reason.contains("sign of life"), "{reason}");
 }
 
 #[tokio::test]
-async fn a_ping_keeps_a_quiet_connection() {
+async fn ping_keeps_an_idle_connection_open() {
     let daemon = open_daemon(|settings| {
         settings.rpc.idle = Duration::from_secs(2);
         settings.rpc.ping = Duration::from_millis(100);
     })
     .await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let run = socket.start("a").await;
     socket.ok("runs.subscribe", json!({"run_id": run})).await;
     let waited = tokio::time::timeout(Duration::from_secs(4), socket.event()).await;
@@ -169,9 +169,9 @@ async fn a_ping_keeps_a_quiet_connection() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_says_so() {
+async fn stopping_server_announces_it() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     socket.start("a").await;
     daemon.stop.cancel();
     let (code, reason) = socket.frame().await.unwrap_err();

@@ -3,12 +3,12 @@
 use serde_json::json;
 use windlass_server::Access;
 
-use crate::rpc::socket::Socket;
+use crate::rpc::socket::RpcSocket;
 use crate::support::Setup;
 
-/// This test shares one thread with the daemon. Blocking on the disk in it would deadlock.
+/// The test and the daemon share one OS thread, so blocking on the disk would deadlock.
 #[tokio::test(flavor = "current_thread")]
-async fn n25_who_waits_for_the_disk_holds_up_nobody_else() {
+async fn n25_slow_disk_does_not_block_other_connections() {
     let data = tempfile::tempdir().unwrap();
     let directory = data.path().join("data");
     let setup = Setup {
@@ -18,8 +18,8 @@ async fn n25_who_waits_for_the_disk_holds_up_nobody_else() {
     let daemon = setup.start().await;
     let address = daemon.client.address;
     let (mut writer, mut other) = (
-        Socket::connect(address).await,
-        Socket::connect(address).await,
+        RpcSocket::connect(address).await,
+        RpcSocket::connect(address).await,
     );
     let before = other.start("other").await;
 

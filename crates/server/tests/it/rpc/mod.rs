@@ -1,38 +1,38 @@
 //! Run tracing over a real socket.
 
 mod bad_input;
-mod both;
-mod carried;
+mod basic_scenarios;
+mod both_transports;
 mod disk;
-mod many;
-mod numbered;
-mod numbered_more;
+mod documented_example;
+mod many_runs;
 mod own_runs;
-mod seed;
 mod sessions;
+mod shortcomings;
+mod shortcomings_more;
 pub(crate) mod socket;
 mod strict;
-mod written;
+mod unreadable_values;
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 use windlass_server::{Access, Settings};
 
-use crate::support::{Daemon, Home, Setup, TOKEN};
-use socket::Socket;
+use crate::support::{MultiTokenDaemon, Setup, TOKEN, TestDaemon};
+use socket::RpcSocket;
 
 /// Time limit for expected events.
 const LIVENESS: Duration = Duration::from_secs(20);
 
-impl Home {
+impl MultiTokenDaemon {
     /// Connects without sending anything.
-    async fn silent(&self) -> Socket {
-        Socket::connect(self.daemon.client.address).await
+    async fn silent(&self) -> RpcSocket {
+        RpcSocket::connect(self.daemon.client.address).await
     }
 
     /// Connects with a client token.
-    async fn unbound(&self) -> Socket {
+    async fn unbound(&self) -> RpcSocket {
         let mut socket = self.silent().await;
         let (_, token) = self.token("client");
         socket.ok("session.auth", json!({"token": token})).await;
@@ -40,13 +40,13 @@ impl Home {
     }
 
     /// Connects with the operator's token, without requesting the host role.
-    async fn operator(&self) -> Socket {
+    async fn operator(&self) -> RpcSocket {
         let mut socket = self.silent().await;
         socket.ok("session.auth", json!({"token": TOKEN})).await;
         socket
     }
 
-    async fn bound(&self, agent_id: &str, token: &str) -> Socket {
+    async fn bound(&self, agent_id: &str, token: &str) -> RpcSocket {
         let mut socket = self.silent().await;
         let params = json!({"agent_id": agent_id, "token": token});
         let answer = socket.ok("session.auth", params).await;
@@ -57,7 +57,7 @@ impl Home {
         socket
     }
 
-    async fn host(&self) -> Socket {
+    async fn host(&self) -> RpcSocket {
         let mut socket = self.silent().await;
         let answer = socket
             .ok("session.auth", json!({"host_token": TOKEN}))
@@ -74,7 +74,7 @@ impl Home {
 }
 
 /// A daemon that requires no token.
-async fn open_daemon(change: impl FnOnce(&mut Settings) + 'static) -> Daemon {
+async fn open_daemon(change: impl FnOnce(&mut Settings) + 'static) -> TestDaemon {
     let setup = Setup::settings(move |settings| {
         settings.access = Access::Open;
         settings.rpc.grace = Duration::from_millis(50);

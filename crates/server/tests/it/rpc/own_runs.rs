@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Home, LIVENESS, open_daemon};
-use crate::rpc::socket::Socket;
-use crate::support::{Daemon, Setup, text};
+use super::{LIVENESS, MultiTokenDaemon, open_daemon};
+use crate::rpc::socket::RpcSocket;
+use crate::support::{Setup, TestDaemon, text};
 use windlass_server::Access;
 
 /// A daemon that requires no token, with its data on disk.
-async fn on_disk() -> (Daemon, tempfile::TempDir) {
+async fn on_disk() -> (TestDaemon, tempfile::TempDir) {
     let data = tempfile::tempdir().unwrap();
     let setup = Setup {
         data: Some(data.path().join("data")),
@@ -17,23 +17,23 @@ async fn on_disk() -> (Daemon, tempfile::TempDir) {
     (setup.start().await, data)
 }
 
-async fn thread(socket: &mut Socket) -> String {
+async fn thread(socket: &mut RpcSocket) -> String {
     text(&socket.ok("threads.create", json!({})).await["id"])
 }
 
-/// Starts a turn and returns its id, which is that of its run.
-async fn turn(socket: &mut Socket, thread: &str, prompt: &str) -> String {
+/// Starts a turn and returns its ID, which is also its run ID.
+async fn turn(socket: &mut RpcSocket, thread: &str, prompt: &str) -> String {
     let params = json!({"thread_id": thread, "prompt": prompt});
     let started = socket.ok("turns.start", params).await;
     text(&started["turn"]["id"])
 }
 
-async fn runs(socket: &mut Socket, params: Value) -> Vec<Value> {
+async fn runs(socket: &mut RpcSocket, params: Value) -> Vec<Value> {
     let page = socket.ok("runs.list", params).await;
     page["runs"].as_array().unwrap().clone()
 }
 
-async fn trace(socket: &mut Socket, run_id: &str) -> Vec<Value> {
+async fn trace(socket: &mut RpcSocket, run_id: &str) -> Vec<Value> {
     let trace = socket.ok("runs.get_trace", json!({"run_id": run_id})).await;
     trace["records"].as_array().unwrap().clone()
 }
@@ -51,29 +51,29 @@ fn kinds(records: &[Value]) -> Vec<String> {
     records.iter().map(kind).collect()
 }
 
-async fn a_turn_is_a_run(daemon: Daemon) {
-    let mut socket = Socket::connect(daemon.client.address).await;
+async fn a_turn_is_a_run(daemon: TestDaemon) {
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let thread = thread(&mut socket).await;
     let run_id = turn(&mut socket, &thread, "BOTH of them").await;
     let snapshot = socket.ok("runs.subscribe", json!({"run_id": run_id})).await;
     assert_eq!(snapshot["agent_id"], "windlass:main");
-    let mut seen = snapshot["turns_so_far"].as_array().unwrap().clone();
+    let mut live = snapshot["turns_so_far"].as_array().unwrap().clone();
     let asks = |record: &&Value| record["tool"] == "approval.required";
-    while !seen.iter().any(|record| asks(&record)) {
+    while !live.iter().any(|record| asks(&record)) {
         let event = socket.event().await;
         assert_eq!(event["status"], "in_progress");
-        seen.push(event["record"].clone());
-        assert_eq!(event["cursor"], seen.len());
+        live.push(event["record"].clone());
+        assert_eq!(event["cursor"], live.len());
     }
-    let asked = seen.iter().find(asks).unwrap()["parameters"].clone();
+    let parameters = live.iter().find(asks).unwrap()["parameters"].clone();
     assert_eq!(
-        (&asked["tool"], &asked["arguments"]),
+        (&parameters["tool"], &parameters["arguments"]),
         (&json!("shell"), &json!({"command": "echo hi"}))
     );
     let waiting = runs(&mut socket, json!({"status": "in_progress"})).await;
     assert_eq!(ids(&waiting), [run_id.as_str()]);
     assert_eq!(waiting[0]["waiting_for"], json!(["approval"]));
-    assert!(waiting[0]["turn_count"].as_u64().unwrap() >= seen.len() as u64);
+    assert!(waiting[0]["turn_count"].as_u64().unwrap() >= live.len() as u64);
     assert!(waiting[0].get("ended_at").is_none());
     let digits = thread.strip_prefix("thr_").unwrap();
     assert!(text(&waiting[0]["session_id"]).ends_with(digits));
@@ -90,14 +90,18 @@ async fn a_turn_is_a_run(daemon: Daemon) {
         .expect(200);
     loop {
         let event = socket.event().await;
-        seen.push(event["record"].clone());
+        live.push(event["record"].clone());
         if event["status"] != "in_progress" {
             assert_eq!(event["status"], "completed");
             break;
         }
     }
     let records = trace(&mut socket, &run_id).await;
-    assert_eq!(records[1..], seen, "what was heard is what is read");
+    assert_eq!(
+        records[1..],
+        live,
+        "the followed records equal the stored ones"
+    );
     let ended = records.last().unwrap();
     assert_eq!(records[0]["intent"], "BOTH of them");
     assert_eq!(
@@ -116,9 +120,9 @@ async fn a_turn_is_a_run(daemon: Daemon) {
         ),
         (&json!(2), &json!(2), &json!(2))
     );
-    let mut what = kinds(&records);
-    let calls = what.split_off(2);
-    assert_eq!(what, ["started", "model_turn"]);
+    let mut kinds_of_records = kinds(&records);
+    let calls = kinds_of_records.split_off(2);
+    assert_eq!(kinds_of_records, ["started", "model_turn"]);
     for step in ["approval.required", "approval.decided", "clock", "shell"] {
         assert_eq!(
             calls.iter().filter(|kind| *kind == step).count(),
@@ -168,18 +172,18 @@ async fn a_turn_is_a_run(daemon: Daemon) {
 }
 
 #[tokio::test]
-async fn a_turn_is_a_run_in_memory() {
+async fn turn_is_listed_as_a_run_in_memory() {
     a_turn_is_a_run(open_daemon(|_| {}).await).await;
 }
 
 #[tokio::test]
-async fn a_turn_is_a_run_on_disk() {
+async fn turn_is_listed_as_a_run_on_disk() {
     let (daemon, _data) = on_disk().await;
     a_turn_is_a_run(daemon).await;
 }
 
-async fn one_list_shows_everything(daemon: Daemon) {
-    let mut socket = Socket::connect(daemon.client.address).await;
+async fn one_list_shows_everything(daemon: TestDaemon) {
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let thread = thread(&mut socket).await;
     let mut expected = Vec::new();
     for number in 0..3 {
@@ -200,7 +204,7 @@ async fn one_list_shows_everything(daemon: Daemon) {
     assert_eq!(paged, expected);
     let of = |even: usize| -> Vec<String> {
         let each = expected.iter().enumerate();
-        let each = each.filter(|(place, _)| place % 2 == even);
+        let each = each.filter(|(index, _)| index % 2 == even);
         each.map(|(_, id)| id.clone()).collect()
     };
     for (params, even) in [
@@ -226,20 +230,20 @@ async fn one_list_shows_everything(daemon: Daemon) {
 }
 
 #[tokio::test]
-async fn one_list_shows_everything_in_memory() {
+async fn one_list_contains_all_runs_in_memory() {
     one_list_shows_everything(open_daemon(|_| {}).await).await;
 }
 
 #[tokio::test]
-async fn one_list_shows_everything_on_disk() {
+async fn one_list_contains_all_runs_on_disk() {
     let (daemon, _data) = on_disk().await;
     one_list_shows_everything(daemon).await;
 }
 
 #[tokio::test]
-async fn each_end_of_a_turn_is_an_outcome() {
+async fn each_end_of_a_turn_has_an_outcome() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let thread = thread(&mut socket).await;
     let failed = turn(&mut socket, &thread, "ERR500").await;
     let end = socket.ended(&failed).await;
@@ -265,16 +269,16 @@ async fn each_end_of_a_turn_is_an_outcome() {
     daemon.model.open();
     socket.ended(&steered).await;
     let records = trace(&mut socket, &steered).await;
-    let told = records
+    let turn_record = records
         .iter()
         .find(|record| record["tool"] == "turn.steered");
-    assert_eq!(told.unwrap()["prompt"], "be quick");
+    assert_eq!(turn_record.unwrap()["prompt"], "be quick");
 }
 
 #[tokio::test]
-async fn calling_a_turn_off_interrupts_it_and_the_same_key_gets_the_same_receipt() {
+async fn cancelling_a_run_interrupts_its_turn_and_repeats_get_the_same_receipt() {
     let (daemon, _data) = on_disk().await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let thread = thread(&mut socket).await;
     let run_id = turn(&mut socket, &thread, "SLOW answer").await;
     let cancel = json!({"run_id": run_id, "idempotency_key": "k1", "reason": "a secret wish"});
@@ -293,14 +297,14 @@ async fn calling_a_turn_off_interrupts_it_and_the_same_key_gets_the_same_receipt
     assert_eq!(detail["turns"][0]["status"], "interrupted");
     assert!(
         !detail.to_string().contains("a secret wish"),
-        "only its digest is kept"
+        "only its digest is stored"
     );
 }
 
 #[tokio::test]
-async fn nobody_writes_to_a_turn_from_outside() {
+async fn run_of_a_turn_is_read_only() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let thread = thread(&mut socket).await;
     let run_id = turn(&mut socket, &thread, "SLOW answer").await;
     let outcome = json!({"run_id": run_id, "outcome": {"status": "success"}});
@@ -335,19 +339,19 @@ async fn nobody_writes_to_a_turn_from_outside() {
     assert_eq!((refused.0, refused.1.as_str()), (-32002, "not_authorized"));
 }
 
-async fn trace_at_end(socket: &mut Socket, run_id: &str) -> Vec<Value> {
+async fn trace_at_end(socket: &mut RpcSocket, run_id: &str) -> Vec<Value> {
     socket.ended(run_id).await;
     trace(socket, run_id).await
 }
 
 #[tokio::test]
-async fn an_agent_sees_the_runs_of_its_own_sessions_and_no_others() {
-    let home = Home::start().await;
+async fn agent_sees_only_runs_of_its_own_sessions() {
+    let home = MultiTokenDaemon::start().await;
     let (token_a, token_b) = (home.agent("agent-A"), home.agent("agent-B"));
     let mut a = home.bound("agent-A", &token_a).await;
     let mut b = home.bound("agent-B", &token_b).await;
     let mut host = home.host().await;
-    let mut anybody = home.unbound().await;
+    let mut unbound = home.unbound().await;
     let thread_a = thread(&mut a).await;
     let of_a = turn(&mut a, &thread_a, "SLOW work of a").await;
     let thread_host = thread(&mut host).await;
@@ -359,7 +363,7 @@ async fn an_agent_sees_the_runs_of_its_own_sessions_and_no_others() {
     assert!(runs(&mut b, json!({})).await.is_empty());
     let all = runs(&mut host, json!({})).await;
     assert_eq!(ids(&all), [of_host.as_str(), of_a.as_str()]);
-    let refused = anybody.refused("runs.list", json!({})).await;
+    let refused = unbound.refused("runs.list", json!({})).await;
     assert_eq!(refused.1, "not_authorized");
     let refused = a
         .refused("runs.list", json!({"agent_id": "windlass:main"}))
@@ -367,8 +371,8 @@ async fn an_agent_sees_the_runs_of_its_own_sessions_and_no_others() {
     assert_eq!(refused.1, "not_authorized");
 
     // n04: responses for unknown runs and for runs of other agents are identical, apart from the requested ID.
-    let nobody = "turn_00000000000000000000000000000000";
-    for (socket, foreign) in [(&mut b, &of_a), (&mut a, &of_host), (&mut anybody, &of_a)] {
+    let unknown = "turn_00000000000000000000000000000000";
+    for (socket, run_of_other) in [(&mut b, &of_a), (&mut a, &of_host), (&mut unbound, &of_a)] {
         for (method, more) in [
             ("runs.get_trace", json!({})),
             ("runs.subscribe", json!({})),
@@ -381,7 +385,7 @@ async fn an_agent_sees_the_runs_of_its_own_sessions_and_no_others() {
             ),
         ] {
             let mut answers = Vec::new();
-            for run_id in [foreign.as_str(), nobody] {
+            for run_id in [run_of_other.as_str(), unknown] {
                 let mut params = more.clone();
                 params["run_id"] = json!(run_id);
                 let mut answer = socket.call(method, params).await;
@@ -406,9 +410,9 @@ async fn an_agent_sees_the_runs_of_its_own_sessions_and_no_others() {
 }
 
 #[tokio::test]
-async fn a_fork_begins_with_no_runs_of_its_own() {
+async fn new_fork_has_no_runs() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let parent = thread(&mut socket).await;
     let first = turn(&mut socket, &parent, "one").await;
     socket.ended(&first).await;
@@ -427,9 +431,9 @@ async fn a_fork_begins_with_no_runs_of_its_own() {
 }
 
 #[tokio::test]
-async fn a_follower_of_a_turn_whose_session_goes_is_not_kept_waiting() {
+async fn follower_ends_when_the_session_is_removed() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let thread = thread(&mut socket).await;
     let run_id = turn(&mut socket, &thread, "SLOW answer").await;
     socket.ok("runs.subscribe", json!({"run_id": run_id})).await;

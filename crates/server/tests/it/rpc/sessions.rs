@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Home, open_daemon};
-use crate::rpc::socket::Socket;
+use super::{MultiTokenDaemon, open_daemon};
+use crate::rpc::socket::RpcSocket;
 use crate::support::text;
 
-async fn event(socket: &mut Socket, name: &str) -> Value {
+async fn event(socket: &mut RpcSocket, name: &str) -> Value {
     loop {
         let frame = match socket.others.pop_front() {
             Some(frame) => frame,
@@ -21,9 +21,9 @@ async fn event(socket: &mut Socket, name: &str) -> Value {
 }
 
 #[tokio::test]
-async fn a_turn_is_started_and_heard_over_the_socket() {
+async fn turn_is_started_and_followed_over_the_socket() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let thread = socket
         .ok("threads.create", json!({"title": "by socket"}))
         .await;
@@ -58,24 +58,24 @@ async fn a_turn_is_started_and_heard_over_the_socket() {
 }
 
 #[tokio::test]
-async fn what_http_refuses_the_socket_refuses() {
+async fn socket_refuses_the_same_requests_as_http() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
-    let nobody = "thr_00000000000000000000000000000000";
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
+    let unknown = "thr_00000000000000000000000000000000";
     for (method, params, code) in [
         (
             "turns.start",
-            json!({"thread_id": nobody, "prompt": "x"}),
+            json!({"thread_id": unknown, "prompt": "x"}),
             -32002,
         ),
-        ("events.subscribe", json!({"thread_id": nobody}), -32002),
-        ("turns.steer", json!({"thread_id": nobody}), -32602),
+        ("events.subscribe", json!({"thread_id": unknown}), -32002),
+        ("turns.steer", json!({"thread_id": unknown}), -32602),
         (
             "turns.start",
             json!({"thread_id": "../../health", "prompt": "x"}),
             -32602,
         ),
-        ("tools.register", json!({"thread_id": nobody}), -32602),
+        ("tools.register", json!({"thread_id": unknown}), -32602),
     ] {
         let refused = socket.refused(method, params.clone()).await;
         assert_eq!(refused.0, code, "{method} {params}: {}", refused.2);
@@ -83,8 +83,8 @@ async fn what_http_refuses_the_socket_refuses() {
 }
 
 #[tokio::test]
-async fn an_agent_sees_only_its_own_threads_here_too() {
-    let home = Home::start().await;
+async fn agent_sees_only_its_own_threads_on_the_socket() {
+    let home = MultiTokenDaemon::start().await;
     let token = home.agent("agent-A");
     let mut host = home.host().await;
     let thread = host.ok("threads.create", json!({})).await;
@@ -95,9 +95,9 @@ async fn an_agent_sees_only_its_own_threads_here_too() {
 }
 
 #[tokio::test]
-async fn a_tool_of_the_socket_is_carried_out_by_its_client() {
+async fn socket_tool_is_executed_by_its_client() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let thread = socket.ok("threads.create", json!({})).await;
     let id = text(&thread["id"]);
     let tool = json!({
@@ -117,7 +117,7 @@ async fn a_tool_of_the_socket_is_carried_out_by_its_client() {
             json!({"thread_id": id, "prompt": "LOOKUP it"}),
         )
         .await;
-    let asked = loop {
+    let call = loop {
         let frame = match socket.others.pop_front() {
             Some(frame) => frame,
             None => socket.frame().await.unwrap(),
@@ -126,23 +126,23 @@ async fn a_tool_of_the_socket_is_carried_out_by_its_client() {
             break frame;
         }
     };
-    assert_eq!(asked["params"]["tool"], "get_reservation");
+    assert_eq!(call["params"]["tool"], "get_reservation");
     assert_eq!(
-        asked["params"]["parameters"],
+        call["params"]["parameters"],
         json!({"reservation_id": "ABC123"})
     );
-    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"status": "confirmed"}});
+    let answer = json!({"jsonrpc": "2.0", "id": call["id"], "result": {"status": "confirmed"}});
     socket.send(answer.to_string()).await;
     let resolved = event(&mut socket, "tool_call.resolved").await;
-    assert_eq!(resolved["payload"]["call_id"], asked["params"]["action_id"]);
+    assert_eq!(resolved["payload"]["call_id"], call["params"]["action_id"]);
     let ended = event(&mut socket, "turn.completed").await;
     assert_eq!(ended["payload"]["turn"]["status"], "completed");
 }
 
 #[tokio::test]
-async fn tools_come_in_a_list_as_clients_of_the_original_send_them() {
+async fn tools_are_registered_in_a_list_as_original_clients_do() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let registered = socket.ok("tools.register", json!([{"name": "echo"}])).await;
     assert_eq!(registered, 1);
     assert_eq!(socket.ok("tools.register", json!([])).await, 0);
@@ -160,7 +160,7 @@ async fn tools_come_in_a_list_as_clients_of_the_original_send_them() {
         socket.refused("tools.register", json!(many)).await.0,
         -32009
     );
-    // Only this method has such a form.
+    // Only this method accepts an array.
     let refused = socket.refused("runs.start", json!([{"intent": "x"}])).await;
     assert_eq!(refused.0, -32602);
     let action = json!({"id": "a1", "type": "tool_call", "tool": "echo", "parameters": {}});
@@ -170,20 +170,20 @@ async fn tools_come_in_a_list_as_clients_of_the_original_send_them() {
             json!({"proposal": {"id": "p1", "actions": [action]}}),
         )
         .await;
-    let asked = socket.frame().await.unwrap();
+    let call = socket.frame().await.unwrap();
     assert_eq!(
-        (&asked["method"], &asked["params"]["tool"]),
+        (&call["method"], &call["params"]["tool"]),
         (&json!("tools.execute"), &json!("echo"))
     );
-    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": "said"});
+    let answer = json!({"jsonrpc": "2.0", "id": call["id"], "result": "said"});
     socket.send(answer.to_string()).await;
     let done = socket.answer(id).await;
     assert_eq!(done["result"]["results"][0]["output"], "said");
 }
 
 #[tokio::test]
-async fn a_stranger_registers_nothing() {
-    let home = Home::start().await;
+async fn unauthenticated_client_cannot_register_tools() {
+    let home = MultiTokenDaemon::start().await;
     let mut socket = home.silent().await;
     let refused = socket
         .refused("tools.register", json!([{"name": "echo"}]))
@@ -193,16 +193,16 @@ async fn a_stranger_registers_nothing() {
 }
 
 #[tokio::test]
-async fn the_first_subprotocol_that_a_client_asks_for_is_the_one_it_gets() {
+async fn first_requested_subprotocol_is_selected() {
     let daemon = open_daemon(|_| {}).await;
     let address = daemon.client.address;
-    for (asked, chosen) in [
+    for (requested, chosen) in [
         (&[][..], None),
         (&[&b"car.v1"[..]][..], Some("car.v1")),
         (&[&b"car.v1, jsonrpc"[..]][..], Some("car.v1")),
         (&[&b"car.v1"[..], &b"jsonrpc"[..]][..], Some("car.v1")),
     ] {
-        let (status, found) = Socket::ask_for(address, asked).await;
+        let (status, found) = RpcSocket::ask_for(address, requested).await;
         assert_eq!((status, found.as_deref()), (101, chosen));
     }
     let long = "x".repeat(257);
@@ -214,14 +214,14 @@ async fn the_first_subprotocol_that_a_client_asks_for_is_the_one_it_gets() {
         b"a;b=c",
         long.as_bytes(),
     ] {
-        let (status, found) = Socket::ask_for(address, &[hostile]).await;
+        let (status, found) = RpcSocket::ask_for(address, &[hostile]).await;
         assert_eq!((status, found), (400, None), "{hostile:?}");
     }
 }
 
 #[tokio::test]
-async fn a12_a_socket_is_closed_when_its_token_is_taken_back_also_while_it_says_nothing() {
-    let home = Home::start().await;
+async fn a12_idle_socket_is_closed_when_its_token_is_revoked() {
+    let home = MultiTokenDaemon::start().await;
     let (id, token) = home.token("agent:a");
     let mut socket = home.bound("a", &token).await;
     let run_id = socket.start("a").await;
@@ -236,8 +236,8 @@ async fn a12_a_socket_is_closed_when_its_token_is_taken_back_also_while_it_says_
 }
 
 #[tokio::test]
-async fn a13_a_socket_without_a_token_is_closed_however_lively_it_is() {
-    let home = Home::with(|settings| {
+async fn a13_active_socket_without_a_token_is_closed() {
+    let home = MultiTokenDaemon::with(|settings| {
         settings.limits.token_time = Duration::from_millis(300);
         settings.rpc.ping = Duration::from_millis(20);
     })
@@ -250,8 +250,8 @@ async fn a13_a_socket_without_a_token_is_closed_however_lively_it_is() {
 }
 
 #[tokio::test]
-async fn a13_sockets_without_a_token_leave_their_places_to_others() {
-    let home = Home::with(|settings| {
+async fn a13_sockets_without_a_token_do_not_exhaust_the_limit() {
+    let home = MultiTokenDaemon::with(|settings| {
         settings.limits.token_time = Duration::from_secs(600);
         settings.rpc.connections = 2;
     })
@@ -272,8 +272,8 @@ fn lookup_tool() -> Value {
     })
 }
 
-/// Returns the next call that the server makes.
-async fn execution(socket: &mut Socket) -> Value {
+/// Returns the next call from the server.
+async fn execution(socket: &mut RpcSocket) -> Value {
     loop {
         let frame = match socket.others.pop_front() {
             Some(frame) => frame,
@@ -288,7 +288,7 @@ async fn execution(socket: &mut Socket) -> Value {
 #[tokio::test]
 async fn tools_registered_twice_are_executed_once() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let thread = socket.ok("threads.create", json!({})).await;
     let register = json!({"thread_id": thread["id"], "tools": [lookup_tool()]});
     for _ in 0..2 {
@@ -314,7 +314,7 @@ async fn tools_registered_twice_are_executed_once() {
             break;
         }
     }
-    // An answer to a later call proves that nothing else is on its way.
+    // The answer to a later call proves that no other message is pending.
     socket.ok("runs.list", json!({})).await;
     let late = socket.others.iter();
     let late = late.filter(|frame| frame["method"] == "tools.execute");
@@ -324,7 +324,7 @@ async fn tools_registered_twice_are_executed_once() {
 #[tokio::test]
 async fn pending_call_is_delivered_after_a_reconnect() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let thread = socket.ok("threads.create", json!({})).await;
     let register = json!({"thread_id": thread["id"], "tools": [lookup_tool()]});
     socket.ok("tools.register", register.clone()).await;
@@ -332,13 +332,13 @@ async fn pending_call_is_delivered_after_a_reconnect() {
     socket.ok("turns.start", turn).await;
     let lost = execution(&mut socket).await;
     socket.vanish();
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let params = json!({"thread_id": thread["id"]});
     socket.ok("events.subscribe", params).await;
     socket.ok("tools.register", register).await;
-    let asked = execution(&mut socket).await;
-    assert_eq!(asked["params"]["action_id"], lost["params"]["action_id"]);
-    let answer = json!({"jsonrpc": "2.0", "id": asked["id"], "result": "confirmed"});
+    let call = execution(&mut socket).await;
+    assert_eq!(call["params"]["action_id"], lost["params"]["action_id"]);
+    let answer = json!({"jsonrpc": "2.0", "id": call["id"], "result": "confirmed"});
     socket.send(answer.to_string()).await;
     let ended = event(&mut socket, "turn.completed").await;
     assert_eq!(ended["payload"]["turn"]["status"], "completed");

@@ -16,14 +16,14 @@ use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
 use super::LIVENESS;
 
-pub(crate) struct Socket {
+pub(crate) struct RpcSocket {
     pub(crate) ws: WebSocketStream<TcpStream>,
     next_id: u64,
     /// Frames that are not responses to the last request.
     pub(crate) others: VecDeque<Value>,
 }
 
-impl Socket {
+impl RpcSocket {
     pub(crate) async fn connect(address: SocketAddr) -> Self {
         Self::connect_to(address, "/").await
     }
@@ -94,8 +94,8 @@ impl Socket {
 
     /// Waits for the response to a request; earlier frames are buffered.
     pub(crate) async fn answer(&mut self, id: u64) -> Value {
-        if let Some(place) = self.others.iter().position(|frame| frame["id"] == id) {
-            return self.others.remove(place).unwrap();
+        if let Some(index) = self.others.iter().position(|frame| frame["id"] == id) {
+            return self.others.remove(index).unwrap();
         }
         loop {
             let frame = self.frame().await.unwrap();

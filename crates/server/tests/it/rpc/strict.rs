@@ -4,15 +4,15 @@
 use serde_json::json;
 
 use super::open_daemon;
-use super::socket::Socket;
-use crate::support::Home;
+use super::socket::RpcSocket;
+use crate::support::MultiTokenDaemon;
 
 #[tokio::test]
-async fn a_field_that_nobody_reads_is_refused_by_its_name() {
+async fn unknown_field_is_refused_by_name() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let run = socket.start("a").await;
-    for (method, params, field, meant) in [
+    for (method, params, field, suggestion) in [
         (
             "runs.record_turns",
             json!({"run_id": run, "turns": [{"tool": "t"}, {"tool": "t", "result": 1}]}),
@@ -61,15 +61,15 @@ async fn a_field_that_nobody_reads_is_refused_by_its_name() {
         assert_eq!(error["code"], -32602, "{answer}");
         let data = json!({"reason": "unknown_field", "field": field});
         assert_eq!(error["data"], data, "{answer}");
-        let told = error["message"].as_str().unwrap();
-        assert!(told.contains(&format!("`{field}`")), "{told}");
-        let hint = meant.map(|meant| format!("did you mean `{meant}`?"));
+        let message = error["message"].as_str().unwrap();
+        assert!(message.contains(&format!("`{field}`")), "{message}");
+        let hint = suggestion.map(|suggestion| format!("did you mean `{suggestion}`?"));
         assert_eq!(
-            told.contains("did you mean"),
+            message.contains("did you mean"),
             hint.is_some(),
-            "{method}: {told}"
+            "{method}: {message}"
         );
-        assert!(hint.is_none_or(|hint| told.contains(&hint)), "{told}");
+        assert!(hint.is_none_or(|hint| message.contains(&hint)), "{message}");
     }
     let trace = socket.ok("runs.get_trace", json!({"run_id": run})).await;
     let records = trace["records"].as_array().unwrap().len();
@@ -77,9 +77,9 @@ async fn a_field_that_nobody_reads_is_refused_by_its_name() {
 }
 
 #[tokio::test]
-async fn what_clients_of_the_original_add_is_named_in_the_answer() {
+async fn extra_fields_of_original_clients_are_named_in_the_answer() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let params = json!({"agent_id": "a", "intent": "i", "harness": "h"});
     let started = socket.ok("runs.start", params).await;
     assert_eq!(started["ignored"], json!(["harness"]));
@@ -108,9 +108,9 @@ async fn what_clients_of_the_original_add_is_named_in_the_answer() {
 }
 
 #[tokio::test]
-async fn a_turn_that_says_nothing_and_a_status_that_is_none_are_refused() {
+async fn empty_turn_and_unknown_status_are_refused() {
     let daemon = open_daemon(|_| {}).await;
-    let mut socket = Socket::connect(daemon.client.address).await;
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
     let run = socket.start("a").await;
     for (method, params) in [
         (
@@ -142,8 +142,8 @@ async fn a_turn_that_says_nothing_and_a_status_that_is_none_are_refused() {
 }
 
 #[tokio::test]
-async fn what_is_not_recorded_is_an_error_and_for_the_original_a_result() {
-    let home = Home::start().await;
+async fn unrecorded_write_is_an_error_and_a_result_for_original_clients() {
+    let home = MultiTokenDaemon::start().await;
     let mut owner = home.unbound().await;
     let run = owner.start("x").await;
     let turns = |run: &str| json!({"run_id": run, "turns": [{"tool": "t"}]});
@@ -168,8 +168,8 @@ async fn what_is_not_recorded_is_an_error_and_for_the_original_a_result() {
 }
 
 #[tokio::test]
-async fn the_operators_token_reads_all_runs_and_writes_its_own() {
-    let home = Home::start().await;
+async fn operator_token_reads_all_runs_and_writes_its_own() {
+    let home = MultiTokenDaemon::start().await;
     let token = home.agent("agent-A");
     let mut agent = home.bound("agent-A", &token).await;
     let of_agent = agent.start("agent-A").await;
@@ -200,8 +200,8 @@ async fn the_operators_token_reads_all_runs_and_writes_its_own() {
 }
 
 #[tokio::test]
-async fn a_handshake_may_come_before_the_token_and_opens_nothing() {
-    let home = Home::start().await;
+async fn handshake_before_the_token_grants_nothing() {
+    let home = MultiTokenDaemon::start().await;
     let mut socket = home.silent().await;
     let shake = json!({"protocol_version": 3});
     let shaken = socket.ok("server.handshake", shake).await;

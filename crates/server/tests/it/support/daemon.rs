@@ -22,12 +22,12 @@ use windlass_store::{MemoryJournal, MemoryRunLog};
 use windlass_tools::ShellSettings;
 
 use super::tools::Commands;
-use super::{Asked, Client, FakeModel, Frame, Stream, Tap, text};
+use super::{Client, FakeModel, Frame, QueryLog, Stream, Tap, text};
 
-/// The token of every daemon that has one.
+/// The operator's token of test daemons.
 pub(crate) const TOKEN: &str = "a-token-for-tests";
 
-/// The id of a model that the runtime has beside the default one.
+/// The ID of the second configured model.
 pub(crate) fn other_model() -> ModelId {
     ModelId::from_seed(2)
 }
@@ -43,16 +43,16 @@ pub(crate) struct Setup {
     pub(crate) journal: Arc<MemoryJournal>,
     /// The data directory; `None` stores everything in memory.
     pub(crate) data: Option<PathBuf>,
-    /// Whether the agent has files and a shell.
+    /// Whether the agent has file and shell tools.
     pub(crate) has_tools: bool,
-    /// Whether its model can start agents.
+    /// Whether the model can start subagents.
     pub(crate) starts_agents: bool,
     /// Whether [`other_model`] is configured.
     pub(crate) has_other_model: bool,
-    /// Counts what is read.
+    /// Counts reads of the journal.
     pub(crate) tap: Option<Arc<Tap>>,
     /// Logs the queries of the read model.
-    pub(crate) asked: Option<Arc<Asked>>,
+    pub(crate) query_log: Option<Arc<QueryLog>>,
     /// Retention policy of the store.
     pub(crate) retention: SqliteRetention,
 }
@@ -74,7 +74,7 @@ impl Default for Setup {
             starts_agents: false,
             has_other_model: true,
             tap: None,
-            asked: None,
+            query_log: None,
             retention: SqliteRetention::default(),
         }
     }
@@ -88,31 +88,31 @@ impl Setup {
         }
     }
 
-    /// The builders live in the future, which is large.
-    pub(crate) fn start(self) -> std::pin::Pin<Box<dyn Future<Output = Daemon>>> {
+    /// Boxed because the future contains the builders and is large.
+    pub(crate) fn start(self) -> std::pin::Pin<Box<dyn Future<Output = TestDaemon>>> {
         Box::pin(self.started())
     }
 
-    async fn started(mut self) -> Daemon {
+    async fn started(mut self) -> TestDaemon {
         let mut opened = None;
         let mut backends = match &self.data {
             None => RuntimeBackends::on_memory(&self.journal),
             Some(data) => {
                 let options = SqliteOptions::new(data).with_retention(self.retention);
-                let kept = SqliteStore::open(options).await.unwrap();
-                let records = Arc::new(kept.host_records());
-                let wire = HostWireStore::new(records, Arc::new(kept.runs()), 100);
-                self.store = Arc::new(wire.with_upkeep(Arc::new(kept.clone())));
-                let backends = RuntimeBackends::on_sqlite(&kept);
-                opened = Some(kept);
+                let store = SqliteStore::open(options).await.unwrap();
+                let records = Arc::new(store.host_records());
+                let wire = HostWireStore::new(records, Arc::new(store.runs()), 100);
+                self.store = Arc::new(wire.with_upkeep(Arc::new(store.clone())));
+                let backends = RuntimeBackends::on_sqlite(&store);
+                opened = Some(store);
                 backends
             }
         };
         if let Some(tap) = &self.tap {
             backends.journal = tap.before(backends.journal);
         }
-        if let (Some(asked), Some(queries)) = (&self.asked, &mut backends.queries) {
-            *queries = asked.before(Arc::clone(queries));
+        if let (Some(query_log), Some(queries)) = (&self.query_log, &mut backends.queries) {
+            *queries = query_log.before(Arc::clone(queries));
         }
         let demo = |name: &str| ModelWithProvider {
             model: name.to_owned(),
@@ -155,8 +155,8 @@ impl Setup {
         settings.grace = Duration::from_secs(5);
         settings.jobs = Some(JobSettings::default());
         (self.settings)(&mut settings);
-        let beside = self.data.as_deref().and_then(std::path::Path::parent);
-        let scratch = beside.unwrap_or(self.workspace.path());
+        let parent = self.data.as_deref().and_then(std::path::Path::parent);
+        let scratch = parent.unwrap_or(self.workspace.path());
         let mut runtime_settings = RuntimeSettings::default()
             .wait_timeout(Some(Duration::from_secs(300)))
             .retry(RetryPolicy {
@@ -194,7 +194,7 @@ impl Setup {
         let api = server.inside().api();
         let stop = CancellationToken::new();
         let running = tokio::spawn(server.run(stop.clone().cancelled_owned()));
-        Daemon {
+        TestDaemon {
             client,
             api,
             model,
@@ -207,8 +207,8 @@ impl Setup {
     }
 }
 
-/// A daemon that listens.
-pub(crate) struct Daemon {
+/// A running daemon.
+pub(crate) struct TestDaemon {
     pub(crate) client: Client,
     /// The API without a transport, with the operator's rights.
     pub(crate) api: InProcess,
@@ -221,12 +221,12 @@ pub(crate) struct Daemon {
     pub(crate) opened: Option<SqliteStore>,
 }
 
-impl Daemon {
+impl TestDaemon {
     pub(crate) async fn start() -> Self {
         Setup::default().start().await
     }
 
-    /// Makes a thread and returns its path.
+    /// Creates a thread and returns its path.
     pub(crate) async fn thread(&self, body: Value) -> String {
         let thread = self.client.post("/v1/threads", body).await.expect(201);
         format!("/v1/threads/{}", text(&thread["id"]))

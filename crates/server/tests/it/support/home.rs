@@ -7,16 +7,16 @@ use std::time::Duration;
 use tempfile::TempDir;
 use windlass_server::{Access, Settings, Token, TokenFile, TokenScope};
 
-use super::{Client, Daemon, Setup, TOKEN};
+use super::{Client, Setup, TOKEN, TestDaemon};
 
 /// A daemon with several tokens.
-pub(crate) struct Home {
-    pub(crate) daemon: Daemon,
+pub(crate) struct MultiTokenDaemon {
+    pub(crate) daemon: TestDaemon,
     pub(crate) tokens: TokenFile,
     directory: TempDir,
 }
 
-impl Home {
+impl MultiTokenDaemon {
     pub(crate) async fn start() -> Self {
         Self::with(|_| {}).await
     }
@@ -43,12 +43,12 @@ impl Home {
         }
     }
 
-    /// Where the tokens are stored.
+    /// Directory of the token file.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Makes a token; returns its id and its secret.
+    /// Creates a token; returns its ID and its secret.
     pub(crate) fn token(&self, scope: &str) -> (String, String) {
         let scope: TokenScope = scope.parse().unwrap();
         let (record, secret) = self.tokens.create(scope, None).unwrap();

@@ -1,9 +1,9 @@
 //! Shared test support: a daemon on a loopback port, a small client, and a model that answers by keyword.
 
-mod asked;
 mod daemon;
 mod home;
 mod model;
+mod query_log;
 mod tap;
 mod tools;
 
@@ -11,10 +11,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-pub(crate) use asked::Asked;
-pub(crate) use daemon::{Daemon, Setup, TOKEN, other_model};
-pub(crate) use home::Home;
+pub(crate) use daemon::{Setup, TOKEN, TestDaemon, other_model};
+pub(crate) use home::MultiTokenDaemon;
 pub(crate) use model::FakeModel;
+pub(crate) use query_log::QueryLog;
 pub(crate) use tap::Tap;
 pub(crate) use windlass_testkit::{
     AsyncClient as Client, AsyncReply as Reply, FrameStream as Stream, StreamFrame as Frame, soon,
@@ -33,7 +33,7 @@ pub(crate) async fn until(client: &Client, path: &str, is_so: impl Fn(&Value) ->
     }
 }
 
-/// Returns a text of a JSON value.
+/// Returns the text of a JSON string.
 #[track_caller]
 pub(crate) fn text(value: &Value) -> String {
     value

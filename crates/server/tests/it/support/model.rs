@@ -24,7 +24,7 @@ pub(crate) struct FakeModel {
     requests: Arc<Mutex<Vec<LlmRequest>>>,
     open: watch::Sender<bool>,
     breaks_summaries: Arc<AtomicBool>,
-    /// Token count that it reports for a request.
+    /// Reported token count of a request.
     counts: Arc<AtomicU32>,
 }
 
@@ -51,16 +51,16 @@ fn repairs(request: &LlmRequest) -> bool {
     texts.any(|text| text.starts_with("REPAIRED"))
 }
 
-enum Piece {
+enum AnswerPart {
     Say(LlmStreamEvent),
     Wait,
 }
 
-fn text(text: &str) -> Piece {
-    Piece::Say(LlmStreamEvent::TextDelta(text.to_owned()))
+fn text(text: &str) -> AnswerPart {
+    AnswerPart::Say(LlmStreamEvent::TextDelta(text.to_owned()))
 }
 
-/// Provider ids repeat, as those of local model servers do.
+/// Provider IDs repeat, like those of local model servers.
 fn call(name: &str, arguments: Value) -> ToolCall {
     ToolCall {
         id: "toolu_1".to_owned(),
@@ -69,8 +69,8 @@ fn call(name: &str, arguments: Value) -> ToolCall {
     }
 }
 
-fn calls(calls: Vec<ToolCall>) -> Vec<Piece> {
-    vec![Piece::Say(LlmStreamEvent::ToolCalls(calls))]
+fn calls(calls: Vec<ToolCall>) -> Vec<AnswerPart> {
+    vec![AnswerPart::Say(LlmStreamEvent::ToolCalls(calls))]
 }
 
 impl FakeModel {
@@ -79,12 +79,12 @@ impl FakeModel {
         self.open.send_replace(true);
     }
 
-    /// Sets the token count that it reports for each request from now on.
+    /// Sets the token count that the model reports for later requests.
     pub(crate) fn count(&self, tokens: u32) {
         self.counts.store(tokens, Ordering::SeqCst);
     }
 
-    /// Lets requests for summaries fail.
+    /// Makes requests for summaries fail.
     pub(crate) fn break_summaries(&self, breaks: bool) {
         self.breaks_summaries.store(breaks, Ordering::SeqCst);
     }
@@ -98,7 +98,7 @@ impl FakeModel {
         self.requests.lock().unwrap().clone()
     }
 
-    /// Returns the names of the tools that the newest call was offered.
+    /// Returns the names of the tools in the newest request.
     pub(crate) fn offered(&self) -> Vec<String> {
         let requests = self.requests();
         let tools = &requests.last().unwrap().config.tools;
@@ -109,8 +109,8 @@ impl FakeModel {
             .collect()
     }
 
-    /// Returns the messages of the newest call, role by role.
-    pub(crate) fn told(&self) -> Vec<String> {
+    /// Returns the messages of the newest request as `role: text`.
+    pub(crate) fn messages(&self) -> Vec<String> {
         let requests = self.requests();
         let history = requests.last().unwrap().history.iter();
         history
@@ -121,16 +121,16 @@ impl FakeModel {
             .collect()
     }
 
-    fn answer(request: &LlmRequest) -> Result<Vec<Piece>> {
+    fn answer(request: &LlmRequest) -> Result<Vec<AnswerPart>> {
         let last = request.history.iter().next_back();
         let Some(last) = last else {
-            return Ok(vec![text("nothing was said")]);
+            return Ok(vec![text("empty history")]);
         };
         if last.role == MessageRole::ToolResult {
-            let said = windlass_core::items::plain_text(&last.content);
-            return Ok(vec![text("Tool said: "), text(&said)]);
+            let output = windlass_core::items::plain_text(&last.content);
+            return Ok(vec![text("Tool said: "), text(&output)]);
         }
-        let said = last
+        let prompt = last
             .content
             .iter()
             .find_map(ContentPart::as_text)
@@ -141,10 +141,10 @@ impl FakeModel {
                 json!({"reservation_id": "ABC123"}),
             )
         };
-        Ok(match said.split(' ').next().unwrap_or_default() {
+        Ok(match prompt.split(' ').next().unwrap_or_default() {
             "Your" if repairs(request) => vec![text("{\"n\": 1}")],
-            "SLOW" => vec![text("word0 "), Piece::Wait, text("word1 ")],
-            "SILENT" => vec![Piece::Wait, text("word ")],
+            "SLOW" => vec![text("word0 "), AnswerPart::Wait, text("word1 ")],
+            "SILENT" => vec![AnswerPart::Wait, text("word ")],
             "NOTHING" => Vec::new(),
             "FLOOD" => vec![text(&"ä".repeat(50_000))],
             "LOOKUP" => calls(vec![lookup()]),
@@ -154,13 +154,13 @@ impl FakeModel {
                 json!({"reservation_id": 7}),
             )]),
             "CALL" => {
-                let (name, arguments) = said["CALL ".len()..].split_once(' ').unwrap();
+                let (name, arguments) = prompt["CALL ".len()..].split_once(' ').unwrap();
                 calls(vec![call(name, serde_json::from_str(arguments).unwrap())])
             }
             "AGAIN" => calls(vec![call("again", json!({}))]),
             "STUBBORN" => calls(vec![call("stubborn", json!({}))]),
             "SPAWN" => {
-                let prompt = said.strip_prefix("SPAWN ").unwrap_or_default();
+                let prompt = prompt.strip_prefix("SPAWN ").unwrap_or_default();
                 calls(vec![call("spawn_agent", json!({ "prompt": prompt }))])
             }
             "SHELL" => calls(vec![call("shell", json!({"command": "echo hi"}))]),
@@ -180,7 +180,7 @@ impl FakeModel {
             _ => vec![
                 text("Hello from the model. "),
                 text("You said: "),
-                text(said),
+                text(prompt),
             ],
         })
     }
@@ -211,14 +211,14 @@ impl LlmDriver for FakeModel {
             false => Self::answer(&request),
         };
         self.requests.lock().unwrap().push(request);
-        let mut pieces: VecDeque<Piece> = pieces?.into();
+        let mut pieces: VecDeque<AnswerPart> = pieces?.into();
         let done = LlmCompletionMetadata {
             prompt_tokens: Some(self.counts.load(Ordering::SeqCst)),
             completion_tokens: Some(20),
             ..LlmCompletionMetadata::default()
         };
-        pieces.push_back(Piece::Say(LlmStreamEvent::Done(Box::new(done))));
-        Ok(Box::pin(Answer {
+        pieces.push_back(AnswerPart::Say(LlmStreamEvent::Done(Box::new(done))));
+        Ok(Box::pin(AnswerStream {
             pieces,
             waiting: None,
             open: self.open.subscribe(),
@@ -226,13 +226,13 @@ impl LlmDriver for FakeModel {
     }
 }
 
-struct Answer {
-    pieces: VecDeque<Piece>,
+struct AnswerStream {
+    pieces: VecDeque<AnswerPart>,
     waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     open: watch::Receiver<bool>,
 }
 
-impl Stream for Answer {
+impl Stream for AnswerStream {
     type Item = Result<LlmStreamEvent>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -243,8 +243,8 @@ impl Stream for Answer {
             }
             match self.pieces.pop_front() {
                 None => return Poll::Ready(None),
-                Some(Piece::Say(event)) => return Poll::Ready(Some(Ok(event))),
-                Some(Piece::Wait) => {
+                Some(AnswerPart::Say(event)) => return Poll::Ready(Some(Ok(event))),
+                Some(AnswerPart::Wait) => {
                     let mut open = self.open.clone();
                     self.waiting = Some(Box::pin(async move {
                         let _ = open.wait_for(|open| *open).await;

@@ -1,4 +1,4 @@
-//! Counts of what is read from a journal and written to it.
+//! Counts of journal reads and writes.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,17 +16,17 @@ pub(crate) struct Tap {
 }
 
 impl Tap {
-    /// Wraps the journal whose calls are counted.
+    /// Wraps a journal and counts its calls.
     pub(crate) fn before(self: &Arc<Self>, journal: Arc<dyn Journal>) -> Arc<dyn Journal> {
         Arc::new(HookedJournal::with_hooks(journal, Arc::clone(self)))
     }
 
-    /// Returns how many events were read since the last call.
+    /// Returns the number of events read since the last call.
     pub(crate) fn events_read(&self) -> usize {
         self.events.swap(0, Ordering::SeqCst)
     }
 
-    /// Returns how many writes there were since the last call.
+    /// Returns the number of writes since the last call.
     pub(crate) fn writes(&self) -> usize {
         self.writes.swap(0, Ordering::SeqCst)
     }

@@ -11,10 +11,10 @@ use windlass_core::tools::{
     SideEffectClass, Tool, ToolExecutionResult, ToolHints, ToolPolicy, ToolShape,
 };
 
-struct Command(&'static str, ToolPolicy);
+struct ShellCommandTool(&'static str, ToolPolicy);
 
 #[async_trait]
-impl Tool for Command {
+impl Tool for ShellCommandTool {
     fn name(&self) -> &str {
         self.0
     }
@@ -38,7 +38,7 @@ impl Tool for Command {
 /// A tool that blocks its thread and ignores cancellation until the model's slow answers are released.
 struct Stubborn(watch::Receiver<bool>);
 
-/// A tool that can run again, and does not come to its end the first time.
+/// An idempotent tool that does not finish its first run.
 struct Again(PathBuf);
 
 #[async_trait]
@@ -84,7 +84,7 @@ impl Tool for Stubborn {
     }
 }
 
-/// All of them.
+/// The capability with all tools of the test daemon.
 pub(crate) struct Commands {
     pub(crate) gate: watch::Receiver<bool>,
     /// Directory where the idempotent tool records its runs.
@@ -103,8 +103,8 @@ impl Capability for Commands {
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         vec![
-            Box::new(Command("shell", ToolPolicy::RequiresApproval)),
-            Box::new(Command("clock", ToolPolicy::Auto)),
+            Box::new(ShellCommandTool("shell", ToolPolicy::RequiresApproval)),
+            Box::new(ShellCommandTool("clock", ToolPolicy::Auto)),
             Box::new(Stubborn(self.gate.clone())),
             Box::new(Again(self.scratch.clone())),
         ]

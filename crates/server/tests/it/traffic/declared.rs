@@ -1,10 +1,10 @@
-//! Every error code that the service answers with is declared for its operation.
+//! Every returned error code is declared for its operation.
 
 use windlass_protocol::operations::OPERATIONS;
 
 use crate::support::Reply;
 
-/// Checks an answer of an operation, named by its method and its path with `{names}`.
+/// Checks a response of an operation, identified by its method and path template.
 #[track_caller]
 pub(super) fn check(method: &str, path: &str, reply: &Reply) {
     let mut operations = OPERATIONS.iter();

@@ -3,9 +3,9 @@
 use serde_json::json;
 
 use super::recorder::Recorder;
-use crate::support::{Daemon, text, until};
+use crate::support::{TestDaemon, text, until};
 
-pub(super) async fn history(record: &mut Recorder, daemon: &Daemon, id: &str) {
+pub(super) async fn history(record: &mut Recorder, daemon: &TestDaemon, id: &str) {
     record.heading("reading and changing threads");
     record.send("GET", "/v1/threads", &[], None).await;
     record.send("GET", "/v1/threads?limit=1", &[], None).await;

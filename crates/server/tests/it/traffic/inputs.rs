@@ -3,14 +3,14 @@
 use serde_json::json;
 
 use super::{follow, last_seq};
-use crate::support::{Daemon, text};
+use crate::support::{TestDaemon, text};
 use crate::traffic::recorder::Recorder;
 
 const START: &str = "/v1/threads/{id}/turns";
 const QUEUED: &str = "/v1/threads/{id}/queue/{turn_id}";
 
-/// Comes last, so that its ids leave the numbers of the others as they are.
-pub(super) async fn queue(record: &mut Recorder, daemon: &Daemon) {
+/// Recorded last so that its IDs do not change the numbers of other IDs.
+pub(super) async fn queue(record: &mut Recorder, daemon: &TestDaemon) {
     record.heading("a queue");
     let thread = daemon.thread(json!({})).await;
     let id = thread.trim_start_matches("/v1/threads/").to_owned();
@@ -47,7 +47,7 @@ pub(super) async fn queue(record: &mut Recorder, daemon: &Daemon) {
     record.send("DELETE", QUEUED, &[&id, &turns[0]], None).await;
 }
 
-pub(super) async fn attachments(record: &mut Recorder, daemon: &Daemon) {
+pub(super) async fn attachments(record: &mut Recorder, daemon: &TestDaemon) {
     record.heading("images and files");
     let thread = daemon.thread(json!({})).await;
     let id = thread.trim_start_matches("/v1/threads/").to_owned();

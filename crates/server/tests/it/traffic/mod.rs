@@ -1,13 +1,13 @@
-//! The bytes of the contract: every route, the event streams and every socket method, with ids and times replaced.
+//! Recorded traffic of every route, the event streams and every socket method, with IDs and times replaced.
 //!
-//! `traffic.txt` is the recording. A change of the contract shows as a diff of that file; `WINDLASS_BLESS=1` writes it anew.
+//! The recording is `traffic.txt`: a change of the contract is a diff of that file. `WINDLASS_BLESS=1` regenerates it.
 
 mod declared;
 mod history;
 mod inputs;
+mod jobs;
 mod recorder;
 mod socket;
-mod work;
 
 use serde_json::{Value, json};
 use windlass_protocol::config::ProviderEntry;
@@ -15,7 +15,7 @@ use windlass_protocol::operations::OPERATIONS;
 use windlass_server::Settings;
 use windlass_tools::{CheckpointLimits, Checkpoints};
 
-use crate::support::{Daemon, Setup, other_model, text};
+use crate::support::{Setup, TestDaemon, other_model, text};
 use recorder::Recorder;
 
 const RECORDING: &str = include_str!("../traffic.txt");
@@ -34,7 +34,7 @@ fn configure(settings: &mut Settings) {
     settings.config.reads_repository = true;
 }
 
-async fn start(data: &std::path::Path) -> Daemon {
+async fn start(data: &std::path::Path) -> TestDaemon {
     let checkpoints = data.join("checkpoints");
     let workspace = tempfile::tempdir().unwrap();
     let skill = workspace.path().join(".windlass/skills/pdf");
@@ -47,8 +47,8 @@ async fn start(data: &std::path::Path) -> Daemon {
         starts_agents: true,
         ..Setup::settings(move |settings| {
             configure(settings);
-            let kept = Checkpoints::open(checkpoints, CheckpointLimits::default()).unwrap();
-            settings.environments.enable_checkpoints(kept);
+            let checkpoints = Checkpoints::open(checkpoints, CheckpointLimits::default()).unwrap();
+            settings.environments.enable_checkpoints(checkpoints);
         })
     };
     setup.start().await
@@ -69,12 +69,12 @@ async fn recorded_traffic_is_unchanged() {
     let thread = turns(&mut record, &daemon).await;
     history::history(&mut record, &daemon, &thread).await;
     history::environments(&mut record, data.path()).await;
-    work::tasks(&mut record).await;
-    work::automations(&mut record).await;
-    work::fleet(&mut record).await;
+    jobs::tasks(&mut record).await;
+    jobs::automations(&mut record).await;
+    jobs::fleet(&mut record).await;
     bad_input(&mut record).await;
     socket::sockets(&mut record, &daemon).await;
-    work::agents(&mut record, &daemon).await;
+    jobs::agents(&mut record, &daemon).await;
     removal(&mut record, &thread).await;
     inputs::queue(&mut record, &daemon).await;
     inputs::attachments(&mut record, &daemon).await;
@@ -110,7 +110,7 @@ async fn host(record: &mut Recorder) {
     ] {
         record.send("GET", route, &[], None).await;
     }
-    // The text of the metrics and the description of the API have tests of their own.
+    // Other tests cover the metrics and the OpenAPI document.
     let metrics = record.client().get("/metrics").await;
     record.line(&format!(
         "metrics {} {}",
@@ -164,11 +164,11 @@ async fn host(record: &mut Recorder) {
     record.send("GET", "/v1/workspace/status", &[], None).await;
 }
 
-/// Reads the events of a thread up to one of a name, and records the frames. They are recorded from a second stream, when the last
-/// one exists: where a stream catches up with a running turn depends on time.
+/// Reads the events of a thread up to the first of a name, and records them. They are recorded from a second stream once the last
+/// event exists, because the point at which a stream catches up with a running turn depends on time.
 async fn follow(
     record: &mut Recorder,
-    daemon: &Daemon,
+    daemon: &TestDaemon,
     thread: &str,
     since: u64,
     end: &str,
@@ -196,7 +196,7 @@ fn last_seq(event: &Value) -> u64 {
     event["seq"].as_u64().unwrap()
 }
 
-async fn turns(record: &mut Recorder, daemon: &Daemon) -> String {
+async fn turns(record: &mut Recorder, daemon: &TestDaemon) -> String {
     record.heading("threads and turns");
     let body = json!({"title": "Port", "mode": "agent", "allow_shell": true});
     let made = record

@@ -1,4 +1,4 @@
-//! Records requests and answers with ids, times and paths replaced, so that two runs give the same text.
+//! Records requests and answers with IDs, times and paths replaced, so that two runs produce the same text.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::Write as _;
@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::declared;
 use crate::support::{Client, Reply};
 
-/// Headers that belong to the contract.
+/// Response headers that are part of the contract.
 const HEADERS: [&str; 6] = [
     "content-type",
     "x-windlass-next-cursor",
@@ -19,7 +19,7 @@ const HEADERS: [&str; 6] = [
     "location",
 ];
 
-/// Collects the recorded text, and which routes were answered with success.
+/// Collects the recorded text and the routes with a successful response.
 pub(super) struct Recorder {
     client: Client,
     text: String,
@@ -27,7 +27,7 @@ pub(super) struct Recorder {
     replacer: Replacer,
 }
 
-/// Replaces values that differ from run to run. Each id gets a number in the order of its first appearance.
+/// Replaces values that vary. IDs are numbered in the order of their first appearance.
 struct Replacer {
     fixed: Vec<(String, &'static str)>,
     numbers: HashMap<String, String>,
@@ -55,14 +55,14 @@ impl Replacer {
                     pattern(r#"(\\?"(?:\w+_ms|timestamp|port)\\?":)\d+"#),
                     "$1<n>",
                 ),
-                // They depend on the length of the machine's paths.
+                // Sizes depend on the length of local paths.
                 (
                     pattern(
                         r#"("(?:estimated_input_tokens|remaining_context_tokens|used_percent)":)[\d.]+"#,
                     ),
                     "$1<n>",
                 ),
-                // It differs with what the machine offers.
+                // The value depends on the machine's sandboxes.
                 (pattern(r#"(\\?"sandbox\\?":\\?")\w+"#), "$1<sandbox>"),
                 (pattern(r#""(\w*cursor)":"[^"]+""#), r#""$1":"<cursor>""#),
                 (pattern(r"cursor=[^ &]+"), "cursor=<cursor>"),
@@ -123,13 +123,13 @@ impl Recorder {
         let _ = write!(self.text, "\n## {title}\n\n");
     }
 
-    /// Adds a line of any source, with the volatile values replaced.
+    /// Adds a line with its volatile values replaced.
     pub(super) fn line(&mut self, line: &str) {
         let line = self.replacer.replace(line);
         let _ = writeln!(self.text, "{line}");
     }
 
-    /// Sends a request to a route and records both. `route` is the path as the table of routes has it, `ids` fill its holes.
+    /// Sends a request to a route and records both. `route` is the path template, and `ids` are its parameters.
     pub(super) async fn send(
         &mut self,
         method: &str,
@@ -189,7 +189,7 @@ impl Recorder {
         }
     }
 
-    /// Records that a route was exercised by other means, such as a stream.
+    /// Marks a route as exercised by other means, such as a stream.
     pub(super) fn exercised(&mut self, route: &str) {
         self.answered.insert(route.to_owned());
     }

@@ -3,18 +3,19 @@
 use serde_json::{Value, json};
 
 use super::recorder::Recorder;
-use crate::rpc::socket::Socket;
-use crate::support::{Daemon, TOKEN, text, until};
+use crate::rpc::socket::RpcSocket;
+use crate::support::{TOKEN, TestDaemon, text, until};
 
-pub(super) async fn sockets(record: &mut Recorder, daemon: &Daemon) {
+pub(super) async fn sockets(record: &mut Recorder, daemon: &TestDaemon) {
     record.heading("the socket");
-    let mut socket = Socket::connect(daemon.client.address).await;
-    let call = async |record: &mut Recorder, socket: &mut Socket, method: &str, params: Value| {
-        record.line(&format!("> {method} {params}"));
-        let answer = socket.call(method, params).await;
-        record.line(&format!("< {answer}"));
-        answer["result"].clone()
-    };
+    let mut socket = RpcSocket::connect(daemon.client.address).await;
+    let call =
+        async |record: &mut Recorder, socket: &mut RpcSocket, method: &str, params: Value| {
+            record.line(&format!("> {method} {params}"));
+            let answer = socket.call(method, params).await;
+            record.line(&format!("< {answer}"));
+            answer["result"].clone()
+        };
     call(record, &mut socket, "session.auth", json!({"token": TOKEN})).await;
     call(
         record,
@@ -112,7 +113,7 @@ pub(super) async fn sockets(record: &mut Recorder, daemon: &Daemon) {
     .await;
     call(record, &mut socket, "no.such_method", json!({})).await;
     call(record, &mut socket, "turns.start", json!({"thread_id": id})).await;
-    let mut events = Socket::connect(daemon.client.address).await;
+    let mut events = RpcSocket::connect(daemon.client.address).await;
     events.ok("session.auth", json!({"token": TOKEN})).await;
     call(
         record,

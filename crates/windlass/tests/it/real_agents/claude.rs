@@ -1,7 +1,7 @@
 //! Claude Code.
 
 use super::model::PRINTED;
-use super::{Cli, scenes};
+use super::{Cli, scenarios};
 
 /// Variables that disable network access except to the model, and long retries.
 const QUIET: [(&str, &str); 5] = [
@@ -37,54 +37,54 @@ const SUBSCRIBED: Cli = Cli {
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
-fn claude_code_answers_uses_a_tool_that_was_allowed_and_answers_again() {
-    scenes::it_answers_uses_a_tool_and_answers_again(&CLAUDE);
+fn claude_code_uses_an_allowed_tool_and_answers() {
+    scenarios::uses_a_tool_and_answers(&CLAUDE);
 }
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
 fn claude_code_continues_after_a_denied_command() {
-    scenes::it_continues_after_a_denied_command(&CLAUDE);
+    scenarios::continues_after_a_denied_command(&CLAUDE);
 }
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
-fn claude_code_stops_when_it_is_interrupted_and_goes_on() {
-    scenes::it_stops_when_it_is_interrupted_and_goes_on(&CLAUDE);
+fn claude_code_stops_on_interrupt_and_continues() {
+    scenarios::stops_on_interrupt_and_continues(&CLAUDE);
 }
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
-fn claude_code_takes_its_session_up_after_a_kill_of_the_daemon() {
-    scenes::it_takes_its_session_up_after_a_kill_of_the_daemon(&CLAUDE);
+fn claude_code_resumes_its_session_after_the_daemon_is_killed() {
+    scenarios::resumes_its_session_after_the_daemon_is_killed(&CLAUDE);
 }
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
-fn claude_code_starts_fresh_when_it_does_not_know_its_session() {
-    scenes::it_starts_fresh_when_it_does_not_know_its_session(&CLAUDE);
+fn claude_code_starts_a_new_session_when_the_old_is_unknown() {
+    scenarios::starts_a_new_session_when_the_old_is_unknown(&CLAUDE);
 }
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
-fn claude_code_waits_for_a_limit_that_says_no_end() {
-    scenes::it_waits_for_a_limit_that_says_no_end(&CLAUDE);
+fn claude_code_waits_for_a_limit_without_a_reset_time() {
+    scenarios::waits_for_a_limit_without_a_reset_time(&CLAUDE);
 }
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
-fn claude_code_waits_for_the_limit_of_a_subscription_until_its_end() {
-    scenes::it_waits_for_a_limit_until_its_end(&SUBSCRIBED);
+fn claude_code_waits_until_a_subscription_limit_resets() {
+    scenarios::waits_until_a_limit_resets(&SUBSCRIBED);
 }
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
-fn claude_code_says_that_it_is_not_logged_in() {
-    scenes::it_says_that_it_is_not_logged_in(&CLAUDE);
+fn claude_code_reports_a_missing_login() {
+    scenarios::reports_a_missing_login(&CLAUDE);
 }
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
-fn the_death_of_claude_code_ends_the_turn_and_not_the_thread() {
-    scenes::its_death_ends_the_turn_and_not_the_thread(&CLAUDE);
+fn exit_of_claude_code_ends_the_turn_and_not_the_thread() {
+    scenarios::exit_ends_the_turn_and_not_the_thread(&CLAUDE);
 }

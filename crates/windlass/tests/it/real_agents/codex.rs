@@ -2,8 +2,8 @@
 
 use serde_json::json;
 
-use super::model::{Act, Model, PRINTED};
-use super::{Cli, Conversation, scenes};
+use super::model::{Act, AgentModel, PRINTED};
+use super::{Cli, Conversation, scenarios};
 
 pub(super) const CODEX: Cli = Cli {
     backend: "codex",
@@ -24,76 +24,76 @@ pub(super) const CODEX: Cli = Cli {
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
-fn codex_answers_uses_a_tool_and_answers_again() {
-    scenes::it_answers_uses_a_tool_and_answers_again(&CODEX);
+fn codex_uses_a_tool_and_answers() {
+    scenarios::uses_a_tool_and_answers(&CODEX);
 }
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
-fn codex_takes_what_is_said_to_a_running_turn() {
-    let model = Model::start();
+fn codex_accepts_steering_of_a_running_turn() {
+    let model = AgentModel::start();
     let home = CODEX.home(&model);
-    let mut it = Conversation::begin_with(&CODEX, &home, &json!({"auto_approve": true}));
+    let mut conversation = Conversation::begin_with(&CODEX, &home, &json!({"auto_approve": true}));
     model.next(Act::CallLong);
-    let turn = it.say("a long story");
-    it.until(|frame| frame.data["payload"]["item"]["kind"] == "tool_call");
+    let turn = conversation.say("a long story");
+    conversation.until(|frame| frame.data["payload"]["item"]["kind"] == "tool_call");
     let path = format!("{turn}/steer");
     let words = json!({"prompt": "make it short"});
-    let answer = it.daemon.client.post(&path, &words);
+    let answer = conversation.daemon.client.post(&path, &words);
     assert!(answer.status < 300, "{}", answer.body);
-    it.until_recorded("backend.steered");
+    conversation.until_recorded("backend.steered");
     std::fs::write(home.workspace.join("go"), "").unwrap();
-    it.until_end("completed");
+    conversation.until_end("completed");
     // The steering text was sent with the result of the command, without a separate prompt.
-    assert_eq!(model.asked(), 2, "{}", model.last_asked());
-    assert_eq!(model.most_often_told("make it short"), 1);
-    it.daemon.stop();
+    assert_eq!(model.request_count(), 2, "{}", model.last_request());
+    assert_eq!(model.max_repetitions("make it short"), 1);
+    conversation.daemon.stop();
 }
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
 fn codex_continues_after_a_denied_command() {
-    scenes::it_continues_after_a_denied_command(&CODEX);
+    scenarios::continues_after_a_denied_command(&CODEX);
 }
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
-fn codex_stops_when_it_is_interrupted_and_goes_on() {
-    scenes::it_stops_when_it_is_interrupted_and_goes_on(&CODEX);
+fn codex_stops_on_interrupt_and_continues() {
+    scenarios::stops_on_interrupt_and_continues(&CODEX);
 }
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
-fn codex_takes_its_session_up_after_a_kill_of_the_daemon() {
-    scenes::it_takes_its_session_up_after_a_kill_of_the_daemon(&CODEX);
+fn codex_resumes_its_session_after_the_daemon_is_killed() {
+    scenarios::resumes_its_session_after_the_daemon_is_killed(&CODEX);
 }
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
-fn codex_starts_fresh_when_it_does_not_know_its_session() {
-    scenes::it_starts_fresh_when_it_does_not_know_its_session(&CODEX);
+fn codex_starts_a_new_session_when_the_old_is_unknown() {
+    scenarios::starts_a_new_session_when_the_old_is_unknown(&CODEX);
 }
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
-fn codex_waits_for_a_limit_that_says_no_end() {
-    scenes::it_waits_for_a_limit_that_says_no_end(&CODEX);
+fn codex_waits_for_a_limit_without_a_reset_time() {
+    scenarios::waits_for_a_limit_without_a_reset_time(&CODEX);
 }
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
-fn codex_waits_for_a_limit_until_its_end() {
-    scenes::it_waits_for_a_limit_until_its_end(&CODEX);
+fn codex_waits_until_a_limit_resets() {
+    scenarios::waits_until_a_limit_resets(&CODEX);
 }
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
-fn codex_says_that_it_is_not_logged_in() {
-    scenes::it_says_that_it_is_not_logged_in(&CODEX);
+fn codex_reports_a_missing_login() {
+    scenarios::reports_a_missing_login(&CODEX);
 }
 
 #[test]
 #[ignore = "needs Codex; `cargo xtask backends` runs it"]
-fn the_death_of_codex_ends_the_turn_and_not_the_thread() {
-    scenes::its_death_ends_the_turn_and_not_the_thread(&CODEX);
+fn exit_of_codex_ends_the_turn_and_not_the_thread() {
+    scenarios::exit_ends_the_turn_and_not_the_thread(&CODEX);
 }

@@ -5,14 +5,14 @@ use std::process::{Child, Command, Output, Stdio};
 use serde_json::{Value, json};
 use windlass_testkit::Answer;
 
-use crate::support::{Home, Model, Signal};
+use crate::support::{Home, ScriptedModel, Signal};
 
 /// The environment variable with the path of the client.
 const VARIABLE: &str = "WINDLASS_ACPX";
 
 /// A model that runs a command or waits, depending on the prompt, and greets otherwise.
-fn model() -> Model {
-    Model::answering(|request| {
+fn model() -> ScriptedModel {
+    ScriptedModel::answering(|request| {
         let messages = request["messages"].as_array().cloned().unwrap_or_default();
         let last = messages.last().map(Value::to_string).unwrap_or_default();
         let command = match () {
@@ -49,8 +49,9 @@ fn client(home: &Home, permission: &str, words: &[&str]) -> Command {
 }
 
 fn messages(out: &Output) -> Vec<Value> {
-    let said = String::from_utf8_lossy(&out.stdout);
-    said.lines()
+    let stdout = String::from_utf8_lossy(&out.stdout);
+    stdout
+        .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect()
 }
@@ -73,7 +74,7 @@ fn has(out: &Output, method: &str) -> bool {
 
 #[test]
 #[ignore = "needs acpx; `cargo xtask backends` runs it"]
-fn a_client_of_the_protocol_prompts_permits_refuses_cancels_and_loads() {
+fn acp_client_prompts_permits_refuses_cancels_and_loads() {
     let model = model();
     let home = Home::with_model(&model.url());
     let run = |permission: &str, words: &[&str]| client(&home, permission, words).output().unwrap();
@@ -95,7 +96,7 @@ fn a_client_of_the_protocol_prompts_permits_refuses_cancels_and_loads() {
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    begun.heard();
+    begun.wait();
     let cancelled = run("--approve-all", &["cancel"]);
     assert!(cancelled.status.success(), "{cancelled:?}");
     assert_eq!(ended(&long.wait_with_output().unwrap()), "cancelled");

@@ -1,7 +1,7 @@
 //! Gemini, over ACP.
 
 use super::model::COMMAND;
-use super::{Cli, scenes};
+use super::{Cli, scenarios};
 
 const GEMINI: Cli = Cli {
     backend: "gemini",
@@ -28,12 +28,12 @@ const GEMINI: Cli = Cli {
 
 #[test]
 #[ignore = "needs Gemini CLI; `cargo xtask backends` runs it"]
-fn gemini_answers_uses_a_tool_that_was_allowed_and_answers_again() {
-    scenes::it_answers_uses_a_tool_and_answers_again(&GEMINI);
+fn gemini_uses_an_allowed_tool_and_answers() {
+    scenarios::uses_a_tool_and_answers(&GEMINI);
 }
 
 #[test]
 #[ignore = "needs Gemini CLI; `cargo xtask backends` runs it"]
-fn gemini_stops_when_it_is_interrupted_and_goes_on() {
-    scenes::it_stops_when_it_is_interrupted_and_goes_on(&GEMINI);
+fn gemini_stops_on_interrupt_and_continues() {
+    scenarios::stops_on_interrupt_and_continues(&GEMINI);
 }

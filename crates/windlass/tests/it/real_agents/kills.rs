@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::claude::CLAUDE;
-use super::model::{Act, Model};
+use super::model::{Act, AgentModel};
 use super::{Conversation, PATIENCE};
 
 /// The notices about a prompt that is sent again.
@@ -17,38 +17,38 @@ const NOTICES: [&str; 2] = [
 
 #[test]
 #[ignore = "needs Claude Code; `cargo xtask backends` runs it"]
-fn claude_code_goes_on_after_kills_at_five_moments() {
-    let model = Model::start();
+fn claude_code_resumes_after_kills_at_five_points() {
+    let model = AgentModel::start();
     let home = CLAUDE.home(&model);
-    let mut it = Conversation::begin_with(&CLAUDE, &home, &json!({"auto_approve": true}));
+    let mut conversation = Conversation::begin_with(&CLAUDE, &home, &json!({"auto_approve": true}));
     for (number, moment_ms) in [150, 2400, 900, 1500, 3300].into_iter().enumerate() {
         let words = format!("words number {number}");
         model.next(Act::CallLong);
-        let turn = it.say(&words);
+        let turn = conversation.say(&words);
         std::thread::sleep(Duration::from_millis(moment_ms));
         let before = CLAUDE.pids(&home);
-        it = it.killed();
+        conversation = conversation.killed();
         // Only now, the command that the old process waits for ends.
         std::fs::write(home.workspace.join("go"), "").unwrap();
         until_gone(&before);
         let id = turn.rsplit('/').next().unwrap();
-        it.until(|frame| frame.event == "turn.completed" && frame.data["turn_id"] == id);
-        let newest = it.assert_newest("completed");
+        conversation.until(|frame| frame.event == "turn.completed" && frame.data["turn_id"] == id);
+        let newest = conversation.assert_newest("completed");
         assert_eq!(newest["resumed_count"], 1, "{newest}");
-        let detail = it.detail();
+        let detail = conversation.detail();
         let items = detail["items"].as_array().unwrap().iter();
         let notices = items.filter(|item| {
-            let said = item["detail"].to_string();
-            item["turn_id"] == id && NOTICES.iter().any(|notice| said.contains(notice))
+            let detail = item["detail"].to_string();
+            item["turn_id"] == id && NOTICES.iter().any(|notice| detail.contains(notice))
         });
-        let told = model.most_often_told(&words);
+        let count = model.max_repetitions(&words);
         assert!(
-            (1..=1 + notices.count()).contains(&told),
-            "{told}: {detail:#}"
+            (1..=1 + notices.count()).contains(&count),
+            "{count}: {detail:#}"
         );
         std::fs::remove_file(home.workspace.join("go")).unwrap();
     }
-    it.daemon.stop();
+    conversation.daemon.stop();
     assert!(CLAUDE.pids(&home).is_empty());
 }
 

@@ -1,15 +1,15 @@
 //! Real external agents on threads of the daemon, against a fake model on loopback. `cargo xtask backends` installs them and passes their paths.
 //!
-//! The scenarios that agents share are in `scenes.rs`. The file of an agent selects its scenarios and adds its own.
+//! The scenarios that agents share are in `scenarios.rs`. The file of an agent selects its scenarios and adds its own.
 
-mod alike;
 mod claude;
 mod codex;
 mod editor;
+mod equal_events;
 mod gemini;
 mod kills;
 mod model;
-mod scenes;
+mod scenarios;
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use windlass_testkit::pids_of;
 
 use crate::support::{Daemon, EventReader, Frame, Home, text};
-use model::Model;
+use model::AgentModel;
 
 /// Turns a hang into a failure.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -55,7 +55,7 @@ impl Cli {
     }
 
     /// A home for daemons in which this agent uses the fake model.
-    fn home(&self, model: &Model) -> Home {
+    fn home(&self, model: &AgentModel) -> Home {
         let mut home = Home::with_model(&model.url());
         self.move_into(&mut home, model);
         home.configure(&self.entry());
@@ -63,7 +63,7 @@ impl Cli {
     }
 
     /// Adds the agent's variables and settings to a home.
-    fn move_into(&self, home: &mut Home, model: &Model) {
+    fn move_into(&self, home: &mut Home, model: &AgentModel) {
         let variables = (self.variables)(&model.url());
         let variables = variables.into_iter();
         home.variables
@@ -166,26 +166,26 @@ impl<'a> Conversation<'a> {
     /// Allows all calls until the turn ends; returns the number of approvals.
     #[track_caller]
     fn allow_until_end(&mut self) -> usize {
-        let mut asked = 0;
+        let mut approvals = 0;
         loop {
             let frame = self.until(|frame| {
                 matches!(frame.event.as_str(), "approval.required" | "turn.completed")
             });
             if frame.event == "turn.completed" {
-                return asked;
+                return approvals;
             }
-            asked += 1;
+            approvals += 1;
             self.allow(&frame);
         }
     }
 
     /// Allows a call. An approval of an earlier process may be withdrawn by now.
-    fn allow(&self, asked: &Frame) {
-        self.decide(asked, "allow");
+    fn allow(&self, approval: &Frame) {
+        self.decide(approval, "allow");
     }
 
-    fn decide(&self, asked: &Frame, decision: &str) {
-        let id = text(&asked.data["payload"]["approval_id"]);
+    fn decide(&self, approval: &Frame, decision: &str) {
+        let id = text(&approval.data["payload"]["approval_id"]);
         let path = format!("/v1/approvals/{id}");
         let decision = json!({"decision": decision});
         self.daemon.client.post(&path, &decision);
@@ -193,11 +193,11 @@ impl<'a> Conversation<'a> {
 
     /// Waits for an event.
     #[track_caller]
-    fn until(&mut self, is_meant: impl Fn(&Frame) -> bool) -> Frame {
+    fn until(&mut self, is_match: impl Fn(&Frame) -> bool) -> Frame {
         let mut last = None;
         loop {
             match self.events.next() {
-                Some(frame) if is_meant(&frame) => return frame,
+                Some(frame) if is_match(&frame) => return frame,
                 Some(frame) => last = Some(frame),
                 None => panic!("the stream ended after {last:?}"),
             }
@@ -206,7 +206,7 @@ impl<'a> Conversation<'a> {
 
     /// Waits until the agent has started its answer.
     #[track_caller]
-    fn until_it_speaks(&mut self) {
+    fn until_first_output(&mut self) {
         self.until(|frame| frame.event == "item.delta");
     }
 
@@ -279,7 +279,7 @@ impl<'a> Conversation<'a> {
             ..
         } = self;
         daemon.kill();
-        Self::go_on(cli, home, thread)
+        Self::resume(cli, home, thread)
     }
 
     /// Stops the daemon, runs `meanwhile`, and starts another daemon.
@@ -293,10 +293,10 @@ impl<'a> Conversation<'a> {
         } = self;
         daemon.stop();
         meanwhile(cli, home);
-        Self::go_on(cli, home, thread)
+        Self::resume(cli, home, thread)
     }
 
-    fn go_on(cli: &'a Cli, home: &'a Home, thread: String) -> Self {
+    fn resume(cli: &'a Cli, home: &'a Home, thread: String) -> Self {
         let daemon = home.start();
         let events = daemon.client.events(&thread, 0);
         Self {

@@ -40,26 +40,26 @@ struct State {
     next: VecDeque<Act>,
     always: Option<Act>,
     /// The bodies of all requests that an agent made for a turn.
-    asked: Vec<Value>,
+    requests: Vec<Value>,
 }
 
 /// The model, with its own runtime, so that tests can block.
-pub(super) struct Model {
+pub(super) struct AgentModel {
     state: Arc<Mutex<State>>,
     server: FakeServer,
     _runtime: Runtime,
 }
 
-impl Model {
+impl AgentModel {
     pub(super) fn start() -> Self {
         let state = Arc::new(Mutex::new(State::default()));
-        let kept = Arc::clone(&state);
+        let shared = Arc::clone(&state);
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .enable_all()
             .build()
             .unwrap();
-        let answering = FakeServer::answering(move |request| answer(request, &kept));
+        let answering = FakeServer::answering(move |request| answer(request, &shared));
         let server = runtime.block_on(answering).unwrap();
         Self {
             state,
@@ -83,21 +83,25 @@ impl Model {
     }
 
     /// Returns the maximum number of times that one request contains a text.
-    pub(super) fn most_often_told(&self, words: &str) -> usize {
+    pub(super) fn max_repetitions(&self, words: &str) -> usize {
         let state = self.state.lock().unwrap();
-        let counts = state.asked.iter().map(|body| count_in(body, words));
+        let counts = state.requests.iter().map(|body| count_in(body, words));
         counts.max().unwrap_or(0)
     }
 
     /// Returns the number of requests.
-    pub(super) fn asked(&self) -> usize {
-        self.state.lock().unwrap().asked.len()
+    pub(super) fn request_count(&self) -> usize {
+        self.state.lock().unwrap().requests.len()
     }
 
     /// Returns the newest request as text.
-    pub(super) fn last_asked(&self) -> String {
+    pub(super) fn last_request(&self) -> String {
         let state = self.state.lock().unwrap();
-        state.asked.last().map(Value::to_string).unwrap_or_default()
+        state
+            .requests
+            .last()
+            .map(Value::to_string)
+            .unwrap_or_default()
     }
 }
 
@@ -125,22 +129,22 @@ fn answer(request: &Request, state: &Mutex<State>) -> Reply {
         return stream(wire, &Answer::text(&["ok"]));
     };
     let mut state = state.lock().unwrap();
-    state.asked.push(body);
+    state.requests.push(body);
     let act = state.next.pop_front().or_else(|| state.always.clone());
     match act.unwrap_or(Act::Say) {
         Act::Say => {
             let (first, rest) = SAID.split_at(8);
             stream(wire, &Answer::text(&[first, rest]))
         }
-        Act::Call => stream(wire, &tool.call(COMMAND, state.asked.len())),
-        Act::CallLong => stream(wire, &tool.call(LONG_COMMAND, state.asked.len())),
+        Act::Call => stream(wire, &tool.call(COMMAND, state.requests.len())),
+        Act::CallLong => stream(wire, &tool.call(LONG_COMMAND, state.requests.len())),
         Act::Hold => {
             let mut reply = stream(wire, &Answer::text(&["The beginning", " of it."]));
-            let said = reply
+            let end = reply
                 .chunks
                 .iter()
                 .position(|it| it.contains("The beginning"));
-            reply.chunks.truncate(said.map_or(0, |at| at + 1));
+            reply.chunks.truncate(end.map_or(0, |at| at + 1));
             reply.after = After::Silence;
             reply
         }
@@ -150,12 +154,12 @@ fn answer(request: &Request, state: &Mutex<State>) -> Reply {
 }
 
 /// A tool that runs commands, as an agent offers it.
-struct Shell {
+struct ShellTool {
     name: &'static str,
     arguments: fn(&str) -> Value,
 }
 
-impl Shell {
+impl ShellTool {
     fn call(&self, command: &str, number: usize) -> Answer {
         let arguments = (self.arguments)(command).to_string();
         let id = format!("call_{number}");
@@ -163,34 +167,34 @@ impl Shell {
     }
 }
 
-const SHELLS: [Shell; 5] = [
-    Shell {
+const SHELLS: [ShellTool; 5] = [
+    ShellTool {
         name: "Bash",
         arguments: |command| json!({"command": command, "description": "makes a file"}),
     },
-    Shell {
+    ShellTool {
         name: "exec_command",
         arguments: |command| json!({"cmd": command}),
     },
-    Shell {
+    ShellTool {
         name: "shell_command",
         arguments: |command| json!({"command": command}),
     },
     // The daemon's own tool.
-    Shell {
+    ShellTool {
         name: "shell",
         arguments: |command| json!({"command": command}),
     },
-    Shell {
+    ShellTool {
         name: "run_shell_command",
         arguments: |command| json!({"command": command}),
     },
 ];
 
 /// Finds the shell tool by its name among all offered tools.
-fn shell_of(body: &Value) -> Option<&'static Shell> {
+fn shell_of(body: &Value) -> Option<&'static ShellTool> {
     let offered = body["tools"].to_string();
-    let is_offered = |shell: &&Shell| offered.contains(&format!("\"name\":\"{}\"", shell.name));
+    let is_offered = |shell: &&ShellTool| offered.contains(&format!("\"name\":\"{}\"", shell.name));
     SHELLS.iter().find(is_offered)
 }
 

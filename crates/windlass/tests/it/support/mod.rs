@@ -2,18 +2,18 @@
 
 mod model;
 mod relay;
+mod sandbox;
 mod signal;
 mod terminal;
 mod user;
-mod world;
 
-pub(crate) use model::{Model, Told};
+pub(crate) use model::{ModelRequests, ScriptedModel};
 pub(crate) use relay::Relay;
+pub(crate) use sandbox::Sandbox;
 pub(crate) use signal::Signal;
 pub(crate) use terminal::{Terminal, open as open_terminal};
 pub(crate) use user::{OTHER_USER, given_to_other_user, is_root};
 pub(crate) use windlass_testkit::{Client, Daemon, EventReader, Frame, Home, TOKEN};
-pub(crate) use world::Sandbox;
 
 use std::collections::BTreeSet;
 

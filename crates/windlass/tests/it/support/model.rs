@@ -9,19 +9,19 @@ use windlass_testkit::{After, Answer, Exchange, FakeServer, Reply, Request, Wire
 
 /// All requests that a model received.
 #[derive(Clone, Default)]
-pub(crate) struct Told(Arc<Mutex<Vec<Value>>>);
+pub(crate) struct ModelRequests(Arc<Mutex<Vec<Value>>>);
 
-impl Told {
+impl ModelRequests {
     /// Returns all requests as one text.
     pub(crate) fn text(&self) -> String {
-        let told = self.0.lock().unwrap();
-        told.iter().map(Value::to_string).collect()
+        let requests = self.0.lock().unwrap();
+        requests.iter().map(Value::to_string).collect()
     }
 
     /// Returns the names of the tools in the last request.
     pub(crate) fn tools(&self) -> Vec<String> {
-        let told = self.0.lock().unwrap();
-        let tools = told.last().unwrap()["tools"].as_array().cloned();
+        let requests = self.0.lock().unwrap();
+        let tools = requests.last().unwrap()["tools"].as_array().cloned();
         let names = tools.unwrap().into_iter();
         names
             .map(|tool| crate::support::text(&tool["name"]))
@@ -44,7 +44,7 @@ fn results(request: &Value) -> Vec<String> {
 }
 
 /// The model, with its own runtime, so that tests can block.
-pub(crate) struct Model {
+pub(crate) struct ScriptedModel {
     runtime: Runtime,
     server: FakeServer,
 }
@@ -57,7 +57,7 @@ fn runtime() -> Runtime {
         .unwrap()
 }
 
-impl Model {
+impl ScriptedModel {
     pub(crate) fn start() -> Self {
         let runtime = runtime();
         let server = runtime.block_on(FakeServer::start()).unwrap();
@@ -78,11 +78,11 @@ impl Model {
     }
 
     /// Starts a model that makes these calls one after the other and then ends the turn.
-    pub(crate) fn calling(calls: Vec<(&'static str, Value)>) -> (Self, Told) {
-        let told = Told::default();
-        let kept = told.clone();
+    pub(crate) fn calling(calls: Vec<(&'static str, Value)>) -> (Self, ModelRequests) {
+        let requests = ModelRequests::default();
+        let recorded = requests.clone();
         let model = Self::answering(move |request| {
-            kept.0.lock().unwrap().push(request.clone());
+            recorded.0.lock().unwrap().push(request.clone());
             let number = results(request).len();
             match calls.get(number) {
                 Some((name, arguments)) => {
@@ -92,7 +92,7 @@ impl Model {
                 None => Answer::text(&["done"]),
             }
         });
-        (model, told)
+        (model, requests)
     }
 
     pub(crate) fn url(&self) -> String {
@@ -101,7 +101,7 @@ impl Model {
 
     /// Waits for the next request.
     #[track_caller]
-    pub(crate) fn asked(&mut self) -> Exchange {
+    pub(crate) fn next_request(&mut self) -> Exchange {
         let patience = Duration::from_secs(60);
         let next = async { tokio::time::timeout(patience, self.server.next()).await };
         match self.runtime.block_on(next) {
@@ -140,7 +140,7 @@ impl Model {
     /// Answers the next request with an error.
     #[track_caller]
     pub(crate) fn refuse(&mut self, status: u16, message: &str) {
-        let exchange = self.asked();
+        let exchange = self.next_request();
         let body = Wire::Anthropic.error(status, message).to_string();
         let answered = exchange.answer(status, &[], &body);
         self.runtime.block_on(answered).unwrap();
@@ -149,7 +149,7 @@ impl Model {
     /// Answers the next request.
     #[track_caller]
     pub(crate) fn answer(&mut self, answer: &Answer) -> Value {
-        let exchange = self.asked();
+        let exchange = self.next_request();
         let request = exchange.request.json();
         self.say(exchange, answer);
         request

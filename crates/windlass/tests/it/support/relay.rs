@@ -27,10 +27,10 @@ impl Relay {
         fs::rename(&socket, &real).unwrap();
         let listener = UnixListener::bind(socket).unwrap();
         let relay = Self::default();
-        let taken = relay.clone();
+        let accepting = relay.clone();
         thread::spawn(move || {
             for client in listener.incoming().map_while(Result::ok) {
-                let (relay, real) = (taken.clone(), real.clone());
+                let (relay, real) = (accepting.clone(), real.clone());
                 thread::spawn(move || relay.pass_on(&client, &real));
             }
         });
@@ -53,13 +53,13 @@ impl Relay {
         let both = [client.try_clone()?, server.try_clone()?];
         self.open.lock().unwrap().extend(both);
         let (mut from, mut to) = (client.try_clone()?, server.try_clone()?);
-        let asked = thread::spawn(move || {
+        let requests = thread::spawn(move || {
             let _ = io::copy(&mut from, &mut to);
             to.shutdown(Shutdown::Write)
         });
         let _ = io::copy(&mut &server, &mut &*client);
         let _ = client.shutdown(Shutdown::Write);
-        let _ = asked.join();
+        let _ = requests.join();
         Ok(())
     }
 }

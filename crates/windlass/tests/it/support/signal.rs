@@ -27,13 +27,13 @@ impl Signal {
 
     /// Waits until a command has written to it.
     #[track_caller]
-    pub(crate) fn heard(&self) {
+    pub(crate) fn wait(&self) {
         self.within_patience(|path| fs::read(path).map(drop));
     }
 
     /// Unblocks a command that reads from it.
     #[track_caller]
-    pub(crate) fn give(&self) {
+    pub(crate) fn release(&self) {
         self.within_patience(|path| fs::write(path, "go\n"));
     }
 
@@ -44,7 +44,7 @@ impl Signal {
         std::thread::spawn(move || send.send(act(&path)));
         let acted = receive.recv_timeout(PATIENCE);
         acted
-            .unwrap_or_else(|_| panic!("nobody is at {}", self.0.display()))
+            .unwrap_or_else(|_| panic!("no process opened {}", self.0.display()))
             .unwrap();
     }
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{MetadataExt, chown};
 use std::path::Path;
 
-/// The user that root gives files to and starts programs as: `nobody`.
+/// The Unix account `nobody`, which owns files and programs of another user.
 pub(crate) const OTHER_USER: u32 = 65534;
 
 pub(crate) fn is_root() -> bool {
