@@ -169,7 +169,7 @@ fn an_agent_with_the_users_home_sees_its_own_settings_there_and_where_it_works()
         fs::remove_dir_all(home.join(".claude")).unwrap();
         std::os::unix::fs::symlink(".ssh", home.join(".claude")).unwrap();
         let told = version_in(&home, "work/own", sandbox, &entry);
-        assert!(told.contains("by a link"), "{sandbox:?}: {told}");
+        assert!(told.contains("contains a symlink"), "{sandbox:?}: {told}");
     }
 }
 
@@ -210,7 +210,7 @@ fn an_entry_that_says_too_little_or_too_much_is_refused() {
         ("[backends.codex]\nsettings = '.codex'", "home = \"user\""),
         (
             "[backends.'../../home']\nkind = 'codex'\nhome = 'own'",
-            "cannot be called",
+            "cannot be named",
         ),
     ] {
         fs::write(&config, entry).unwrap();

@@ -160,7 +160,7 @@ fn a_file_of_the_user_that_others_can_change_stops_every_command() {
     fs::rename(&file, file.with_file_name("elsewhere")).unwrap();
     symlink("elsewhere", &file).unwrap();
     let told = refused(&home, &["config", "show"]);
-    assert!(told.contains("it is a link to elsewhere"), "{told}");
+    assert!(told.contains("it is a symlink to elsewhere"), "{told}");
 }
 
 #[test]

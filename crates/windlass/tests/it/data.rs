@@ -29,7 +29,7 @@ fn a_link_is_named_and_followed_and_one_to_nowhere_makes_nothing() {
         let told = stderr(&refused);
         assert_eq!(refused.status.code(), Some(2), "{told}");
         assert!(
-            told.contains("is a link to real, which is not there"),
+            told.contains("is a symlink to real, which does not exist"),
             "{told}"
         );
     }
@@ -38,7 +38,7 @@ fn a_link_is_named_and_followed_and_one_to_nowhere_makes_nothing() {
     fs::create_dir(home.path().join("real")).unwrap();
     let told = stderr(&token_create(&home));
     assert!(
-        told.contains("is a link; ") && told.contains("/real is used"),
+        told.contains("is a symlink; ") && told.contains("/real is used"),
         "{told}"
     );
     let daemon = home.start();
@@ -55,7 +55,7 @@ fn a_file_in_its_place_is_named_and_left_alone() {
     let told = stderr(&refused);
     assert_eq!(refused.status.code(), Some(2), "{told}");
     assert!(
-        told.contains("cannot make the data directory") && told.contains("--data"),
+        told.contains("cannot create the data directory") && told.contains("--data"),
         "{told}"
     );
     assert_eq!(fs::read(home.data()).unwrap(), b"mine");
@@ -89,7 +89,7 @@ fn one_that_cannot_be_written_is_named_and_nothing_is_changed() {
     let told = stderr(&refused);
     assert_eq!(refused.status.code(), Some(2), "{told}");
     assert!(
-        told.contains("cannot be written by this user") && told.contains("--data"),
+        told.contains("cannot write to the data directory") && told.contains("--data"),
         "{told}"
     );
     assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
@@ -108,7 +108,7 @@ fn one_that_cannot_be_looked_into_is_not_one_without_data() {
     let refused = |out: &Output| {
         let told = stderr(out);
         assert_eq!(out.status.code(), Some(2), "{told}");
-        assert!(told.contains("cannot be looked into"), "{told}");
+        assert!(told.contains("cannot be read"), "{told}");
     };
     let home = Home::new();
     fs::write(home.path().join("file"), "").unwrap();
@@ -178,7 +178,7 @@ fn no_token_is_sent_to_a_socket_that_anybody_could_have_put_there() {
     let refused = refused.unwrap();
     let told = stderr(&refused);
     assert_eq!(refused.status.code(), Some(2), "{told}");
-    assert!(told.contains("everybody may write"), "{told}");
+    assert!(told.contains("all users can write"), "{told}");
     socket.set_nonblocking(true).unwrap();
     assert!(socket.accept().is_err(), "somebody came");
 }
@@ -297,7 +297,7 @@ fn a_directory_of_other_things_is_refused_and_left_as_it_is() {
             if ["serve", "token", "run", "tasks"].contains(&words[0]) {
                 assert_eq!(out.status.code(), Some(2), "{words:?}: {told}");
                 assert!(
-                    told.contains("no data directory of Windlass") && told.contains("--data"),
+                    told.contains("not a data directory of Windlass") && told.contains("--data"),
                     "{words:?}: {told}"
                 );
             }

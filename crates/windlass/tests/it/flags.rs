@@ -38,7 +38,7 @@ fn a_client_that_starts_the_daemon_with_flags_of_the_original_gets_one() {
         assert_eq!(told.lines().filter(is_told).count(), 1, "{told}");
         assert!(!told.contains("--workers"), "{told}");
         assert!(
-            told.contains("warning: --insecure: no token is asked for"),
+            told.contains("warning: --insecure: no token is required"),
             "{told}"
         );
     }
@@ -79,7 +79,7 @@ fn a_configuration_that_a_command_does_not_read_is_said_to_have_no_effect() {
     let listed = { listed }.output().unwrap();
     assert!(listed.status.success());
     let told = String::from_utf8(listed.stderr).unwrap();
-    let none = "there are no tokens yet; `windlass token create` makes one";
+    let none = "there are no tokens yet; `windlass token create` creates one";
     assert_eq!(
         told,
         format!("--config has no effect on this command\n{none}\n")
@@ -104,7 +104,7 @@ fn wrong_values_are_told_without_words_of_a_program() {
     for (words, said) in [
         (&["threads", "list", "--limit", "0"][..], "1 or more"),
         (&["runs", "list", "--limit", "many"], "1 or more"),
-        (&["serve", "--log", "loud"], "write off, error, warn"),
+        (&["serve", "--log", "loud"], "expected off, error, warn"),
         (
             &["serve", "--port", "0", "--config", "c.toml"],
             "c.toml, line 2: it is a text, but a whole number, 0 or more, is expected",

@@ -227,7 +227,7 @@ fn what_changes_something_is_refused_unless_the_operator_allows_it() {
     );
     let about = text(&result["content"][1]["text"]);
     assert!(
-        about.contains("refused: write made (nobody is here"),
+        about.contains("refused: write made (no user can be asked"),
         "{about}"
     );
     assert!(!made.exists());

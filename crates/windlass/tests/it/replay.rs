@@ -66,7 +66,7 @@ fn a_thread_is_decided_again_and_another_model_is_asked() {
         "{beside}"
     );
     assert!(
-        beside.contains("write is not allowed"),
+        beside.contains("write is denied"),
         "nobody is here: {beside}"
     );
     assert!(!home.path().join("a.txt").exists());
@@ -80,7 +80,7 @@ fn a_thread_is_decided_again_and_another_model_is_asked() {
 
     let (code, _, told) = said(&home, &["replay", &id, "--what-if", "other", "--back", "9"]);
     assert_eq!(code, Some(2), "{told}");
-    assert!(told.contains("does not have so many turns"), "{told}");
+    assert!(told.contains("does not have that many turns"), "{told}");
     let (code, _, _) = said(&home, &["replay", &id, "--back", "2"]);
     assert_eq!(code, Some(2));
 }

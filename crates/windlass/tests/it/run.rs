@@ -92,7 +92,7 @@ fn without_a_key_the_demonstration_works_with_tools_and_says_so_in_one_line() {
     for call in ["list", "read", "shell"] {
         assert!(told.contains(call), "{told}");
     }
-    assert!(told.contains("nobody is here to ask"), "{told}");
+    assert!(told.contains("no user can be asked"), "{told}");
     assert!(!told.contains('\x1b') && !said.contains('\x1b'));
     // A second run continues the same thread.
     let again = place.run(&["run", "--continue", "--json", "More?"], &[]);
@@ -372,7 +372,7 @@ fn with_yes_and_nobody_there_the_model_cannot_ask_and_what_it_has_asked_is_answe
     let out = out.unwrap();
     assert_eq!(text(&out.stdout), "done\n", "{}", text(&out.stderr));
     let results = told.results();
-    assert!(results[0].contains("Nobody is here"), "{results:?}");
+    assert!(results[0].contains("No user is available"), "{results:?}");
 
     let asking = "request_user_input".to_owned();
     assert!(told.tools().contains(&asking));
@@ -738,7 +738,7 @@ fn no_demonstration_answers_under_the_name_of_a_model() {
     let out = run(&["run", "--yes", "hello"]);
     assert!(out.status.success(), "{out:?}");
     let told = text(&out.stderr);
-    assert!(told.contains("its demonstration model answers"), "{told}");
+    assert!(told.contains("its demonstration model responds"), "{told}");
     let listed = run(&["threads", "list", "--json"]);
     let listed: serde_json::Value = serde_json::from_slice(&listed.stdout).unwrap();
     let what_if = ["--what-if", "openai/gpt-5-mini"];

@@ -81,7 +81,7 @@ fn a_task_that_is_queued_without_a_daemon_waits_for_one() {
     assert!(shown.contains("> first words"), "{shown}");
     let (second, _) = done(&home, &["tasks", "add", "second"]);
     let (_, told) = done(&home, &["tasks", "cancel", end(second.trim_end())]);
-    assert!(told.contains("is called off"), "{told}");
+    assert!(told.contains("is canceled"), "{told}");
     let canceled = json(&home, &["tasks", "list", "--status", "canceled,failed"]);
     assert_eq!(canceled.len(), 1);
     assert_eq!(canceled[0]["id"], second.trim_end());
@@ -115,7 +115,7 @@ fn a_task_works_where_it_was_typed_or_is_refused() {
         let out = output_in(&home, directory, &add);
         let told = String::from_utf8(out.stderr).unwrap();
         assert!(out.status.success(), "{told}");
-        let where_to_serve = format!("runs in {} or above it", directory.display());
+        let where_to_serve = format!("runs in {} or a parent directory", directory.display());
         assert!(told.contains(&where_to_serve), "{told}");
         String::from_utf8(out.stdout).unwrap().trim_end().to_owned()
     };
@@ -256,7 +256,7 @@ fn what_cannot_be_is_told_with_status_2() {
         (&["tasks", "add", " "], "the prompt is empty"),
         (
             &["tasks", "add", "--cwd", "/does/not/exist", "x"],
-            "cannot be worked in",
+            "cannot work in",
         ),
         (&["tasks", "add", "--backend", "nobody", "x"], "nobody"),
         (
@@ -267,7 +267,7 @@ fn what_cannot_be_is_told_with_status_2() {
             &["tasks", "cancel", "task_00000000000000000000000000000000"],
             "task_not_found",
         ),
-        (&["tasks", "show", "../threads"], "is no id"),
+        (&["tasks", "show", "../threads"], "is not an ID"),
         (&["tasks", "list", "--status", "done"], "queued"),
         (
             &["automations", "pause", "12345678"],
@@ -301,7 +301,7 @@ fn a_chat_keeps_the_queue_and_says_that_it_starts_no_tasks() {
     let told = String::from_utf8(out.stderr).unwrap();
     assert!(out.status.success(), "{told}");
     assert!(
-        told.contains("starts no tasks") && told.contains("once `windlass serve` runs"),
+        told.contains("starts no tasks") && told.contains("when `windlass serve` runs"),
         "{told}"
     );
     drop(chat.stdin.take());

@@ -24,7 +24,7 @@ fn the_demonstration_is_killed_and_goes_on() {
     assert!(out.status.success(), "{told}");
     assert!(said.contains("outcome is unknown"), "{said}");
     // It reports how far the count got, and the count did not continue afterwards.
-    let came = said.rsplit_once("I came to ").unwrap().1;
+    let came = said.rsplit_once("The count reached ").unwrap().1;
     let came: usize = came.trim_end().trim_end_matches('.').parse().unwrap();
     assert!((4..12).contains(&came), "{said}");
     let proof = format!("the file had {came} lines at the kill and has {came} now");
@@ -207,13 +207,13 @@ fn the_doctor_says_what_is_wrong_with_a_home() {
     std::fs::write(place.here().join("file"), "").unwrap();
     let file = place.here().join("file").display().to_string();
     for (home, words) in [
-        (None, &["HOME is not set", "there is no place for data"][..]),
-        (Some(""), &["HOME is not set", "there is no place for data"]),
+        (None, &["HOME is not set", "there is no data directory"][..]),
+        (Some(""), &["HOME is not set", "there is no data directory"]),
         (
             Some("some/where"),
-            &["HOME is some/where", "begin with `/`", "no place for data"],
+            &["HOME is some/where", "begin with `/`", "no data directory"],
         ),
-        (Some(&file), &["is no directory", "cannot be made"]),
+        (Some(&file), &["is not a directory", "cannot be created"]),
     ] {
         let mut command = place.command(&["doctor"], &[]);
         command.env_remove("WINDLASS_DATA");

@@ -93,7 +93,7 @@ fn a_repository_that_brings_a_configuration_gets_no_key_from_run_or_serve() {
     assert_eq!(told.lines().count(), 2, "{told}");
     for word in [
         "windlass.toml is ignored",
-        "nobody has trusted it",
+        "it is not trusted",
         "`windlass config trust`",
         "--config",
     ] {
@@ -204,20 +204,20 @@ fn whoever_trusts_a_file_hears_which_programs_it_starts_and_what_they_are_given(
         "notes-server",
         "NOTES_TOKEN",
         "NOTES_KEY",
-        "without a question",
+        "without an approval",
         "https://far.example/mcp",
         "FAR_TOKEN",
         "/opt/mine",
         "--fast",
         "MINE_KEY",
-        "has your home directory",
+        "can access your home directory",
         "SOME_API_KEY",
         "telemetry.example",
         "/home/ann/.ssh/id",
-        "all that this machine does",
+        "this machine's network access",
         "start agents on [\"mine\"]",
-        "calls of \"write\" with path \"docs/**\" run without a question",
-        "calls of \"shell\" with command \"cargo test\" run without a question",
+        "calls of \"write\" with path \"docs/**\" run without an approval",
+        "calls of \"shell\" with command \"cargo test\" run without an approval",
         "calls of \"read\" with path \"private/**\" are refused",
     ] {
         assert!(told.contains(word), "{word}: {told}");
@@ -247,7 +247,7 @@ type Put = fn(&Path, &Path);
 
 /// Kinds of files that must not be read as `windlass.toml`, with the expected words of the error.
 const REFUSED: [(&str, Put); 5] = [
-    ("a link to", |file, elsewhere| {
+    ("a symlink to", |file, elsewhere| {
         symlink(elsewhere, file).unwrap();
     }),
     ("not a regular file", |file, _| {
