@@ -86,6 +86,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("nobody nogroup", "the Unix account"),
     ("kept messages", "a wire field"),
     ("files not kept", "a wire error code"),
+    ("about standing", "a wire field"),
+    ("present kept", "a wire value"),
 ];
 
 /// Recorded data, and the files that define the rules.

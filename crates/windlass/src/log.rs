@@ -13,7 +13,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// The format of the log.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Human-readable text.
+    /// One line of text per message.
     Text,
     /// One JSON object per line.
     Json,

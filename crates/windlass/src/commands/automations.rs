@@ -90,7 +90,7 @@ enum Subcommand {
 
 #[derive(Args)]
 struct Add {
-    /// Display name.
+    /// Name that lists display.
     name: String,
     /// Prompt of each run; `-` reads it from standard input.
     prompt: String,

@@ -31,7 +31,7 @@ pub(crate) struct JobArgs {
     /// Allows all calls without asking. Otherwise a call that needs an approval waits for a client to decide it, and is refused after a timeout.
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Forbids commands.
+    /// Disables commands for this job.
     #[arg(long)]
     pub(crate) no_shell: bool,
     /// Attempts while the job fails, 1 to 10 [default: 1].

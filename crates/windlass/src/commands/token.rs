@@ -29,7 +29,7 @@ enum Subcommand {
         /// Permissions: admin, client or `agent:ID`.
         #[arg(long, default_value = "client")]
         scope: TokenScope,
-        /// Display name.
+        /// Name that `list` displays.
         #[arg(long)]
         name: Option<String>,
     },

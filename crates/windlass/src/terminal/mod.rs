@@ -39,7 +39,7 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Plain text.
+    /// No colours, ASCII only.
     pub(crate) const PLAIN: Self = Self {
         is_live: false,
         has_colour: false,
@@ -147,7 +147,7 @@ pub(crate) fn width_of(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 
-/// Wraps a line into rows of at most `max_width` columns. A tab takes up to eight columns.
+/// Wraps a line into rows of at most `max_width` columns. A tab counts as eight columns.
 pub(crate) fn wrap_rows(line: &str, max_width: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     let mut used = 0;

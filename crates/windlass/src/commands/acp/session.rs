@@ -49,8 +49,8 @@ impl AcpSession {
         Ok(Self::on(daemon, thread))
     }
 
-    /// Opens an existing thread that works in `cwd` and sends its history to the client. The history of an open turn is sent when the turn is
-    /// [followed](Self::go_on).
+    /// Opens an existing thread that works in `cwd` and sends its history to the client, without that of an open turn: see
+    /// [`follow_open_turn`](Self::follow_open_turn).
     pub(super) async fn load(
         daemon: &Arc<DaemonConnection>,
         id: &str,

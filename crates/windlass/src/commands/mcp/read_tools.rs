@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use windlass_protocol::operations::ThreadSummariesQuery;
 use windlass_protocol::{Call, CallError, ThreadSummary};
 
-use super::result::{LIMIT, ToolRefusal, beginning, clean, data, end, take_up_to_limit, texts};
+use super::result::{LIMIT, ToolRefusal, beginning, clean, data, end, limit_entries, texts};
 use super::tools::{EventsArguments, ListArguments, McpTools, ThreadArguments, read};
 use crate::client::calls;
 use crate::client::ids::SEARCHED;
@@ -47,7 +47,7 @@ impl McpTools {
                 "updated_at": thread.updated_at,
             })
         });
-        let (shown, _) = take_up_to_limit(shown);
+        let (shown, _) = limit_entries(shown);
         let is_more = shown.len() < threads.len();
         Ok(data(json!({ "threads": shown, "more": is_more })))
     }
@@ -79,7 +79,7 @@ impl McpTools {
         }
         let found = shown.len();
         shown.truncate(limit);
-        let (shown, _) = take_up_to_limit(shown);
+        let (shown, _) = limit_entries(shown);
         let is_more = shown.len() < found;
         Ok(data(json!({ "runs": shown, "more": is_more })))
     }

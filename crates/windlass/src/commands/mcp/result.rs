@@ -88,7 +88,7 @@ pub(super) fn clean(value: Value) -> Value {
 }
 
 /// Takes entries up to the size limit; the flag is `true` if some were omitted.
-pub(super) fn take_up_to_limit(entries: impl IntoIterator<Item = Value>) -> (Vec<Value>, bool) {
+pub(super) fn limit_entries(entries: impl IntoIterator<Item = Value>) -> (Vec<Value>, bool) {
     let (mut taken, mut size) = (Vec::new(), 0);
     for entry in entries {
         let entry = clean(entry);
@@ -136,12 +136,12 @@ mod tests {
     #[test]
     fn entries_are_limited_and_escaped() {
         let entry = json!({ "a": "x\u{1b}[2J".to_owned() + &"y".repeat(LIMIT / 3) });
-        let (taken, is_more) = take_up_to_limit(vec![entry; 5]);
+        let (taken, is_more) = limit_entries(vec![entry; 5]);
         assert_eq!((taken.len(), is_more), (2, true));
         assert!(
             taken[0]["a"].as_str().unwrap().starts_with("x\\u{1b}[2J"),
             "{taken:?}"
         );
-        assert_eq!(take_up_to_limit([json!(1)]), (vec![json!(1)], false));
+        assert_eq!(limit_entries([json!(1)]), (vec![json!(1)], false));
     }
 }
