@@ -102,6 +102,8 @@ const ALLOWED: &[(&str, &str)] = &[
     ("into kept", "a table of the SQLite schema"),
     ("forks kept", "tables of the SQLite schema"),
     ("rename kept", "a line of the export format"),
+    ("about standing", "a wire field"),
+    ("present kept", "a wire value"),
 ];
 
 /// Names that every reader knows from elsewhere, so that more than two types may have them.

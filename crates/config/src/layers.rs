@@ -1,4 +1,4 @@
-//! A configuration that comes from several places. Later ones win, and tables are merged key by key.
+//! Merges a configuration from several sources. Later layers override earlier ones; tables are merged key by key.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -7,20 +7,20 @@ use std::path::{Path, PathBuf};
 use thiserror::Error;
 use toml::{Table, Value};
 
-use crate::{Config, ConfigError, refused};
+use crate::{Config, ConfigError, parse_error};
 
-/// What is shown in place of a key of a provider.
+/// Displayed instead of an API key.
 const MASKED: &str = "[set]";
 
-/// Where a value comes from.
+/// The source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Origin {
-    /// No source set it.
+    /// No source sets the value.
     Default,
     File(PathBuf),
-    /// A variable of the environment.
+    /// The name of an environment variable.
     Variable(String),
-    /// A flag of the command line.
+    /// The name of a command-line flag, without dashes.
     Flag(String),
 }
 
@@ -35,7 +35,7 @@ impl fmt::Display for Origin {
     }
 }
 
-/// What one place says.
+/// The values of one source.
 #[derive(Clone)]
 pub struct Layer {
     origin: Origin,
@@ -43,29 +43,27 @@ pub struct Layer {
 }
 
 impl Layer {
-    /// Reads the text of the file at a path.
+    /// Parses the text of the file at `path`.
     ///
     /// # Errors
-    /// If [`Config::parse`] refuses it, or it holds a number that is larger than any that counts.
+    /// If [`Config::parse`] rejects the text, or a number is out of range.
     pub fn parse(text: &str, path: &Path) -> Result<Self, ConfigError> {
         Config::parse(text, Path::new(""))?;
-        let table = toml::from_str(text).map_err(|error| refused(&error, text))?;
+        let table = toml::from_str(text).map_err(|error| parse_error(&error, text))?;
         Ok(Self {
             origin: Origin::File(path.to_owned()),
             table,
         })
     }
 
-    /// Says nothing yet.
+    /// Creates a layer without values.
     #[must_use]
-    pub fn of(origin: Origin) -> Self {
-        Self {
-            origin,
-            table: Table::new(),
-        }
+    pub fn new(origin: Origin) -> Self {
+        let table = Table::new();
+        Self { origin, table }
     }
 
-    /// Says one thing more; `key` is the way to it, table by table.
+    /// Sets a value; `key` is its path, table by table.
     #[must_use]
     pub fn with(mut self, key: &[&str], value: impl Into<Value>) -> Self {
         let value = key.iter().rev().fold(value.into(), |value, name| {
@@ -76,43 +74,41 @@ impl Layer {
         }
         self
     }
-
-    /// Returns where it comes from.
-    #[must_use]
-    pub fn origin(&self) -> &Origin {
-        &self.origin
-    }
 }
 
-/// Layers that a program made do not fit together.
+/// Layers that the program built cannot be merged.
 #[derive(Debug, Error)]
-#[error("the configuration does not fit together: {0}")]
+#[error("the configuration is inconsistent: {0}")]
 pub struct MergeError(#[source] toml::de::Error);
 
-/// A value with the place that it comes from.
+/// An effective value with its origin.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SetValue<'a> {
-    /// Its key, with dots.
+    /// The key, with dots.
     pub key: String,
-    /// The value; a key of a provider is masked.
+    /// The value; API keys are masked.
     pub value: Value,
-    /// Who said it.
     pub origin: &'a Origin,
 }
 
-/// All places, the weakest first.
+/// Layers in order of increasing precedence.
 #[derive(Clone, Default)]
 pub struct Layers(Vec<Layer>);
 
 impl Layers {
-    /// Adds a layer that wins over all before it.
+    /// Adds a layer that overrides all others.
     pub fn push(&mut self, layer: Layer) {
         self.0.push(layer);
     }
 
-    /// Returns where values may come from, the weakest first.
+    /// Adds a layer that all others override.
+    pub fn push_defaults(&mut self, layer: Layer) {
+        self.0.insert(0, layer);
+    }
+
+    /// Returns the sources in order of increasing precedence.
     pub fn origins(&self) -> impl Iterator<Item = &Origin> {
-        self.0.iter().map(Layer::origin)
+        self.0.iter().map(|layer| &layer.origin)
     }
 
     /// Merges the layers. Relative paths start at the directory of their file.
@@ -121,82 +117,65 @@ impl Layers {
     ///
     /// If a layer of [`Layer::with`] contains an unknown key.
     pub fn config(&self) -> Result<Config, MergeError> {
-        let mut merged = Table::new();
-        for layer in &self.0 {
-            merge(&mut merged, &layer.table);
-        }
-        let mut config: Config = merged.try_into().map_err(MergeError)?;
-        for (key, named) in config.paths() {
-            let mut last = self.0.iter().rev();
-            let said = last.find(|layer| says(&layer.table, &key));
-            if let Some(Origin::File(path)) = said.map(Layer::origin) {
-                *named = path.parent().unwrap_or(Path::new("")).join(&*named);
+        let mut config: Config = self.merged().try_into().map_err(MergeError)?;
+        for (key, path) in config.paths() {
+            let mut layers = self.0.iter().rev();
+            let source = layers.find(|layer| contains(&layer.table, &key));
+            if let Some(Origin::File(file)) = source.map(|layer| &layer.origin) {
+                *path = file.parent().unwrap_or(Path::new("")).join(&*path);
             }
         }
         Ok(config)
     }
 
-    /// Returns every value that counts, in the order of the keys.
-    #[must_use]
-    pub fn values(&self) -> Vec<SetValue<'_>> {
-        let mut values: Vec<SetValue<'_>> = Vec::new();
-        for layer in &self.0 {
-            let mut said = Vec::new();
-            leaves("", &layer.table, &mut said);
-            for Leaf { key, value, is_key } in said {
-                values.retain(|known| known.key != key);
-                values.push(SetValue {
-                    key,
-                    value: if is_key { MASKED.into() } else { value },
-                    origin: &layer.origin,
-                });
-            }
-        }
-        values.sort_by(|a, b| a.key.cmp(&b.key));
-        values
-    }
-}
-
-impl Layers {
-    /// Returns the keys, with dots, of which these layers say something else than others, in order.
-    #[must_use]
-    pub fn changed_since(&self, earlier: &Self) -> Vec<String> {
-        let (now, then) = (self.said(), earlier.said());
-        let differs = |key: &&String| now.get(*key) != then.get(*key);
-        let keys: BTreeSet<_> = now.keys().chain(then.keys()).filter(differs).collect();
-        keys.into_iter().cloned().collect()
-    }
-
-    fn said(&self) -> BTreeMap<String, Value> {
+    fn merged(&self) -> Table {
         let mut merged = Table::new();
         for layer in &self.0 {
             merge(&mut merged, &layer.table);
         }
-        let mut said = Vec::new();
-        leaves("", &merged, &mut said);
-        said.into_iter()
-            .map(|leaf| (leaf.key, leaf.value))
-            .collect()
+        merged
+    }
+
+    /// Returns the effective values, sorted by key.
+    #[must_use]
+    pub fn values(&self) -> Vec<SetValue<'_>> {
+        let mut values = BTreeMap::new();
+        for Layer { origin, table } in &self.0 {
+            for (key, leaf) in leaves(table) {
+                values.insert(key, (leaf, origin));
+            }
+        }
+        let values = values.into_iter().map(|(key, (leaf, origin))| SetValue {
+            key,
+            value: if leaf.is_secret {
+                MASKED.into()
+            } else {
+                leaf.value
+            },
+            origin,
+        });
+        values.collect()
+    }
+
+    /// Returns the keys, with dots, whose values differ from those in `earlier`, in order.
+    #[must_use]
+    pub fn changed_since(&self, earlier: &Self) -> Vec<String> {
+        let (now, then) = (leaves(&self.merged()), leaves(&earlier.merged()));
+        let keys: BTreeSet<&String> = now.keys().chain(then.keys()).collect();
+        let changed = keys
+            .into_iter()
+            .filter(|key| now.get(*key) != then.get(*key));
+        changed.cloned().collect()
     }
 }
 
-impl IntoIterator for Layers {
-    type Item = Layer;
-    type IntoIter = std::vec::IntoIter<Layer>;
-
-    /// Returns the layers, the weakest first.
-    fn into_iter(self) -> Self::IntoIter {
-        self.0.into_iter()
-    }
-}
-
-/// Tells whether a table says something under a key.
-fn says(table: &Table, key: &[&str]) -> bool {
+/// Returns whether a table contains a key.
+fn contains(table: &Table, key: &[&str]) -> bool {
     match key {
         [] => true,
         [last] => table.contains_key(*last),
         [first, rest @ ..] => match table.get(*first) {
-            Some(Value::Table(table)) => says(table, rest),
+            Some(Value::Table(table)) => contains(table, rest),
             _ => false,
         },
     }
@@ -213,16 +192,22 @@ fn merge(into: &mut Table, from: &Table) {
     }
 }
 
-/// What is no table, with the keys that lead to it.
+/// A value that is not a table.
+#[derive(PartialEq)]
 struct Leaf {
-    key: String,
     value: Value,
-    /// Whether it may be a key, which is never displayed.
-    is_key: bool,
+    /// Whether it may be an API key, which is never displayed.
+    is_secret: bool,
 }
 
-/// Collects what is no table.
-fn leaves(above: &str, table: &Table, found: &mut Vec<Leaf>) {
+/// Returns all values that are not tables, by their keys with dots.
+fn leaves(table: &Table) -> BTreeMap<String, Leaf> {
+    let mut found = BTreeMap::new();
+    collect_leaves("", table, &mut found);
+    found
+}
+
+fn collect_leaves(parent: &str, table: &Table, found: &mut BTreeMap<String, Leaf>) {
     for (name, value) in table {
         let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
         let name = if !name.is_empty() && name.chars().all(is_bare) {
@@ -230,23 +215,23 @@ fn leaves(above: &str, table: &Table, found: &mut Vec<Leaf>) {
         } else {
             format!("{name:?}")
         };
-        let key = match above {
-            "" => name.clone(),
-            above => format!("{above}.{name}"),
+        let is_secret = name == "api_key" || contains_secrets(parent);
+        let key = match parent {
+            "" => name,
+            parent => format!("{parent}.{name}"),
         };
         match value {
-            Value::Table(table) => leaves(&key, table, found),
-            value => found.push(Leaf {
-                is_key: name == "api_key" || holds_keys(above),
-                key,
-                value: value.clone(),
-            }),
+            Value::Table(table) => collect_leaves(&key, table, found),
+            value => {
+                let value = value.clone();
+                found.insert(key, Leaf { value, is_secret });
+            }
         }
     }
 }
 
-/// Tells whether the values of a table may be keys: the variables and headers of MCP servers.
-fn holds_keys(table: &str) -> bool {
+/// Returns whether the values of a table may be secrets: the variables and headers of MCP servers.
+fn contains_secrets(table: &str) -> bool {
     let last = table.rsplit('.').next();
     table.starts_with("mcp_servers.") && matches!(last, Some("env" | "headers"))
 }
@@ -257,7 +242,7 @@ mod tests {
 
     fn layers() -> Layers {
         let mut layers = Layers::default();
-        layers.push(Layer::of(Origin::Default).with(&["limits", "threads"], 7));
+        layers.push(Layer::new(Origin::Default).with(&["limits", "threads"], 7));
         for (path, text) in [
             (
                 "/home/u/windlass.toml",
@@ -271,13 +256,13 @@ mod tests {
         ] {
             layers.push(Layer::parse(text, Path::new(path)).unwrap());
         }
-        let variable = Layer::of(Origin::Variable("WINDLASS_MODEL".to_owned()));
+        let variable = Layer::new(Origin::Variable("WINDLASS_MODEL".to_owned()));
         layers.push(variable.with(&["model"], "sim"));
         layers
     }
 
     #[test]
-    fn the_last_word_wins_key_by_key() {
+    fn later_layers_override_earlier_ones_by_key() {
         let config = layers().config().unwrap();
         assert_eq!(config.model.as_deref(), Some("sim"));
         assert_eq!(config.limits.threads, Some(10));
@@ -291,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn each_value_says_where_it_comes_from_and_keys_are_masked() {
+    fn values_have_origins_and_masked_keys() {
         let layers = layers();
         let lines: Vec<String> = layers
             .values()
@@ -315,23 +300,24 @@ mod tests {
     }
 
     #[test]
-    fn what_has_changed_is_named_also_where_it_is_a_key() {
-        let of = |text: &str| {
+    fn changed_keys_include_masked_ones() {
+        let layers_of = |text: &str| {
             let mut layers = Layers::default();
             layers.push(Layer::parse(text, Path::new("/etc/windlass.toml")).unwrap());
             layers
         };
         let before =
-            of("model = 'a/b'\n[limits]\nthreads = 1\n[providers.openai]\napi_key = 'sk-1'");
-        let after =
-            of("models = ['c/d']\n[limits]\nthreads = 1\n[providers.openai]\napi_key = 'sk-2'");
+            layers_of("model = 'a/b'\n[limits]\nthreads = 1\n[providers.openai]\napi_key = 'sk-1'");
+        let after = layers_of(
+            "models = ['c/d']\n[limits]\nthreads = 1\n[providers.openai]\napi_key = 'sk-2'",
+        );
         let changed = after.changed_since(&before);
         assert_eq!(changed, ["model", "models", "providers.openai.api_key"]);
         assert_eq!(after.changed_since(&after), [""; 0]);
     }
 
     #[test]
-    fn one_layer_says_what_its_text_says() {
+    fn single_layer_equals_the_parsed_file() {
         let text = "model = 'x'\nca_file = 'r'\n[backends.\"a b\"]\nkind = 'acp'\n";
         let path = Path::new("/etc/windlass.toml");
         let mut layers = Layers::default();

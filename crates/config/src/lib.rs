@@ -1,11 +1,10 @@
-//! What `windlass.toml` may say. The text is all that it looks at: which file counts, and who trusts it, is the binary's business.
+//! The keys of `windlass.toml`. This crate only parses text: which files apply, and whether the user trusts them, is decided by the binary.
 
 mod layers;
 mod nearest;
 mod plain;
-mod refused_values;
-#[cfg(feature = "schema")]
 pub mod schema;
+mod validate;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -14,22 +13,22 @@ use std::path::{Path, PathBuf};
 
 pub use layers::{Layer, Layers, MergeError, Origin, SetValue};
 pub use nearest::nearest;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use thiserror::Error;
 
-/// A text that is no configuration.
+/// Why a text is not a valid configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("line {line}: {message}")]
 pub struct ConfigError {
-    /// Where it stops to make sense; the first line is 1.
+    /// The line of the error, counted from 1.
     pub line: usize,
-    /// What is wrong there. The line itself is not shown: it may hold a key.
+    /// The reason. It does not quote the line, which may contain a key.
     pub message: String,
 }
 
 /// Configuration of Windlass, as read from `windlass.toml`. Every key is optional.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Default model, as `provider/model`. Default: the standard model of the first provider with a key, else the demonstration model.
@@ -41,11 +40,11 @@ pub struct Config {
     /// Limits for clients of the daemon. A request beyond a limit gets 429, a body that is too large 413.
     pub limits: Limits,
     /// Spending limits; an unset key is no limit. See [budgets](budgets.md).
-    pub budget: Budget,
+    pub budget: BudgetLimits,
     /// Tracing of runs that other programs report. See [runs](runs.md).
     pub runs: Runs,
     /// Commands that agents execute. See [the sandbox](sandbox.md) and [commands](commands.md).
-    pub shell: Shell,
+    pub shell: ShellConfig,
     /// Limits for tools of all kinds.
     pub tools: Tools,
     /// Web pages that agents read. See [web](web.md).
@@ -75,7 +74,7 @@ pub struct Config {
     /// File with the key that encrypts secrets of sessions, as 64 hexadecimal digits. Default: `secrets.key` in the data directory.
     pub secrets_key_file: Option<PathBuf>,
     /// Proxy for calls to model providers, such as `http://proxy.example:3128`. No environment variable is read for it.
-    #[serde(deserialize_with = "refused_values::proxy")]
+    #[serde(deserialize_with = "validate::proxy")]
     pub proxy: Option<String>,
     /// PEM file of certificates to trust in addition to the system's.
     pub ca_file: Option<PathBuf>,
@@ -94,8 +93,7 @@ pub struct Config {
 }
 
 /// A named secret: where its value is, and where it may be sent.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SecretEntry {
     /// Environment variable of the daemon that contains the value.
@@ -113,15 +111,14 @@ pub struct SecretEntry {
 }
 
 /// An MCP server: a program, or a URL.
-#[derive(Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpServerEntry {
     /// Transport. Default: `stdio` with `command`, `http` with `url`.
     #[serde(rename = "type")]
     pub kind: Option<McpServerType>,
     /// Program to start, in the sandbox of commands.
-    #[serde(deserialize_with = "refused_values::program")]
+    #[serde(deserialize_with = "validate::program")]
     pub command: Option<String>,
     /// Arguments of the program.
     pub args: Vec<String>,
@@ -157,8 +154,7 @@ impl fmt::Debug for McpServerEntry {
 }
 
 /// Transport of an MCP server.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpServerType {
     /// A program, over its standard input and output.
@@ -169,8 +165,7 @@ pub enum McpServerType {
 }
 
 /// Whether calls of an MCP server's tools need an approval.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpApproval {
     /// Each call needs an approval.
@@ -181,8 +176,7 @@ pub enum McpApproval {
 }
 
 /// An external agent.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BackendEntry {
     /// Protocol of the agent. Default: by its name.
@@ -206,8 +200,7 @@ pub struct BackendEntry {
 }
 
 /// Protocol of an external agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendKind {
     /// Claude Code, over stream-json.
@@ -221,7 +214,7 @@ pub enum BackendKind {
 }
 
 impl BackendKind {
-    /// Returns its name, as it is configured.
+    /// Returns the name that the configuration uses.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -234,8 +227,7 @@ impl BackendKind {
 }
 
 /// Home directory of an external agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendHome {
     /// A private directory in the data directory, one for each owner of threads. You log in there.
@@ -246,8 +238,7 @@ pub enum BackendHome {
 }
 
 /// What happens to a model name that is not configured.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownModels {
     /// The provider of the default model gets the name.
@@ -258,8 +249,7 @@ pub enum UnknownModels {
 }
 
 /// Limits for clients of the daemon.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
     /// Bytes of a request body. Default: 16777216.
@@ -282,10 +272,9 @@ pub struct Limits {
 }
 
 /// Spending limits of turns, threads and days.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Budget {
+pub struct BudgetLimits {
     /// US dollars of one turn.
     pub turn_usd: Option<f64>,
     /// Input and output tokens of one turn.
@@ -313,8 +302,7 @@ pub struct Budget {
 }
 
 /// Tracing of reported runs.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Runs {
     /// Milliseconds that a run waits for late messages of a lost connection. Default: 250.
@@ -328,10 +316,9 @@ pub struct Runs {
 }
 
 /// Limits and sandbox of commands.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct Shell {
+pub struct ShellConfig {
     /// How commands are confined. Default: `auto`.
     pub sandbox: Sandbox,
     /// Files and directories of your home that commands may read, such as `~/.gitconfig`. By default they see only the directories in `PATH` and what
@@ -356,8 +343,7 @@ pub struct Shell {
 }
 
 /// Limits for tools of all kinds.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tools {
     /// Tools that no model is offered, by name; `*` matches any characters.
@@ -372,8 +358,7 @@ pub struct Tools {
 }
 
 /// Web pages that agents read.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Web {
     /// Whether models are offered `web_fetch`. Default: `true`.
@@ -385,8 +370,7 @@ pub struct Web {
 }
 
 /// Agents that models start.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Subagents {
     /// Whether models are offered `spawn_agent`. Default: `true`.
@@ -402,8 +386,7 @@ pub struct Subagents {
 }
 
 /// Tasks, and the automations that queue them.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tasks {
     /// Tasks that run at the same time, 1 to 8; `--workers` overrides it. Default: 2.
@@ -413,8 +396,7 @@ pub struct Tasks {
 }
 
 /// An automation of the operator.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AutomationEntry {
     /// Prompt of each run; required.
@@ -440,16 +422,15 @@ pub struct AutomationEntry {
     /// Attempts of a run that fails, 1 to 10. Default: 1.
     pub max_attempts: Option<u32>,
     /// What happens to times that passed without a daemon. Default: `once`.
-    pub missed: Option<MissedRuns>,
+    pub missed: Option<MissedRunsPolicy>,
     /// Whether the schedule is suspended.
     pub paused: bool,
 }
 
 /// What happens to scheduled times that passed without a daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum MissedRuns {
+pub enum MissedRunsPolicy {
     /// They are skipped.
     Skip,
     /// The last one runs.
@@ -459,8 +440,7 @@ pub enum MissedRuns {
 }
 
 /// Limits of fleet runs.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fleet {
     /// Workers of all runs that work at the same time, 1 to 64. Default: 8.
@@ -470,8 +450,7 @@ pub struct Fleet {
 }
 
 /// Automatic compaction of long conversations.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compaction {
     /// Whether a conversation that exceeds the model's context window is summarised. Default: `true`.
@@ -484,8 +463,7 @@ pub struct Compaction {
 }
 
 /// Approval rules. The strictest matching rule applies: `deny`, then `ask`, then `allow`.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Approvals {
     /// What happens to calls that change something and match no rule. Default: `ask`.
@@ -495,8 +473,7 @@ pub struct Approvals {
 }
 
 /// What happens to a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalAction {
     /// It runs without an approval.
@@ -508,8 +485,7 @@ pub enum ApprovalAction {
 }
 
 /// Calls and what happens to them. An omitted condition matches everything.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRule {
     /// Name of the tool; `*` matches any characters.
@@ -525,8 +501,7 @@ pub struct ApprovalRule {
 }
 
 /// A directory in which threads can work.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentEntry {
     /// Root directory; required.
@@ -547,8 +522,7 @@ fn yes() -> bool {
 }
 
 /// Network of commands.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EnvironmentNetwork {
     /// The daemon's network.
@@ -561,24 +535,22 @@ pub enum EnvironmentNetwork {
 }
 
 /// How commands, and programs that inspect a workspace, are confined.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sandbox {
     /// Bubblewrap if it works, else Landlock.
     #[default]
     Auto,
-    /// Always bubblewrap.
+    /// Only bubblewrap; commands are refused without it.
     Bubblewrap,
-    /// Always Landlock.
+    /// Only Landlock; commands are refused without it.
     Landlock,
     /// No sandbox: commands are refused.
     None,
 }
 
 /// File contents that are stored for undo.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Checkpoints {
     /// Whether the files that turns change are saved for [undo](checkpoints.md). Default: `true`.
@@ -588,8 +560,7 @@ pub struct Checkpoints {
 }
 
 /// Instructions of the repository.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Repository {
     /// Whether models read the `AGENTS.md` files and skills of the environment. Default: `true`.
@@ -597,8 +568,7 @@ pub struct Repository {
 }
 
 /// Tool outputs that are too long to show.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Outputs {
     /// Megabytes of one output; of a longer one its beginning and its end are stored. Default: 16.
@@ -608,8 +578,7 @@ pub struct Outputs {
 }
 
 /// Deletion of old records.
-#[derive(Debug, Clone, PartialEq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
     /// Days for which records of ended turns are stored. Default: no limit.
@@ -624,8 +593,7 @@ pub struct Retention {
 }
 
 /// A model provider.
-#[derive(Clone, PartialEq, Eq, Default, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[derive(Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Provider {
     /// API key; better set in the environment.
@@ -653,22 +621,23 @@ impl Config {
     ///
     /// If it is not TOML, or contains an unknown key or an invalid value.
     pub fn parse(text: &str, from: &Path) -> Result<Self, ConfigError> {
-        let mut config: Self = toml::from_str(text).map_err(|error| refused(&error, text))?;
+        let mut config: Self = toml::from_str(text).map_err(|error| parse_error(&error, text))?;
         for (_, path) in config.paths() {
             *path = from.join(&*path);
         }
         Ok(config)
     }
 
-    /// Returns the paths that it names, each with the way to it, table by table.
+    /// Returns all configured paths, each with its key, table by table.
     fn paths(&mut self) -> impl Iterator<Item = (Vec<&str>, &mut PathBuf)> {
         let files = [
             ("secrets_key_file", &mut self.secrets_key_file),
             ("ca_file", &mut self.ca_file),
             ("prices_file", &mut self.prices_file),
         ];
-        let files = files.into_iter();
-        let files = files.filter_map(|(key, file)| Some((vec![key], file.as_mut()?)));
+        let files = files
+            .into_iter()
+            .filter_map(|(key, file)| Some((vec![key], file.as_mut()?)));
         let roots = self.environments.iter_mut().map(|(name, entry)| {
             let key = vec!["environments", name.as_str(), "root"];
             (key, &mut entry.root)
@@ -685,10 +654,10 @@ impl Config {
     }
 }
 
-/// Says where a text stops to make sense.
-fn refused(error: &toml::de::Error, text: &str) -> ConfigError {
+/// Converts an error of the TOML parser.
+fn parse_error(error: &toml::de::Error, text: &str) -> ConfigError {
     let before = error.span().map_or("", |span| &text[..span.start]);
-    let message = without_text(error.message());
+    let message = without_value(error.message());
     ConfigError {
         line: before.matches('\n').count() + 1,
         message: nearest::with_suggestion(&message)
@@ -698,7 +667,7 @@ fn refused(error: &toml::de::Error, text: &str) -> ConfigError {
 }
 
 /// Removes the text from `invalid type: string "…", expected …`: it may contain a key.
-fn without_text(message: &str) -> String {
+fn without_value(message: &str) -> String {
     let shown = message.split_once(" string \"").and_then(|(before, text)| {
         let (_, expected) = text.rsplit_once("\", expected ")?;
         Some(format!("{before} string, expected {expected}"))
@@ -706,26 +675,32 @@ fn without_text(message: &str) -> String {
     shown.unwrap_or_else(|| message.to_owned())
 }
 
-/// Spells an address without the name and password that may be in it.
+/// Removes the user name and the password from a URL.
 #[must_use]
 pub fn without_login(url: &str) -> String {
+    let (scheme, host, rest) = split_url(url);
+    format!("{scheme}://{host}{rest}")
+}
+
+/// Splits a URL into its scheme, its host with the port, and the rest. The login is omitted.
+fn split_url(url: &str) -> (&str, &str, &str) {
     let (scheme, rest) = url.split_once("://").unwrap_or(("", url));
     let end = rest.find(['/', '?', '#']).unwrap_or(rest.len());
     let host = rest[..end].rsplit('@').next().unwrap_or_default();
-    format!("{scheme}://{host}{}", &rest[end..])
+    (scheme, host, &rest[end..])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn refused(text: &str) -> String {
+    fn message_of(text: &str) -> String {
         Config::parse(text, Path::new("")).unwrap_err().to_string()
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_line() {
-        for (text, said) in [
+    fn error_names_its_line() {
+        for (text, expected) in [
             (
                 "\nmodle = 1",
                 "line 2: unknown key `modle`; did you mean `model`?",
@@ -747,27 +722,27 @@ mod tests {
                 "line 1: it is the number 1, but a text in quotes is expected",
             ),
         ] {
-            let refused = refused(text);
-            assert!(refused.starts_with(said), "{refused}");
+            let error = message_of(text);
+            assert!(error.starts_with(expected), "{error}");
         }
     }
 
     #[test]
-    fn a_key_in_the_wrong_place_is_not_shown() {
+    fn error_does_not_quote_a_misplaced_key() {
         for text in [
             "[providers]\nopenai = \"sk-1\"",
             "[providers.openai]\nmax_parallel_calls = \"sk-1\"",
             "providers.openai = '''\nsk-1\", expected \"sk-1\n'''",
             "providers = \"sk-1\"",
         ] {
-            let refused = refused(text);
-            assert!(!refused.contains("sk-1"), "{refused}");
-            assert!(refused.contains("it is a text, but "), "{refused}");
+            let error = message_of(text);
+            assert!(!error.contains("sk-1"), "{error}");
+            assert!(error.contains("it is a text, but "), "{error}");
         }
     }
 
     #[test]
-    fn paths_start_from_the_file() {
+    fn relative_paths_start_at_the_file() {
         let config = Config::parse("ca_file = 'a'\nprices_file = '/b'", Path::new("/etc")).unwrap();
         assert_eq!(config.ca_file, Some(PathBuf::from("/etc/a")));
         assert_eq!(config.prices_file, Some(PathBuf::from("/b")));

@@ -1,6 +1,6 @@
-//! Suggestions for unknown words.
+//! Suggestions for misspelt names.
 
-/// Longer words are not compared: they are not typing errors.
+/// Longer words are not compared: they are not typos.
 const MAX_LENGTH: usize = 64;
 
 /// Rewrites `unknown field `x`, expected one of `a`, `b`` with the nearest of the known words; `None` for other messages.
@@ -9,40 +9,35 @@ pub(crate) fn with_suggestion(message: &str) -> Option<String> {
         ("unknown field `", "unknown key"),
         ("unknown variant `", "unknown value"),
     ];
-    let (rest, said) = kinds
+    let (rest, kind) = kinds
         .into_iter()
-        .find_map(|(prefix, said)| Some((message.strip_prefix(prefix)?, said)))?;
+        .find_map(|(prefix, kind)| Some((message.strip_prefix(prefix)?, kind)))?;
     let (word, expected) = rest.rsplit_once("`, expected ")?;
     let known: Vec<&str> = expected.split('`').skip(1).step_by(2).collect();
     if known.is_empty() {
         return None;
     }
     Some(match nearest(word, &known) {
-        Some(meant) => format!("{said} `{word}`; did you mean `{meant}`?"),
-        None => format!("{said} `{word}`; it can be one of `{}`", known.join("`, `")),
+        Some(meant) => format!("{kind} `{word}`; did you mean `{meant}`?"),
+        None => format!("{kind} `{word}`; it can be one of `{}`", known.join("`, `")),
     })
 }
 
-/// Returns the known word that is a slip away, or that begins with what was written.
+/// Returns the closest known word if `word` may be a typo of it, else the first known word that starts with `word`.
 #[must_use]
 pub fn nearest<'a>(word: &str, known: &[&'a str]) -> Option<&'a str> {
     if word.len() > MAX_LENGTH {
         return None;
     }
     let word = word.to_lowercase().replace('-', "_");
-    let slips = (word.chars().count() / 3).max(1);
-    let near = known.iter().map(|known| {
-        (
-            strsim::osa_distance(&word, &known.replace('-', "_")),
-            *known,
-        )
-    });
-    let near = near.filter(|(distance, _)| *distance <= slips).min();
-    let longer = || {
-        let mut longer = known.iter().filter(|known| known.starts_with(&word));
-        longer.next().copied().filter(|_| word.len() >= 3)
-    };
-    near.map(|(_, known)| known).or_else(longer)
+    let max_distance = (word.chars().count() / 3).max(1);
+    let distance = |known: &str| strsim::osa_distance(&word, &known.replace('-', "_"));
+    let distances = known.iter().map(|known| (distance(known), *known));
+    let near = distances.filter(|(distance, _)| *distance <= max_distance);
+    let longer = known.iter().find(|known| known.starts_with(&word));
+    near.min()
+        .map(|(_, known)| known)
+        .or(longer.copied().filter(|_| word.len() >= 3))
 }
 
 #[cfg(test)]
@@ -50,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_is_found_and_a_stranger_is_not() {
+    fn typo_is_corrected_and_other_words_are_not() {
         let known = ["model", "models", "max_age_days", "proxy", "claude-code"];
         for (word, meant) in [
             ("modle", Some("model")),

@@ -1,4 +1,4 @@
-//! What a reader of TOML says, in words of people who write it and not of programmers.
+//! Rewrites messages of the TOML parser without names of Rust types.
 
 /// Rewrites `invalid type: integer `1`, expected a string` and `missing field `x``; `None` for other messages.
 pub(crate) fn in_plain_words(message: &str) -> Option<String> {
@@ -10,30 +10,28 @@ pub(crate) fn in_plain_words(message: &str) -> Option<String> {
     }
     let kinds = ["invalid type: ", "invalid value: "];
     let rest = kinds.iter().find_map(|kind| message.strip_prefix(kind))?;
-    let (said, expected) = rest.rsplit_once(", expected ")?;
+    let (value, expected) = rest.rsplit_once(", expected ")?;
     Some(format!(
         "it is {}, but {} is expected",
-        found(said),
-        wanted(expected)
+        describe_value(value),
+        describe_type(expected)
     ))
 }
 
-/// Names the value's type.
-fn found(said: &str) -> String {
-    let value = said.split('`').nth(1);
-    match (said.split(' ').next().unwrap_or_default(), value) {
+fn describe_value(value: &str) -> String {
+    let quoted = value.split('`').nth(1);
+    match (value.split(' ').next().unwrap_or_default(), quoted) {
         ("integer" | "floating", Some(number)) => format!("the number {number}"),
         ("boolean", Some(word)) => word.to_owned(),
         ("string", _) => "a text".to_owned(),
         ("sequence", _) => "a list".to_owned(),
         ("map", _) => "a table".to_owned(),
-        _ => said.to_owned(),
+        _ => value.to_owned(),
     }
 }
 
-/// Says what should.
-fn wanted(expected: &str) -> String {
-    let word = match expected {
+fn describe_type(expected: &str) -> &str {
+    match expected {
         "usize" | "u64" => "a whole number, 0 or more,",
         "u32" => "a whole number from 0 to 4294967295",
         "u16" => "a whole number from 0 to 65535",
@@ -45,8 +43,7 @@ fn wanted(expected: &str) -> String {
         "a map" => "a table",
         table if table.starts_with("struct ") => "a table",
         other => other,
-    };
-    word.to_owned()
+    }
 }
 
 #[cfg(test)]
@@ -56,8 +53,8 @@ mod tests {
     use crate::Config;
 
     #[test]
-    fn no_message_speaks_of_types_of_a_program() {
-        for (text, said) in [
+    fn messages_name_no_rust_types() {
+        for (text, expected) in [
             (
                 "model = 1",
                 "it is the number 1, but a text in quotes is expected",
@@ -99,8 +96,8 @@ mod tests {
             ),
             ("[shell]\nsandbox = 1", "a text in quotes is expected"),
         ] {
-            let refused = Config::parse(text, Path::new("")).unwrap_err().message;
-            assert_eq!(refused, said, "{text}");
+            let message = Config::parse(text, Path::new("")).unwrap_err().message;
+            assert_eq!(message, expected, "{text}");
         }
     }
 }

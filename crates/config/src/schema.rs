@@ -1,11 +1,11 @@
-//! The configuration described for editors, and the names of its keys.
+//! The JSON Schema of the configuration, for editors, and the names of its keys.
 
 use serde_json::{Map, Value};
 
 use crate::Config;
 
 #[cfg(test)]
-mod reference;
+mod reference_test;
 
 /// Returns a JSON schema of the configuration file.
 #[must_use]
@@ -18,7 +18,7 @@ pub fn json() -> Value {
     schema
 }
 
-/// Takes `null` out of what a value may be: a TOML file cannot say it.
+/// Removes `null` from the allowed values: TOML has no null.
 fn without_null(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
@@ -26,7 +26,7 @@ fn without_null(schema: &mut Value) {
                 object.remove("default");
             }
             if let Some(Value::Array(types)) = object.get_mut("type") {
-                types.retain(|known| known != "null");
+                types.retain(|kind| kind != "null");
                 if let [one] = types.as_slice() {
                     let one = one.clone();
                     object.insert("type".to_owned(), one);
@@ -52,31 +52,31 @@ pub fn keys() -> Vec<String> {
     keys
 }
 
-fn collect(whole: &Value, schema: &Value, above: &str, keys: &mut Vec<String>) {
-    let schema = resolved(whole, schema);
-    let key_of = |name: &str| match above {
+fn collect(root: &Value, schema: &Value, parent: &str, keys: &mut Vec<String>) {
+    let schema = resolved(root, schema);
+    let key_of = |name: &str| match parent {
         "" => name.to_owned(),
-        above => format!("{above}.{name}"),
+        parent => format!("{parent}.{name}"),
     };
     let none = Map::new();
     let properties = schema["properties"].as_object().unwrap_or(&none);
     for (name, property) in properties {
-        collect(whole, property, &key_of(name), keys);
+        collect(root, property, &key_of(name), keys);
     }
     match &schema["additionalProperties"] {
-        named @ Value::Object(_) => collect(whole, named, &key_of("*"), keys),
-        _ if properties.is_empty() => keys.push(above.to_owned()),
+        named @ Value::Object(_) => collect(root, named, &key_of("*"), keys),
+        _ if properties.is_empty() => keys.push(parent.to_owned()),
         _ => {}
     }
 }
 
-/// Follows a reference to the place where a type is described.
-fn resolved<'a>(whole: &'a Value, schema: &'a Value) -> &'a Value {
+/// Follows a reference to the definition of a type.
+fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
     let reference = schema["$ref"]
         .as_str()
         .or(schema["anyOf"][0]["$ref"].as_str());
     match reference.and_then(|reference| reference.strip_prefix('#')) {
-        Some(pointer) => whole.pointer(pointer).unwrap_or(schema),
+        Some(pointer) => root.pointer(pointer).unwrap_or(schema),
         None => schema,
     }
 }
@@ -87,27 +87,27 @@ mod tests {
 
     use super::*;
 
-    /// Returns the keys that the reader itself knows in a table.
-    fn read(table: &str) -> Vec<String> {
+    /// Returns the keys that the parser accepts in a table.
+    fn parsed_keys(table: &str) -> Vec<String> {
         let text = match table {
             "" => "zzzzzzzzzzzz = 1".to_owned(),
             table => format!("[{}]\nzzzzzzzzzzzz = 1", table.replace('*', "x")),
         };
         let refused = Config::parse(&text, Path::new("")).unwrap_err().message;
-        let (_, known) = refused.split_once("one of ").unwrap();
-        let known = known.split('`').skip(1).step_by(2);
-        let above = match table {
+        let (_, expected) = refused.split_once("one of ").unwrap();
+        let expected = expected.split('`').skip(1).step_by(2);
+        let parent = match table {
             "" => String::new(),
             table => format!("{table}."),
         };
-        known.map(|name| format!("{above}{name}")).collect()
+        expected.map(|name| format!("{parent}{name}")).collect()
     }
 
     #[test]
-    fn it_has_every_key_that_is_read_and_no_other() {
+    fn schema_has_exactly_the_keys_of_the_parser() {
         let all = keys();
-        let has = |above: &str| all.iter().any(|key| key.starts_with(above));
-        // A name that is chosen may itself stand for a table of texts.
+        let has = |parent: &str| all.iter().any(|key| key.starts_with(parent));
+        // A user-chosen name may be a table of strings.
         let inner = |key: String| {
             if has(&format!("{key}.*")) {
                 format!("{key}.*")
@@ -115,19 +115,19 @@ mod tests {
                 key
             }
         };
-        let of = |name: String| match name.as_str() {
-            named if has(&format!("{named}.*.")) => read(&format!("{named}.*")),
-            table if has(&format!("{table}.")) => read(table),
+        let keys_of = |name: String| match name.as_str() {
+            named if has(&format!("{named}.*.")) => parsed_keys(&format!("{named}.*")),
+            table if has(&format!("{table}.")) => parsed_keys(table),
             _ => vec![name],
         };
-        let known = read("").into_iter().flat_map(of).map(inner);
-        let mut known: Vec<_> = known.collect();
-        known.sort();
-        assert_eq!(all, known);
+        let expected = parsed_keys("").into_iter().flat_map(keys_of).map(inner);
+        let mut expected: Vec<_> = expected.collect();
+        expected.sort();
+        assert_eq!(all, expected);
     }
 
     #[test]
-    fn it_says_what_a_value_may_be_and_refuses_other_keys() {
+    fn schema_restricts_types_and_rejects_other_keys() {
         let schema = json();
         assert_eq!(schema["additionalProperties"], false);
         assert_eq!(schema["properties"]["model"]["type"], "string");
@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_of_the_configuration_names_every_key() {
+    fn configuration_page_names_every_key() {
         let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/configuration.md");
         let page = std::fs::read_to_string(page).unwrap();
         for key in keys() {

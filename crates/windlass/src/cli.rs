@@ -18,20 +18,20 @@ use crate::commands::approvals::RememberedApprovals;
 use crate::commands::automations::Automations;
 use crate::commands::backends::Backends;
 use crate::commands::chat::Chat;
-use crate::commands::config::ConfigWords;
+use crate::commands::config::ConfigCommand;
 use crate::commands::demo::Demo;
 use crate::commands::doctor::Doctor;
 use crate::commands::mcp::Mcp;
 use crate::commands::replay::Replay;
 use crate::commands::run::Run;
-use crate::commands::runs::Runs;
+use crate::commands::runs::RunsCommand;
 use crate::commands::serve::Serve;
-use crate::commands::store::Store;
-use crate::commands::tasks::Tasks;
-use crate::commands::threads::{Events, Threads};
+use crate::commands::store::StoreCommand;
+use crate::commands::tasks::TasksCommand;
+use crate::commands::threads::{EventsCommand, Threads};
 use crate::commands::token::Token;
 use crate::log;
-use crate::terminal::{Style, columns, folded};
+use crate::terminal::{Style, columns, wrap_words};
 
 /// The turn failed.
 pub(crate) const FAILED: u8 = 1;
@@ -40,42 +40,42 @@ pub(crate) const USAGE: u8 = 2;
 /// The user stopped it.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Runs AI agents turn by turn.
+/// Runs AI agents and records every step.
 #[derive(Parser)]
 #[command(name = "windlass", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
-    /// The directory that tools may touch.
+    /// Directory that tools may access.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
-    /// The configuration file [default: windlass.toml of the current directory, once it was trusted]. Your own file counts too, below it.
+    /// Configuration file, which overrides your own file [default: windlass.toml in the current directory, if it is trusted].
     #[arg(long, global = true, value_name = "F")]
     pub(crate) config: Option<PathBuf>,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 the turn was completed, 1 it failed, 2 the command line or the configuration is \
-wrong, 130 it was interrupted.";
+const EXIT_CODES: &str = "Exit codes: 0 the turn completed, 1 it failed, 2 the command line or the configuration is \
+invalid, 130 it was interrupted.";
 
 #[derive(Subcommand)]
 pub(crate) enum Command {
-    /// Gives an agent something to do, and shows what it does.
+    /// Runs an agent with a prompt and shows its progress.
     Run(Run),
-    /// Talks with an agent, line by line.
+    /// Starts an interactive thread.
     Chat(Chat),
-    /// Kills an agent in the middle of a tool, lets it go on, and says what that proves.
+    /// Kills an agent in the middle of a tool call, resumes its turn, and explains the result.
     Demo(Demo),
-    /// Shows and keeps threads.
+    /// Lists, shows, forks, rewinds, exports and deletes threads.
     Threads(Threads),
-    /// Shows the events of a thread as they come.
-    Events(Events),
-    /// Decides again what is recorded of a thread, or asks another model.
+    /// Shows the events of a thread.
+    Events(EventsCommand),
+    /// Verifies the decisions of a recorded thread, or repeats turns with another model.
     Replay(Replay),
-    /// Queues work that nobody sits beside, and shows what became of it.
-    Tasks(Tasks),
-    /// Queues tasks by a schedule.
+    /// Queues unattended work and shows its results.
+    Tasks(TasksCommand),
+    /// Queues tasks on a schedule.
     Automations(Automations),
-    /// Looks at this machine: sandbox, models, data, agents of others; and says what to do.
+    /// Checks this machine: sandbox, models, data and external agents; and suggests fixes.
     Doctor(Doctor),
     /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
     #[command(alias = "app-server")]
@@ -84,24 +84,24 @@ pub(crate) enum Command {
     Acp(Acp),
     /// Serves threads and runs to other agents as tools of the Model Context Protocol.
     Mcp(Mcp),
-    /// Shows what agents did.
-    Runs(Runs),
-    /// Makes, lists and revokes tokens for the daemon.
+    /// Lists runs and shows their records.
+    Runs(RunsCommand),
+    /// Creates, lists and revokes tokens for the daemon.
     Token(Token),
-    /// Lists and forgets the calls that somebody allowed for good in a project.
-    Approvals(RememberedApprovals),
-    /// Looks after what the daemon keeps: checks, saves and restores it.
-    Store(Store),
-    /// Shows and begins the configuration, and says which files count.
-    Config(ConfigWords),
-    /// Lists the agents of others that can carry turns, and looks whether they do.
+    /// Lists and removes permanently allowed calls of projects.
+    ApprovalMode(RememberedApprovals),
+    /// Checks, backs up, restores and compacts the daemon's data.
+    Store(StoreCommand),
+    /// Shows and creates configuration files, and controls which ones apply.
+    Config(ConfigCommand),
+    /// Lists the external agents that can execute turns, and checks whether they respond.
     Backends(Backends),
-    /// Writes what a shell needs to complete these commands.
+    /// Writes a completion script for a shell.
     #[command(
         after_help = "Example: windlass completions bash > ~/.local/share/bash-completion/completions/windlass"
     )]
     Completions {
-        /// The shell.
+        /// Name of the shell.
         shell: clap_complete::Shell,
     },
 }
@@ -110,10 +110,10 @@ impl Command {
     /// Returns whether the configuration file applies to this command.
     pub(crate) fn is_configured(&self) -> bool {
         match self {
-            Self::Config(words) => words.is_configured(),
+            Self::Config(config) => config.is_configured(),
             Self::Runs(_)
             | Self::Token(_)
-            | Self::Approvals(_)
+            | Self::ApprovalMode(_)
             | Self::Store(_)
             | Self::Demo(_)
             | Self::Completions { .. } => false,
@@ -176,19 +176,19 @@ fn visible_names(command: &clap::Command, names: &mut Vec<String>) {
 }
 
 /// Formats an error with its causes. A cause that is already part of the text before it is not repeated.
-pub(crate) fn words(error: &anyhow::Error) -> String {
+pub(crate) fn error_text(error: &anyhow::Error) -> String {
     let causes = error.chain().map(|cause| match cause.downcast_ref() {
         // The error's own advice addresses programs, not users of the command line.
         Some(SqliteError::Locked { directory, holder }) => format!(
-            "{} is used by process {holder}; stop that first, or name another directory with --data",
+            "{} is used by process {holder}; stop it first, or name another directory with --data",
             printable(directory)
         ),
         _ => without_code(&cause.to_string()).to_owned(),
     });
-    causes.fold(String::new(), |said, cause| match said.as_str() {
+    causes.fold(String::new(), |text, cause| match text.as_str() {
         "" => cause,
-        told if told.contains(&cause) => said,
-        told => format!("{told}: {cause}"),
+        known if known.contains(&cause) => text,
+        known => format!("{known}: {cause}"),
     })
 }
 
@@ -196,7 +196,7 @@ pub(crate) fn words(error: &anyhow::Error) -> String {
 pub(crate) fn without_code(error: &str) -> &str {
     let is_code = |name: &str| ErrorCode::ALL.iter().any(|code| code.as_str() == name);
     match error.split_once(": ") {
-        Some((name, said)) if name == "LLM error" || is_code(name) => said,
+        Some((name, message)) if name == "LLM error" || is_code(name) => message,
         _ => error,
     }
 }
@@ -204,14 +204,20 @@ pub(crate) fn without_code(error: &str) -> &str {
 /// Parses a count of at least 1.
 pub(crate) fn count(text: &str) -> Result<usize, String> {
     let read = text.parse().ok().filter(|count| *count > 0);
-    read.ok_or_else(|| "write a whole number, 1 or more".to_owned())
+    read.ok_or_else(|| "expected a whole number, 1 or more".to_owned())
+}
+
+/// Returns an environment variable that is set and not blank.
+pub(crate) fn set_variable(name: &str) -> Option<String> {
+    let value = std::env::var(name).ok();
+    value.filter(|value| !value.trim().is_empty())
 }
 
 /// Returns `named`, or the current directory.
 pub(crate) fn or_current(named: Option<PathBuf>) -> anyhow::Result<PathBuf> {
     match named {
         Some(named) => Ok(named),
-        None => std::env::current_dir().context("the current directory is gone"),
+        None => std::env::current_dir().context("the current directory does not exist"),
     }
 }
 
@@ -220,23 +226,23 @@ pub(crate) fn printable(path: &Path) -> String {
     one_line(&path.display().to_string()).into_owned()
 }
 
-/// Reports a failed command and returns its exit code. A closed standard output is not a failure: the reader may have had enough.
+/// Reports a failed command and returns its exit code. A closed standard output is not a failure: the reader needs no more.
 pub(crate) fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
-    if is_read_out(error) {
+    if is_reader_gone(error) {
         return ExitCode::SUCCESS;
     }
     if log::is_json() {
-        tracing::error!("{}", lines(&words(error)))
+        tracing::error!("{}", lines(&error_text(error)))
     } else {
-        note(&format!("error: {}", words(error)))
+        note(&format!("error: {}", error_text(error)))
     }
     ExitCode::from(code)
 }
 
-/// Returns whether the reader of standard output is gone. A broken connection does not count.
-pub(crate) fn is_read_out(error: &anyhow::Error) -> bool {
-    let unwritten = error.downcast_ref::<io::Error>();
-    unwritten.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+/// Returns whether the reader of standard output is gone. A broken connection is another error.
+pub(crate) fn is_reader_gone(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<io::Error>();
+    error.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 /// Reports a message that is not data on stderr, or in the log if the log is JSON.
@@ -245,7 +251,7 @@ pub(crate) fn note(text: &str) {
         return tracing::info!("{}", lines(text));
     }
     let text = if io::stderr().is_terminal() {
-        folded(&lines(text), columns()).join("\n")
+        wrap_words(&lines(text), columns()).join("\n")
     } else {
         lines(text).into_owned()
     };
@@ -259,36 +265,36 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_suggestion_names_no_hidden_command() {
+    fn suggestion_names_no_hidden_command() {
         let suggested = |word: &str| {
             let refused = Cli::try_parse_from(["windlass", word]).err().unwrap();
             without_hidden(refused).to_string()
         };
-        let told = suggested("sevre");
+        let text = suggested("sevre");
         assert!(
-            told.contains("'serve'") && !told.contains("app-server"),
-            "{told}"
+            text.contains("'serve'") && !text.contains("app-server"),
+            "{text}"
         );
-        let told = suggested("app-serve");
-        assert!(!told.contains("app-server"), "{told}");
+        let text = suggested("app-serve");
+        assert!(!text.contains("app-server"), "{text}");
         assert!(Cli::try_parse_from(["windlass", "app-server"]).is_ok());
     }
 
     /// Collects the help texts of a command and its subcommands.
-    fn helps(command: &clap::Command, told: &mut Vec<String>) {
-        told.push(command.clone().render_long_help().to_string());
+    fn helps(command: &clap::Command, text: &mut Vec<String>) {
+        text.push(command.clone().render_long_help().to_string());
         for command in command.get_subcommands() {
-            helps(command, told);
+            helps(command, text);
         }
     }
 
     #[test]
-    fn what_has_an_id_is_a_thread_in_all_helps() {
-        let (mut told, mut cli) = (Vec::new(), Cli::command());
+    fn helps_say_thread_and_not_conversation() {
+        let (mut text, mut cli) = (Vec::new(), Cli::command());
         cli.build();
-        helps(&cli, &mut told);
-        assert!(told.len() > 30);
-        for help in told {
+        helps(&cli, &mut text);
+        assert!(text.len() > 30);
+        for help in text {
             assert!(!help.to_lowercase().contains("conversation"), "{help}");
         }
     }
@@ -309,44 +315,44 @@ mod tests {
     }
 
     #[test]
-    fn only_a_reader_who_went_away_is_no_failure() {
+    fn only_a_closed_output_is_not_a_failure() {
         let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
-        assert!(is_read_out(&broken().into()));
+        assert!(is_reader_gone(&broken().into()));
         let lost = windlass_protocol::CallError::Unreachable(broken());
-        assert!(!is_read_out(&lost.into()));
+        assert!(!is_reader_gone(&lost.into()));
         let elsewhere = anyhow::anyhow!("the daemon is gone");
-        assert!(!is_read_out(&elsewhere));
-        assert!(!is_read_out(&io::Error::other("no room").into()));
+        assert!(!is_reader_gone(&elsewhere));
+        assert!(!is_reader_gone(&io::Error::other("no room").into()));
     }
 
     #[test]
-    fn what_is_for_programs_is_not_told() {
-        for (error, said) in [
+    fn error_codes_are_not_displayed() {
+        for (error, message) in [
             ("cwd_outside_root: /x lies outside", "/x lies outside"),
             ("LLM error: openai/m: slow down", "openai/m: slow down"),
             ("openai/m: slow down", "openai/m: slow down"),
             ("slow down", "slow down"),
         ] {
-            assert_eq!(without_code(error), said);
-            assert_eq!(words(&anyhow::anyhow!(error.to_owned())), said);
+            assert_eq!(without_code(error), message);
+            assert_eq!(error_text(&anyhow::anyhow!(error.to_owned())), message);
         }
         let locked = SqliteError::Locked {
             directory: "/data".into(),
             holder: "7".to_owned(),
         };
-        let told = words(&anyhow::Error::new(locked).context("nothing was changed"));
+        let text = error_text(&anyhow::Error::new(locked).context("nothing was changed"));
         assert_eq!(
-            told,
-            "nothing was changed: /data is used by process 7; stop that first, or name another directory with --data"
+            text,
+            "nothing was changed: /data is used by process 7; stop it first, or name another directory with --data"
         );
     }
 
     #[test]
-    fn a_cause_is_told_once() {
+    fn repeated_cause_is_displayed_once() {
         let error = std::io::Error::other("no room");
         let error = anyhow::Error::new(error).context("cannot write x: no room");
-        assert_eq!(words(&error), "cannot write x: no room");
+        assert_eq!(error_text(&error), "cannot write x: no room");
         let error = anyhow::anyhow!("no room").context("cannot write x");
-        assert_eq!(words(&error), "cannot write x: no room");
+        assert_eq!(error_text(&error), "cannot write x: no room");
     }
 }

@@ -1,4 +1,4 @@
-//! JSON that is safe to print on a terminal, with the same meaning.
+//! JSON output without terminal control characters.
 
 use std::io::{self, Write};
 
@@ -11,6 +11,21 @@ pub(crate) fn json_line(value: &impl Serialize) -> serde_json::Result<String> {
     serde_json::to_string(value).map(|json| inert(&json))
 }
 
+/// Writes a value as a line of JSON without terminal control characters.
+pub(crate) fn write_json(out: &mut impl Write, value: &impl Serialize) -> io::Result<()> {
+    writeln!(out, "{}", json_line(value)?)
+}
+
+/// Writes each value as a line of JSON without terminal control characters.
+pub(crate) fn write_json_lines<'a, T: Serialize + 'a>(
+    out: &mut impl Write,
+    values: impl IntoIterator<Item = &'a T>,
+) -> io::Result<()> {
+    values
+        .into_iter()
+        .try_for_each(|value| write_json(out, value))
+}
+
 /// Writes a value as a line: JSON for programs, else text without terminal control characters.
 pub(crate) fn write_value(
     out: &mut impl Write,
@@ -19,7 +34,7 @@ pub(crate) fn write_value(
     text: &str,
 ) -> io::Result<()> {
     if is_json {
-        writeln!(out, "{}", json_line(value)?)
+        write_json(out, value)
     } else {
         writeln!(out, "{}", one_line(text))
     }
@@ -33,7 +48,7 @@ pub(crate) fn event_line(event: &RuntimeEventEnvelope) -> serde_json::Result<Str
     }
 }
 
-/// Escapes terminal control characters in JSON without changing its meaning. They occur only in strings, as JSON itself uses none.
+/// Escapes terminal control characters in JSON. They occur only inside strings, so the meaning does not change.
 fn inert(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
     for letter in json.chars() {
@@ -90,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn event_has_the_fields_of_a_newer_daemon() {
+    fn event_line_preserves_fields_of_a_newer_daemon() {
         let received = json!({
             "schema_version": 1, "seq": 1, "event": "approval.timeout", "kind": "approval.timeout", "thread_id": "thr_1",
             "turn_id": null, "item_id": null, "timestamp": "", "created_at": "", "added": "\u{9b}",
@@ -104,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn json_means_the_same_and_does_nothing_to_a_terminal() {
+    fn escaped_json_has_the_same_value_and_no_control_characters() {
         let value = serde_json::json!({ "a\u{9b}": ["\u{7f}\u{202e}\u{e0041}", "ä 木 \x1b"] });
         let line = json_line(&value).unwrap();
         assert_eq!(

@@ -10,12 +10,12 @@ use tracing_subscriber::fmt;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// How a line is written.
+/// The format of the log.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people.
+    /// One line of text per message.
     Text,
-    /// One object of JSON, for programs.
+    /// One JSON object per line.
     Json,
 }
 
@@ -44,8 +44,6 @@ pub(crate) fn begin(level: LevelFilter, format: LogFormat) {
         .try_init();
     if matches!(format, LogFormat::Json) {
         IS_JSON.store(true, Ordering::Relaxed);
-        std::panic::set_hook(Box::new(
-            |panic| tracing::error!(%panic, "a part has failed"),
-        ));
+        std::panic::set_hook(Box::new(|panic| tracing::error!(%panic, "a task panicked")));
     }
 }

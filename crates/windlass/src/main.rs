@@ -1,34 +1,21 @@
 //! The command line of Windlass. Data goes to stdout, everything else to stderr.
 
 mod backends;
-mod calls;
 mod cli;
+mod client;
 mod commands;
 mod config;
-mod config_flags;
-mod connect;
 mod daemon;
 mod data;
-mod data_modes;
-mod demonstration;
-mod follow;
-mod ids;
 mod inert_json;
 mod local_time;
 mod log;
 mod model;
-mod own_file;
 mod piped;
-mod private_file;
 mod proxied;
 mod sandbox;
 mod stdio_rpc;
-#[cfg(test)]
-mod stub_api;
 mod terminal;
-mod thread_session;
-mod trust;
-mod unknown_tools;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -75,9 +62,9 @@ async fn run() -> ExitCode {
         Command::Mcp(mcp) => mcp.run(workspace, config).await,
         Command::Runs(runs) => runs.run().await,
         Command::Token(token) => token.run(),
-        Command::Approvals(approvals) => approvals.run(),
+        Command::ApprovalMode(approvals) => approvals.run(),
         Command::Store(store) => store.run().await,
-        Command::Config(words) => words.run(config),
+        Command::Config(config_command) => config_command.run(config),
         Command::Backends(backends) => backends.run(workspace, config).await,
         Command::Serve(serve) => {
             let served = Box::pin(serve.run(workspace, config)).await;

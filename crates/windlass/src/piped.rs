@@ -11,7 +11,7 @@ use crate::cli::note;
 /// Larger input does not fit into the context window of most models.
 const MAX_BYTES: usize = 1 << 20;
 /// How long to wait for the end of input before a message explains the wait.
-const PATIENCE: Duration = Duration::from_secs(3);
+const NOTICE_DELAY: Duration = Duration::from_secs(3);
 
 /// Returns the piped standard input; `None` if it is a terminal, empty or blank.
 pub(crate) fn input() -> Result<Option<String>> {
@@ -33,7 +33,7 @@ pub(crate) fn read() -> Result<String> {
         // The receiver is gone only when the process ends.
         let _ = done.send(read.map(|_| bytes));
     });
-    let bytes = match ended.recv_timeout(PATIENCE) {
+    let bytes = match ended.recv_timeout(NOTICE_DELAY) {
         Err(RecvTimeoutError::Timeout) => {
             if !is_terminal {
                 note("waiting for the end of standard input; `</dev/null` if there is none");

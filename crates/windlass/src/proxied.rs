@@ -6,20 +6,20 @@ use std::path::PathBuf;
 use windlass_tools::Launcher;
 
 /// The internal subcommand; users never type it.
-const WORD: &str = "__proxied";
+const SUBCOMMAND: &str = "__proxied";
 
 /// Returns how a sandbox starts this program.
 pub(crate) fn launcher(own: PathBuf) -> Launcher {
     Launcher {
         program: own,
-        words: vec![WORD.into()],
+        words: vec![SUBCOMMAND.into()],
     }
 }
 
 /// Returns the command to execute, if this process was started by a sandbox.
 pub(crate) fn command(
-    words: impl IntoIterator<Item = OsString>,
+    arguments: impl IntoIterator<Item = OsString>,
 ) -> Option<impl Iterator<Item = OsString>> {
-    let mut words = words.into_iter().skip(1);
-    (words.next()? == WORD).then_some(words)
+    let mut arguments = arguments.into_iter().skip(1);
+    (arguments.next()? == SUBCOMMAND).then_some(arguments)
 }

@@ -19,20 +19,20 @@ pub(crate) fn ways(configured: Sandbox) -> Vec<Confinement> {
 }
 
 /// Returns the method that is used on this machine.
-pub(crate) fn taken(ways: &[Confinement]) -> Option<Confinement> {
+pub(crate) fn selected(ways: &[Confinement]) -> Option<Confinement> {
     ways.iter().copied().find(|way| way.works_here())
 }
 
 /// Returns the name of the method that is used on this machine.
-pub(crate) fn found(ways: &[Confinement]) -> &'static str {
-    taken(ways).map_or("none", Confinement::name)
+pub(crate) fn name(ways: &[Confinement]) -> &'static str {
+    selected(ways).map_or("none", Confinement::name)
 }
 
 /// Logs the gaps of the method that is used on this machine, in one line.
 pub(crate) fn warn_of_gaps(ways: &[Confinement]) {
-    let Some(way) = taken(ways) else {
+    let Some(way) = selected(ways) else {
         tracing::warn!(
-            "no sandbox works here, so commands are refused; `windlass doctor` says what to do"
+            "no sandbox works here, so commands are refused; `windlass doctor` suggests a fix"
         );
         return;
     };
@@ -47,8 +47,8 @@ pub(crate) fn warn_of_gaps(ways: &[Confinement]) {
 }
 
 /// Returns the user's home with the paths that commands can see; `None` if the user has none.
-pub(crate) fn home(configured: &config::Shell, data: &Path) -> Result<Option<UserHome>> {
-    let homes = [std::env::home_dir(), home_of_account()];
+pub(crate) fn home(configured: &config::ShellConfig, data: &Path) -> Result<Option<UserHome>> {
+    let homes = [std::env::home_dir(), account_home()];
     let mut homes = homes.into_iter().flatten();
     let Some(mut home) = homes.find_map(|home| UserHome::new(&home)) else {
         return Ok(None);
@@ -74,13 +74,13 @@ pub(crate) fn home(configured: &config::Shell, data: &Path) -> Result<Option<Use
         }
     }
     for (path, access) in home.opened() {
-        let holds_own = own.iter().any(|own| match access {
+        let contains_daemon_files = own.iter().any(|own| match access {
             HomeAccess::Read => path.starts_with(own),
             HomeAccess::Write => path.starts_with(own) || own.starts_with(path),
         });
         ensure!(
-            !holds_own,
-            "{} cannot be opened to commands: the daemon keeps its data or configuration there",
+            !contains_daemon_files,
+            "commands cannot get access to {}: the daemon stores its data or configuration there",
             printable(path)
         );
     }
@@ -89,7 +89,7 @@ pub(crate) fn home(configured: &config::Shell, data: &Path) -> Result<Option<Use
 }
 
 /// Returns the home of the account that runs this process: `HOME` may name another directory.
-fn home_of_account() -> Option<PathBuf> {
+fn account_home() -> Option<PathBuf> {
     let user = rustix::process::geteuid().as_raw().to_string();
     let accounts = std::fs::read_to_string("/etc/passwd").ok()?;
     let mut accounts = accounts.lines().map(|line| line.split(':'));

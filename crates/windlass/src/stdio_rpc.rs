@@ -4,6 +4,7 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
+use windlass_core::bounds::one_line;
 use windlass_core::json_rpc::{
     ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Message,
     MessageWriter, PARSE_ERROR, PendingCalls, Problem, Strictness,
@@ -13,11 +14,22 @@ use windlass_protocol::ErrorCode;
 
 /// Maximum length of a line, in bytes.
 const MAX_LINE: usize = 32 * 1024 * 1024;
+/// Maximum length of a title that a client displays, in characters.
+pub(crate) const MAX_TITLE: usize = 200;
+
+/// Formats a text as one line of at most [`MAX_TITLE`] characters, and marks a cut with `…`.
+pub(crate) fn title(text: &str) -> String {
+    let line = one_line(text);
+    match line.char_indices().nth(MAX_TITLE) {
+        Some((end, _)) => format!("{}…", &line[..end]),
+        None => line.into_owned(),
+    }
+}
 
 /// The lines of standard input.
-pub(crate) struct Lines(BufReader<tokio::io::Stdin>);
+pub(crate) struct StdinLines(BufReader<tokio::io::Stdin>);
 
-impl Lines {
+impl StdinLines {
     pub(crate) fn on_stdin() -> Self {
         Self(BufReader::new(tokio::io::stdin()))
     }
@@ -43,29 +55,29 @@ impl Lines {
 }
 
 /// Parses a message of the client.
-pub(crate) fn read(line: &str) -> Result<Message, Failure> {
+pub(crate) fn read(line: &str) -> Result<Message, RpcFailure> {
     let value = serde_json::from_str(line)
-        .map_err(|error| Failure::new(PARSE_ERROR, format!("this is no JSON: {error}")))?;
+        .map_err(|error| RpcFailure::new(PARSE_ERROR, format!("the line is not JSON: {error}")))?;
     Message::read(value, Strictness::Lenient).map_err(|invalid| {
         let message = match invalid.problem {
-            Problem::Id => "an id is a text or a number",
-            _ => "a message has a method or an id",
+            Problem::Id => "an ID must be a string or a number",
+            _ => "a message must have a method or an ID",
         };
-        Failure::new(INVALID_REQUEST, message)
+        RpcFailure::new(INVALID_REQUEST, message)
     })
 }
 
-/// The error response of a request.
+/// The error response to a request.
 #[derive(Debug, thiserror::Error)]
 #[error(transparent)]
-pub(crate) struct Failure(ErrorObject);
+pub(crate) struct RpcFailure(ErrorObject);
 
-impl Failure {
+impl RpcFailure {
     pub(crate) fn new(code: i64, message: impl Into<String>) -> Self {
         Self(ErrorObject::new(code, message))
     }
 
-    pub(crate) fn bad(message: impl Into<String>) -> Self {
+    pub(crate) fn invalid_params(message: impl Into<String>) -> Self {
         Self::new(INVALID_PARAMS, message)
     }
 
@@ -83,35 +95,37 @@ impl Failure {
     }
 }
 
-impl From<CallError> for Failure {
+impl From<CallError> for RpcFailure {
     fn from(error: CallError) -> Self {
         let message = error.to_string();
         match error.code() {
             Some(ErrorCode::ThreadNotFound) => Self::new(-32002, message),
-            Some(code) if code.status() < 500 => Self::bad(message).with_code(code.as_str()),
+            Some(code) if code.status() < 500 => {
+                Self::invalid_params(message).with_code(code.as_str())
+            }
             Some(code) => Self::internal(message).with_code(code.as_str()),
             None => Self::internal(message),
         }
     }
 }
 
-impl From<anyhow::Error> for Failure {
+impl From<anyhow::Error> for RpcFailure {
     fn from(error: anyhow::Error) -> Self {
         Self::internal(format!("{error:#}"))
     }
 }
 
-/// The client: outgoing messages, and our requests that wait for responses.
+/// The client: messages to it, and our requests that wait for its responses.
 #[derive(Clone)]
 pub(crate) struct Peer {
-    lines: mpsc::UnboundedSender<Line>,
+    lines: mpsc::UnboundedSender<OutgoingMessage>,
     pending: PendingCalls<Option<Value>>,
 }
 
-enum Line {
-    Message(String),
-    /// Reports that everything before it is written.
-    Mark(oneshot::Sender<()>),
+enum OutgoingMessage {
+    Text(String),
+    /// Reports that all earlier messages are written.
+    Flush(oneshot::Sender<()>),
 }
 
 impl Peer {
@@ -124,7 +138,7 @@ impl Peer {
         }
     }
 
-    pub(crate) fn answer(&self, id: &Value, answer: Result<Value, Failure>) {
+    pub(crate) fn answer(&self, id: &Value, answer: Result<Value, RpcFailure>) {
         let outcome = answer.as_ref().map_err(|failure| &failure.0);
         self.send(MessageWriter::V2.response(id, outcome));
     }
@@ -141,7 +155,7 @@ impl Peer {
     }
 
     /// Resolves the request that a response of the client belongs to.
-    pub(crate) fn answered(&self, id: &Value, outcome: Result<Value, Value>) {
+    pub(crate) fn resolve(&self, id: &Value, outcome: Result<Value, Value>) {
         if let Some(id) = id.as_u64() {
             self.pending.resolve(id, outcome.ok());
         }
@@ -150,28 +164,28 @@ impl Peer {
     /// Waits until everything is written.
     pub(crate) async fn flushed(&self) {
         let (mark, written) = oneshot::channel();
-        if self.lines.send(Line::Mark(mark)).is_ok() {
+        if self.lines.send(OutgoingMessage::Flush(mark)).is_ok() {
             let _ = written.await;
         }
     }
 
     fn send(&self, message: String) {
         // Sending fails when standard output is closed; then standard input ends too.
-        let _ = self.lines.send(Line::Message(message));
+        let _ = self.lines.send(OutgoingMessage::Text(message));
     }
 }
 
-async fn write(mut queue: mpsc::UnboundedReceiver<Line>) {
+async fn write(mut queue: mpsc::UnboundedReceiver<OutgoingMessage>) {
     let mut out = tokio::io::stdout();
     while let Some(line) = queue.recv().await {
         match line {
-            Line::Message(message) => {
+            OutgoingMessage::Text(message) => {
                 let line = message + "\n";
                 if out.write_all(line.as_bytes()).await.is_err() || out.flush().await.is_err() {
                     return;
                 }
             }
-            Line::Mark(mark) => {
+            OutgoingMessage::Flush(mark) => {
                 let _ = mark.send(());
             }
         }
@@ -183,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_client_message_is_a_request_a_notification_or_a_response() {
+    fn client_message_is_a_request_a_notification_or_a_response() {
         let request = read(r#"{"jsonrpc":"2.0","id":0,"method":"x","params":{"a":1}}"#);
         assert!(matches!(request, Ok(Message::Request { id, .. }) if id == 0));
         let notified = read(r#"{"jsonrpc":"2.0","method":"x"}"#);

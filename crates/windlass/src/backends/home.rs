@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use windlass_tools::SHARED_HOME_DIRECTORIES;
 
-use super::known;
+use super::built_in;
 use crate::config::BackendKind;
 
 /// Name of the home directory for threads without an owner.
@@ -19,7 +19,7 @@ const OPERATOR: &str = "operator";
 
 /// The home directory policy of an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Home {
+pub(super) enum AgentHome {
     /// A separate home for each thread owner, below this directory.
     Own(PathBuf),
     /// The user's home and the agent's settings directory in it, with symlinks resolved.
@@ -28,15 +28,15 @@ pub(super) enum Home {
 
 /// Why no home directory is available to an agent.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum NoHome {
+pub(super) enum HomeError {
     #[error(
-        "this backend has the user's own home, and the thread belongs to `{owner}`; threads of others need a backend with \
+        "this backend uses the user's home, and the thread belongs to `{owner}`; threads with an owner need a backend with \
          home = \"own\""
     )]
-    OfAnother { owner: String },
-    #[error("cannot make {}: {source}", path.display())]
+    OtherOwner { owner: String },
+    #[error("cannot create {}: {source}", path.display())]
     Io { path: PathBuf, source: io::Error },
-    #[error("{} is reached by a link, and what it leads to is not the agent's to change", path.display())]
+    #[error("{} contains a symlink, and the agent may not change its target", path.display())]
     Link { path: PathBuf },
 }
 
@@ -46,22 +46,22 @@ pub(super) fn check_settings(settings: &Path) -> Result<(), String> {
     let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_));
     if settings.as_os_str().is_empty() || !settings.components().all(is_plain) {
         return Err(format!(
-            "{shown:?} does not lie in the home directory; name it from there, such as \".config/agent\""
+            "{shown:?} is not inside the home directory; use a path relative to it, such as \".config/agent\""
         ));
     }
     let mut shared = SHARED_HOME_DIRECTORIES.iter();
     if shared.any(|shared| Path::new(shared).starts_with(settings)) {
         Err(format!(
-            "{shown:?} belongs to many programs; name the agent's own directory, such as \".config/agent\""
+            "{shown:?} belongs to many programs; use the agent's own directory, such as \".config/agent\""
         ))
     } else {
         Ok(())
     }
 }
 
-impl Home {
+impl AgentHome {
     /// Returns the agent's home for threads of `owner`.
-    pub(super) fn of(&self, owner: Option<&str>) -> Result<PathBuf, NoHome> {
+    pub(super) fn path(&self, owner: Option<&str>) -> Result<PathBuf, HomeError> {
         match (self, owner) {
             (Self::Own(homes), None) => Ok(homes.join(OPERATOR)),
             (Self::Own(homes), Some(owner)) => {
@@ -70,7 +70,7 @@ impl Home {
                 Ok(homes.join(&digest[..32]))
             }
             (Self::User { home, .. }, None) => Ok(home.clone()),
-            (Self::User { .. }, Some(owner)) => Err(NoHome::OfAnother {
+            (Self::User { .. }, Some(owner)) => Err(HomeError::OtherOwner {
                 owner: owner.to_owned(),
             }),
         }
@@ -78,67 +78,67 @@ impl Home {
 
     /// Creates the home and returns the paths that the agent may change. Only the operator's threads get the user's login: anyone who can prompt an
     /// agent can make it read every file that it can see.
-    pub(super) fn make(
+    pub(super) fn create(
         &self,
         owner: Option<&str>,
         kind: BackendKind,
         user: Option<&Path>,
-    ) -> Result<Vec<PathBuf>, NoHome> {
-        let home = self.of(owner)?;
+    ) -> Result<Vec<PathBuf>, HomeError> {
+        let home = self.path(owner)?;
         match self {
-            Self::User { settings, .. } => match make_directory(settings)? {
+            Self::User { settings, .. } => match create_directory(settings)? {
                 real if real == *settings => Ok(vec![real]),
-                _ => Err(NoHome::Link {
+                _ => Err(HomeError::Link {
                     path: settings.clone(),
                 }),
             },
             Self::Own(_) => {
-                let home = make_directory(&home)?;
+                let home = create_directory(&home)?;
                 let user = user.filter(|_| owner.is_none());
-                let lent = user.and_then(|user| lend_login(&home, kind, user));
-                Ok([home].into_iter().chain(lent).collect())
+                let linked = user.and_then(|user| link_login(&home, kind, user));
+                Ok([home].into_iter().chain(linked).collect())
             }
         }
     }
 }
 
 /// Creates a directory and returns its canonical path.
-fn make_directory(path: &Path) -> Result<PathBuf, NoHome> {
-    let failed = |source| NoHome::Io {
+fn create_directory(path: &Path) -> Result<PathBuf, HomeError> {
+    let failed = |source| HomeError::Io {
         path: path.to_owned(),
         source,
     };
     let mut builder = fs::DirBuilder::new();
-    let made = builder.recursive(true).mode(0o700).create(path);
-    made.map_err(failed)?;
+    let created = builder.recursive(true).mode(0o700).create(path);
+    created.map_err(failed)?;
     path.canonicalize().map_err(failed)
 }
 
 /// Links the user's login file into the agent's own home and returns the target. An existing login of the agent is not replaced.
-fn lend_login(home: &Path, kind: BackendKind, user: &Path) -> Option<PathBuf> {
-    let known = known::of(kind)?;
-    let (settings, name) = (known.settings, known.login);
+fn link_login(home: &Path, kind: BackendKind, user: &Path) -> Option<PathBuf> {
+    let agent = built_in::find(kind)?;
+    let (settings, name) = (agent.settings, agent.login);
     let file = user.join(settings).join(name);
     let is_file = file.symlink_metadata().is_ok_and(|found| found.is_file());
     if !is_file || file.canonicalize().ok()? != file {
         return None;
     }
     // The agent may have created symlinks anywhere in its home.
-    let look = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let home = openat(CWD, home, look, Mode::empty()).ok()?;
+    let directory_flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let home = openat(CWD, home, directory_flags, Mode::empty()).ok()?;
     match mkdirat(&home, settings, Mode::RWXU) {
         Ok(()) | Err(Errno::EXIST) => {}
         Err(_) => return None,
     }
-    let directory = openat(&home, settings, look, Mode::empty()).ok()?;
+    let directory = openat(&home, settings, directory_flags, Mode::empty()).ok()?;
     if kind == BackendKind::Gemini {
-        let (choices, _) = known.choices;
-        let chosen = login_settings(&user.join(settings).join(choices));
+        let (choices, _) = agent.settings_file;
+        let selected = login_settings(&user.join(settings).join(choices));
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        let made = openat(&directory, choices, flags, Mode::RUSR | Mode::WUSR);
+        let created = openat(&directory, choices, flags, Mode::RUSR | Mode::WUSR);
         // Existing settings of the agent are not overwritten.
-        if let (Some(chosen), Ok(made)) = (chosen, made) {
-            let _ = fs::File::from(made).write_all(chosen.to_string().as_bytes());
+        if let (Some(selected), Ok(created)) = (selected, created) {
+            let _ = fs::File::from(created).write_all(selected.to_string().as_bytes());
         }
     }
     match symlinkat(&file, &directory, name) {
@@ -150,8 +150,8 @@ fn lend_login(home: &Path, kind: BackendKind, user: &Path) -> Option<PathBuf> {
 /// Reads the authentication type from the user's Gemini settings. Gemini ignores a login without it; no other setting is copied.
 fn login_settings(settings: &Path) -> Option<Value> {
     let settings: Value = serde_json::from_slice(&fs::read(settings).ok()?).ok()?;
-    let chosen = settings.pointer("/security/auth/selectedType")?.as_str()?;
-    Some(json!({"security": {"auth": {"selectedType": chosen}}}))
+    let selected = settings.pointer("/security/auth/selectedType")?.as_str()?;
+    Some(json!({"security": {"auth": {"selectedType": selected}}}))
 }
 
 #[cfg(test)]
@@ -180,23 +180,26 @@ mod tests {
     }
 
     #[test]
-    fn each_owner_has_a_home_and_the_users_is_for_nobody_else() {
-        let own = Home::Own(PathBuf::from("/data/backends/x"));
-        let homes = [None, Some("a"), Some("../a")].map(|owner| own.of(owner).unwrap());
+    fn each_owner_has_a_home_and_the_users_home_is_for_the_operator() {
+        let own = AgentHome::Own(PathBuf::from("/data/backends/x"));
+        let homes = [None, Some("a"), Some("../a")].map(|owner| own.path(owner).unwrap());
         for (number, home) in homes.iter().enumerate() {
             assert_eq!(home.parent(), Some(Path::new("/data/backends/x")));
             assert!(!homes[..number].contains(home), "{home:?}");
         }
-        let user = Home::User {
+        let user = AgentHome::User {
             home: PathBuf::from("/home/u"),
             settings: PathBuf::from("/home/u/.claude"),
         };
-        assert!(user.of(None).is_ok());
-        assert!(matches!(user.of(Some("a")), Err(NoHome::OfAnother { .. })));
+        assert!(user.path(None).is_ok());
+        assert!(matches!(
+            user.path(Some("a")),
+            Err(HomeError::OtherOwner { .. })
+        ));
     }
 
     #[test]
-    fn a_login_is_lent_to_the_operator_alone_and_through_no_link() {
+    fn login_is_linked_for_the_operator_only_and_not_through_symlinks() {
         let kind = BackendKind::ClaudeCode;
         let around = tempfile::tempdir().unwrap();
         let at = around.path().canonicalize().unwrap();
@@ -204,35 +207,38 @@ mod tests {
         let login = user.join(".claude/.credentials.json");
         fs::create_dir_all(user.join(".claude")).unwrap();
         fs::write(&login, "login").unwrap();
-        let home = Home::Own(at.join("homes"));
-        let made = home.make(None, kind, Some(&user)).unwrap();
-        assert_eq!(made, [at.join("homes/operator"), login]);
-        let lent = made[0].join(".claude/.credentials.json");
-        assert_eq!(fs::read_to_string(lent).unwrap(), "login");
-        let made = home.make(Some("a"), kind, Some(&user)).unwrap();
-        assert_eq!(made.len(), 1, "{made:?}");
+        let home = AgentHome::Own(at.join("homes"));
+        let created = home.create(None, kind, Some(&user)).unwrap();
+        assert_eq!(created, [at.join("homes/operator"), login]);
+        let linked = created[0].join(".claude/.credentials.json");
+        assert_eq!(fs::read_to_string(linked).unwrap(), "login");
+        let created = home.create(Some("a"), kind, Some(&user)).unwrap();
+        assert_eq!(created.len(), 1, "{created:?}");
 
         // A symlink that the agent created is not followed.
         let outside = at.join("outside");
         fs::create_dir(&outside).unwrap();
         fs::remove_dir_all(at.join("homes/operator/.claude")).unwrap();
         symlink(&outside, at.join("homes/operator/.claude")).unwrap();
-        let made = home.make(None, kind, Some(&user)).unwrap();
-        assert_eq!(made.len(), 1, "{made:?}");
+        let created = home.create(None, kind, Some(&user)).unwrap();
+        assert_eq!(created.len(), 1, "{created:?}");
         assert_eq!(fs::read_dir(&outside).unwrap().count(), 0);
         // A symlink in the user's home is not followed either.
         let settings = user.join(".codex");
         symlink(&outside, &settings).unwrap();
-        let home = Home::User {
+        let home = AgentHome::User {
             home: user.clone(),
             settings,
         };
-        let refused = home.make(None, BackendKind::Codex, Some(&user));
-        assert!(matches!(refused, Err(NoHome::Link { .. })), "{refused:?}");
+        let refused = home.create(None, BackendKind::Codex, Some(&user));
+        assert!(
+            matches!(refused, Err(HomeError::Link { .. })),
+            "{refused:?}"
+        );
     }
 
     #[test]
-    fn gemini_is_told_how_the_user_logs_in_and_nothing_else_of_the_settings() {
+    fn only_the_authentication_type_of_gemini_is_copied() {
         let around = tempfile::tempdir().unwrap();
         let at = around.path().canonicalize().unwrap();
         let user = at.join("user");
@@ -240,11 +246,11 @@ mod tests {
         fs::write(user.join(".gemini/oauth_creds.json"), "login").unwrap();
         let settings = json!({"security": {"auth": {"selectedType": "oauth-personal"}}, "mcpServers": {"a": {}}});
         fs::write(user.join(".gemini/settings.json"), settings.to_string()).unwrap();
-        let home = Home::Own(at.join("homes"));
-        let made = home.make(None, BackendKind::Gemini, Some(&user)).unwrap();
-        let told = fs::read_to_string(made[0].join(".gemini/settings.json")).unwrap();
+        let home = AgentHome::Own(at.join("homes"));
+        let created = home.create(None, BackendKind::Gemini, Some(&user)).unwrap();
+        let copied = fs::read_to_string(created[0].join(".gemini/settings.json")).unwrap();
         assert_eq!(
-            told,
+            copied,
             r#"{"security":{"auth":{"selectedType":"oauth-personal"}}}"#
         );
     }

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::{Result, bail};
 
-use super::KNOWN;
-use super::known;
+use super::BUILT_IN_AGENTS;
+use super::built_in;
 use crate::cli::printable;
 use crate::config::Config;
 use crate::model;
@@ -17,26 +17,30 @@ pub(crate) fn check_installed(name: &str, config: &Config) -> Result<()> {
         return Ok(());
     }
     let entry = config.backends.get(name);
-    let usual = KNOWN.iter().find(|known| known.kind.name() == name);
-    if entry.is_none() && usual.is_none() {
-        let known = KNOWN.iter().map(|known| known.kind.name());
-        let mut known: Vec<_> = known
+    let built_in_agent = BUILT_IN_AGENTS
+        .iter()
+        .find(|names| names.kind.name() == name);
+    if entry.is_none() && built_in_agent.is_none() {
+        let names = BUILT_IN_AGENTS.iter().map(|names| names.kind.name());
+        let mut names: Vec<_> = names
             .chain(config.backends.keys().map(String::as_str))
             .chain(apis.keys().map(String::as_str))
             .collect();
-        known.sort_unstable();
-        known.dedup();
+        names.sort_unstable();
+        names.dedup();
         bail!(
-            "there is no backend `{name}`; there are: {}",
-            known.join(", ")
+            "there is no backend `{name}`; available: {}",
+            names.join(", ")
         );
     }
-    let kind = entry.and_then(|entry| entry.kind).and_then(known::of);
-    let program = kind.or(usual).map(|known| Path::new(known.program));
+    let kind = entry.and_then(|entry| entry.kind).and_then(built_in::find);
+    let program = kind
+        .or(built_in_agent)
+        .map(|names| Path::new(names.program));
     let program = entry.and_then(|entry| entry.command.as_deref()).or(program);
     match program {
-        Some(program) if !is_here(program) => bail!(
-            "the backend `{name}` is not installed: there is no program `{}`; install it, or name it by `command` in [backends.{name}] of the configuration",
+        Some(program) if !is_installed(program) => bail!(
+            "the backend `{name}` is not installed: there is no program `{}`; install it, or set `command` in [backends.{name}] of the configuration",
             printable(program)
         ),
         // An incomplete configuration entry is reported when the backend is created.
@@ -45,12 +49,12 @@ pub(crate) fn check_installed(name: &str, config: &Config) -> Result<()> {
 }
 
 /// Checks whether a program exists, by its path or in `PATH`.
-pub(crate) fn is_here(program: &Path) -> bool {
+pub(crate) fn is_installed(program: &Path) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_else(|| super::PATH.into());
     let is_path = program.components().count() > 1;
     if is_path {
         program.is_file()
     } else {
-        std::env::split_paths(&path).any(|place| place.join(program).is_file())
+        std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
     }
 }

@@ -5,19 +5,19 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::known;
+use super::built_in;
 use crate::config::BackendKind;
-use crate::own_file;
+use crate::data::own_file;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Login {
+pub(crate) enum LoginStatus {
     Yes,
     No,
-    /// The login may be in a location that cannot be inspected, such as a keychain.
+    /// The login may be stored where it cannot be inspected, such as in a keychain.
     Unknown,
 }
 
-impl Login {
+impl LoginStatus {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Yes => "yes",
@@ -28,36 +28,40 @@ impl Login {
 }
 
 /// Checks the files in the agent's home and the environment variables of its process.
-pub(super) fn of(kind: BackendKind, home: &Path, variables: &BTreeMap<String, String>) -> Login {
-    let Some(known) = known::of(kind) else {
-        return Login::Unknown;
+pub(super) fn detect(
+    kind: BackendKind,
+    home: &Path,
+    variables: &BTreeMap<String, String>,
+) -> LoginStatus {
+    let Some(agent) = built_in::find(kind) else {
+        return LoginStatus::Unknown;
     };
     let value = |name: &str| variables.get(name).filter(|value| !value.is_empty());
-    if known.keys.iter().any(|key| value(key).is_some()) {
-        return Login::Yes;
+    if agent.key_variables.iter().any(|key| value(key).is_some()) {
+        return LoginStatus::Yes;
     }
-    let named = known.settings_variable.and_then(value);
-    let directory = named.map_or_else(|| home.join(known.settings), PathBuf::from);
-    match fs::metadata(directory.join(known.login)) {
-        Ok(file) if file.len() > 0 => return Login::Yes,
+    let named = agent.settings_variable.and_then(value);
+    let directory = named.map_or_else(|| home.join(agent.settings), PathBuf::from);
+    match fs::metadata(directory.join(agent.login)) {
+        Ok(file) if file.len() > 0 => return LoginStatus::Yes,
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
-        Err(_) => return Login::Unknown,
+        Err(_) => return LoginStatus::Unknown,
     }
-    let (settings, words) = known.choices;
+    let (settings, words) = agent.settings_file;
     let settings = match own_file::read(&directory.join(settings)) {
         Ok(settings) => settings.map_or(String::new(), |file| file.text),
         // The settings cannot be read, so the login may be stored elsewhere.
-        Err(_) => return Login::Unknown,
+        Err(_) => return LoginStatus::Unknown,
     };
     let is_elsewhere = words.iter().any(|word| settings.contains(word))
-        || known.others.iter().any(|other| value(other).is_some())
+        || agent.provider_variables.iter().any(|other| value(other).is_some())
         // On macOS, logins are in the keychain.
         || cfg!(target_os = "macos");
     if is_elsewhere {
-        Login::Unknown
+        LoginStatus::Unknown
     } else {
-        Login::No
+        LoginStatus::No
     }
 }
 
@@ -66,51 +70,63 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_or_the_file_of_a_login_is_one_and_settings_may_name_another() {
+    fn login_is_detected_from_keys_files_and_settings() {
         use BackendKind::{Acp, ClaudeCode, Codex, Gemini};
-        let nothing = if cfg!(target_os = "macos") {
-            Login::Unknown
+        let absent = if cfg!(target_os = "macos") {
+            LoginStatus::Unknown
         } else {
-            Login::No
+            LoginStatus::No
         };
         for (kind, file, content, variable, login) in [
-            (ClaudeCode, "none", "", "", nothing),
+            (ClaudeCode, "none", "", "", absent),
             (
                 ClaudeCode,
                 ".claude/.credentials.json",
                 "{}",
                 "",
-                Login::Yes,
+                LoginStatus::Yes,
             ),
-            (ClaudeCode, ".claude/.credentials.json", "", "", nothing),
-            (ClaudeCode, "none", "", "ANTHROPIC_API_KEY", Login::Yes),
-            (ClaudeCode, "none", "", "OPENAI_API_KEY", nothing),
+            (ClaudeCode, ".claude/.credentials.json", "", "", absent),
+            (
+                ClaudeCode,
+                "none",
+                "",
+                "ANTHROPIC_API_KEY",
+                LoginStatus::Yes,
+            ),
+            (ClaudeCode, "none", "", "OPENAI_API_KEY", absent),
             (
                 ClaudeCode,
                 "none",
                 "",
                 "CLAUDE_CODE_USE_VERTEX",
-                Login::Unknown,
+                LoginStatus::Unknown,
             ),
-            (Codex, ".codex/auth.json", "{}", "", Login::Yes),
-            (Codex, ".claude/.credentials.json", "{}", "", nothing),
+            (Codex, ".codex/auth.json", "{}", "", LoginStatus::Yes),
+            (Codex, ".claude/.credentials.json", "{}", "", absent),
             (
                 Codex,
                 ".codex/config.toml",
                 "model_provider = 'own'",
                 "",
-                Login::Unknown,
+                LoginStatus::Unknown,
             ),
-            (Gemini, ".gemini/oauth_creds.json", "{}", "", Login::Yes),
+            (
+                Gemini,
+                ".gemini/oauth_creds.json",
+                "{}",
+                "",
+                LoginStatus::Yes,
+            ),
             (
                 Gemini,
                 ".gemini/settings.json",
                 "{\"selectedType\": 1}",
                 "",
-                Login::Unknown,
+                LoginStatus::Unknown,
             ),
-            (Gemini, "none", "", "GEMINI_API_KEY", Login::Yes),
-            (Acp, "none", "", "ANTHROPIC_API_KEY", Login::Unknown),
+            (Gemini, "none", "", "GEMINI_API_KEY", LoginStatus::Yes),
+            (Acp, "none", "", "ANTHROPIC_API_KEY", LoginStatus::Unknown),
         ] {
             let home = tempfile::tempdir().unwrap();
             let path = home.path().join(file);
@@ -118,19 +134,19 @@ mod tests {
             fs::write(path, content).unwrap();
             let variables = BTreeMap::from([(variable.to_owned(), "x".to_owned())]);
             let case = (kind, file, variable);
-            assert_eq!(of(kind, home.path(), &variables), login, "{case:?}");
+            assert_eq!(detect(kind, home.path(), &variables), login, "{case:?}");
         }
     }
 
     #[test]
-    fn settings_that_are_no_file_say_nothing_and_nobody_waits_for_them() {
+    fn settings_that_are_a_pipe_do_not_block() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().join(".codex");
         std::fs::create_dir(&directory).unwrap();
         let pipe = directory.join("config.toml");
         let made = std::process::Command::new("mkfifo").arg(pipe).status();
         assert!(made.unwrap().success());
-        let login = of(BackendKind::Codex, home.path(), &BTreeMap::new());
-        assert_eq!(login, Login::Unknown);
+        let login = detect(BackendKind::Codex, home.path(), &BTreeMap::new());
+        assert_eq!(login, LoginStatus::Unknown);
     }
 }

@@ -1,11 +1,11 @@
 //! The configured external agents: their drivers, sandboxes and process environments.
 
+mod built_in;
 mod home;
+mod host;
 mod installed;
-mod known;
 mod login;
 mod sandbox;
-mod start;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -21,15 +21,15 @@ use windlass_external_agents::{
 use windlass_tools::{Environments, ShellSettings};
 
 use crate::config::{BackendEntry, BackendHome, BackendKind};
-use home::Home;
-pub(crate) use installed::{check_installed, is_here};
-pub(crate) use known::{KNOWN, Known};
-pub(crate) use login::Login;
+pub(crate) use built_in::{BUILT_IN_AGENTS, BuiltInAgent};
+use home::AgentHome;
+pub(crate) use host::TurnBackendHost;
+pub(crate) use installed::{check_installed, is_installed};
+pub(crate) use login::LoginStatus;
 use sandbox::BackendSandboxes;
-pub(crate) use start::Starts;
 
 /// Default limit on an agent's silence during a turn. It is longer than the agent's longest pause between retries.
-const SILENCE: Duration = Duration::from_secs(600);
+const DEFAULT_SILENCE: Duration = Duration::from_secs(600);
 
 /// The search path of programs if the daemon has no `PATH`.
 const PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -45,7 +45,7 @@ pub(crate) struct ConfiguredBackend {
 }
 
 /// Settings shared by all agents: their environments and sandbox.
-pub(crate) struct Surroundings<'a> {
+pub(crate) struct BackendContext<'a> {
     /// The data directory; the homes of agents are below it.
     pub(crate) data: &'a Path,
     pub(crate) environments: &'a Environments,
@@ -55,11 +55,11 @@ pub(crate) struct Surroundings<'a> {
 /// Creates all agents: the built-in ones and those of the configuration.
 pub(crate) fn all(
     entries: &BTreeMap<String, BackendEntry>,
-    around: &Surroundings<'_>,
+    context: &BackendContext<'_>,
 ) -> Result<Vec<ConfiguredBackend>> {
-    let mut named: BTreeMap<&str, BackendEntry> = KNOWN
+    let mut named: BTreeMap<&str, BackendEntry> = BUILT_IN_AGENTS
         .iter()
-        .map(|known| (known.kind.name(), BackendEntry::default()))
+        .map(|agent| (agent.kind.name(), BackendEntry::default()))
         .collect();
     named.extend(
         entries
@@ -68,35 +68,38 @@ pub(crate) fn all(
     );
     named
         .into_iter()
-        .map(|(name, entry)| ConfiguredBackend::new(name, entry, around))
+        .map(|(name, entry)| ConfiguredBackend::new(name, entry, context))
         .collect()
 }
 
 impl ConfiguredBackend {
-    fn new(name: &str, entry: BackendEntry, around: &Surroundings<'_>) -> Result<Self> {
+    fn new(name: &str, entry: BackendEntry, context: &BackendContext<'_>) -> Result<Self> {
         // The agent's own home directory has this name.
-        let is_good = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
-        if name.is_empty() || name.len() > 64 || !name.chars().all(is_good) {
+        let is_allowed =
+            |character: char| character.is_ascii_alphanumeric() || "-_".contains(character);
+        if name.is_empty() || name.len() > 64 || !name.chars().all(is_allowed) {
             bail!(
-                "a backend cannot be called {name:?}: a name has up to 64 letters, digits, `-` and `_`"
+                "a backend cannot be named {name:?}: a name has up to 64 letters, digits, `-` and `_`"
             );
         }
-        let usual = KNOWN.iter().find(|known| known.kind.name() == name);
-        let kind = entry.kind.or(usual.map(|known| known.kind));
+        let usual = BUILT_IN_AGENTS
+            .iter()
+            .find(|agent| agent.kind.name() == name);
+        let kind = entry.kind.or(usual.map(|agent| agent.kind));
         let Some(kind) = kind else {
             bail!(
-                "[backends.{name}] needs a `kind`: claude-code, codex, gemini, or acp for any other agent that speaks ACP"
+                "[backends.{name}] needs a `kind`: claude-code, codex, gemini, or acp for any other agent that implements ACP"
             );
         };
         if kind == BackendKind::Acp && entry.command.is_none() {
-            bail!("[backends.{name}] speaks ACP and needs the `command` that starts it");
+            bail!("[backends.{name}] has the kind acp and needs a `command`");
         }
         let user = std::env::home_dir().filter(|home| home.is_absolute());
         let user = user.and_then(|home| home.canonicalize().ok());
-        let home = home_of(name, kind, &entry, user.as_deref(), around.data)?;
+        let home = home_of(name, kind, &entry, user.as_deref(), context.data)?;
         let sandboxes = Arc::new(BackendSandboxes {
-            environments: around.environments.clone(),
-            shell: around.shell.clone(),
+            environments: context.environments.clone(),
+            shell: context.shell.clone(),
             home,
             kind,
             user,
@@ -124,9 +127,9 @@ impl ConfiguredBackend {
     }
 
     /// Detects whether the agent is logged in, given the process settings that it would be started with.
-    pub(crate) fn login(&self, spec: &BackendSpec) -> Login {
+    pub(crate) fn login(&self, spec: &BackendSpec) -> LoginStatus {
         let home = spec.variables.get("HOME").map(PathBuf::from);
-        login::of(self.kind, &home.unwrap_or_default(), &spec.variables)
+        login::detect(self.kind, &home.unwrap_or_default(), &spec.variables)
     }
 
     /// Returns the process settings for an agent in `cwd`, for threads of an owner. The agent gets the variables of its entry and only those others
@@ -139,14 +142,18 @@ impl ConfiguredBackend {
     ) -> Result<BackendSpec> {
         let entry = &self.entry;
         let mut spec = BackendSpec::new(&self.name, cwd);
-        let home = self.sandboxes.home.of(owner.as_deref())?;
+        let home = self.sandboxes.home.path(owner.as_deref())?;
         spec.owner = owner;
         spec.command.clone_from(&entry.command);
         spec.arguments.clone_from(&entry.arguments);
         spec.environment = environment;
         spec.model.clone_from(&entry.model);
-        spec.inactivity_timeout = Some(entry.silence_seconds.map_or(SILENCE, Duration::from_secs))
-            .filter(|it| !it.is_zero());
+        spec.inactivity_timeout = Some(
+            entry
+                .silence_seconds
+                .map_or(DEFAULT_SILENCE, Duration::from_secs),
+        )
+        .filter(|it| !it.is_zero());
         spec.turn_limit = entry.turn_seconds.map(Duration::from_secs);
         let home = home.display().to_string();
         let usual = [
@@ -172,28 +179,27 @@ fn home_of(
     entry: &BackendEntry,
     user: Option<&Path>,
     data: &Path,
-) -> Result<Home> {
+) -> Result<AgentHome> {
     match (entry.home, &entry.settings) {
         (BackendHome::Own, None) => {
             let data = data.canonicalize().unwrap_or_else(|_| data.to_owned());
-            Ok(Home::Own(data.join("backends").join(name)))
+            Ok(AgentHome::Own(data.join("backends").join(name)))
         }
         (BackendHome::Own, Some(_)) => {
-            bail!("[backends.{name}] has `settings` in your home, and so needs home = \"user\"")
+            bail!("[backends.{name}] has `settings`, which requires home = \"user\"")
         }
         (BackendHome::User, settings) => {
-            let usual = known::of(kind).map(|known| PathBuf::from(known.settings));
+            let usual = built_in::find(kind).map(|agent| PathBuf::from(agent.settings));
             let Some(settings) = settings.clone().or(usual) else {
                 bail!(
-                    "[backends.{name}] has your home, and needs `settings`: its own directory there, such as \".config/{name}\""
+                    "[backends.{name}] has home = \"user\" and needs `settings`: its own directory there, such as \".config/{name}\""
                 );
             };
             home::check_settings(&settings)
                 .map_err(|why| anyhow::anyhow!("`settings` of [backends.{name}]: {why}"))?;
-            let user = user.context(
-                "there is no home directory; set HOME, or give the backend one with home = \"own\"",
-            )?;
-            Ok(Home::User {
+            let user =
+                user.context("there is no home directory; set HOME, or configure home = \"own\"")?;
+            Ok(AgentHome::User {
                 home: user.to_owned(),
                 settings: user.join(settings),
             })

@@ -7,14 +7,14 @@ use windlass_external_agents::{SandboxError, SandboxProvider};
 use windlass_process::{Network, SandboxSpec};
 use windlass_tools::{Environments, ShellSettings};
 
-use super::home::Home;
-use super::known;
+use super::built_in;
+use super::home::AgentHome;
 use crate::config::BackendKind;
 
 pub(super) struct BackendSandboxes {
     pub(super) environments: Environments,
     pub(super) shell: ShellSettings,
-    pub(super) home: Home,
+    pub(super) home: AgentHome,
     pub(super) kind: BackendKind,
     /// The user's home, with symlinks resolved.
     pub(super) user: Option<PathBuf>,
@@ -27,8 +27,8 @@ impl SandboxProvider for BackendSandboxes {
         let mut sandbox = sandbox.map_err(|error| SandboxError::Refused(error.to_string()))?;
         if sandbox.bounds.network != Network::Inherit {
             return Err(SandboxError::Refused(
-                "the environment gives programs no network of their own, and the agent has to reach its provider: set its policy to network = \
-                 \"inherit\", or let the thread work in another environment"
+                "the environment restricts the network, and the agent has to reach its provider: set its policy to network = \"inherit\", \
+                 or use another environment"
                     .to_owned(),
             ));
         }
@@ -49,38 +49,40 @@ impl BackendSandboxes {
         // Agents run their commands in a terminal.
         bounds.has_terminals = true;
         let user = self.user.as_deref();
-        let made = self.home.make(spec.owner.as_deref(), self.kind, user);
-        let writable = made.map_err(|error| error.to_string())?;
-        if let Home::User { settings, .. } = &self.home {
+        let created = self.home.create(spec.owner.as_deref(), self.kind, user);
+        let writable = created.map_err(|error| error.to_string())?;
+        if let AgentHome::User { settings, .. } = &self.home {
             let is_home = |path: &Path| user.is_some_and(|user| user.starts_with(path));
-            let keys = bounds.hidden.places().iter();
-            let mut keys = keys.filter(|key| !is_home(key));
-            if keys.any(|key| settings.starts_with(key) && !self.is_usual(key)) {
+            let protected = bounds.hidden.places().iter();
+            let mut protected = protected.filter(|key| !is_home(key));
+            if protected.any(|key| settings.starts_with(key) && !self.is_usual(key)) {
                 let shown = settings.display();
                 return Err(format!("{shown} is hidden from all agents"));
             }
         }
-        if let Some(above) = writable.iter().find(|it| bounds.root.starts_with(it)) {
-            let (above, root) = (above.display(), bounds.root.display());
+        if let Some(parent) = writable.iter().find(|it| bounds.root.starts_with(it)) {
+            let (parent, root) = (parent.display(), bounds.root.display());
             return Err(format!(
-                "the environment's root {root} lies in {above}, which the agent may change"
+                "the environment's root {root} is inside {parent}, which the agent may change"
             ));
         }
         bounds.also_writable.extend(writable);
-        // If the root is the user's home or above it, the agent sees the files there, except the keys, which are hidden from every process.
+        // If the root contains the user's home, the agent sees the files there, except keys, which are hidden from every process.
         let home = user.filter(|home| !home.starts_with(&bounds.root));
         if let Some(home) = home.filter(|home| *home != Path::new("/")) {
             let path = spec.variables.get("PATH").map_or("", String::as_str);
-            let (program, known) = (spec.command.as_deref(), known::of(self.kind));
+            let (program, agent) = (spec.command.as_deref(), built_in::find(self.kind));
             let program =
-                program.unwrap_or_else(|| Path::new(known.map_or("", |known| known.program)));
+                program.unwrap_or_else(|| Path::new(agent.map_or("", |agent| agent.program)));
             if let Some(home) = &self.shell.home {
                 home.open_program(bounds, path, program);
             }
-            if let (Home::User { .. }, BackendKind::ClaudeCode) = (&self.home, self.kind) {
-                let more = home.join(".claude.json");
-                let is_file = more.symlink_metadata().is_ok_and(|found| found.is_file());
-                bounds.also_readable.extend(is_file.then_some(more));
+            if let (AgentHome::User { .. }, BackendKind::ClaudeCode) = (&self.home, self.kind) {
+                let settings_file = home.join(".claude.json");
+                let is_file = settings_file
+                    .symlink_metadata()
+                    .is_ok_and(|metadata| metadata.is_file());
+                bounds.also_readable.extend(is_file.then_some(settings_file));
             }
         }
         Ok(())
@@ -89,7 +91,7 @@ impl BackendSandboxes {
     /// Checks whether `path` is the agent's usual settings directory: it is hidden from other processes, but not from the agent.
     fn is_usual(&self, path: &Path) -> bool {
         let home = self.user.as_deref();
-        home.zip(known::of(self.kind))
-            .is_some_and(|(home, known)| path == home.join(known.settings))
+        home.zip(built_in::find(self.kind))
+            .is_some_and(|(home, agent)| path == home.join(agent.settings))
     }
 }

@@ -1,6 +1,5 @@
-//! `windlass approvals`: stored approvals of a project.
+//! `windlass approvals`: permanently allowed calls of projects.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -9,44 +8,41 @@ use serde_json::json;
 use windlass_server::{ProjectApprovals, RememberedCall};
 
 use crate::cli::note;
+use crate::commands::data_options::DataOptions;
 use crate::data;
 use crate::inert_json::write_value;
 
-/// Lists and forgets the calls that somebody allowed for good in a project. Turns that begin later know at once.
+/// Lists and removes permanently allowed calls of projects. Changes apply to turns that start later.
 #[derive(Args)]
 pub(crate) struct RememberedApprovals {
-    /// The data directory of the daemon [default: the user's own].
-    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
-    data: Option<PathBuf>,
-    /// Writes JSON.
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    options: DataOptions,
     #[command(subcommand)]
     subcommand: Subcommand,
 }
 
 #[derive(clap::Subcommand)]
 enum Subcommand {
-    /// Lists them, the oldest first.
+    /// Lists the allowed calls, oldest first.
     List,
-    /// Forgets one: somebody is asked again.
+    /// Removes an allowed call: the next one needs an approval again.
     Forget {
-        /// Its id, as `list` shows it.
+        /// ID from `list`.
         id: String,
     },
 }
 
 impl RememberedApprovals {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let directory = data::directory(self.data)?;
-        let book = ProjectApprovals::new(&directory);
+        let directory = self.options.directory()?;
+        let approvals = ProjectApprovals::new(&directory);
         let mut stdout = std::io::stdout().lock();
         match self.subcommand {
             Subcommand::List => {
-                let all = book.list()?;
-                if all.is_empty() && !self.json {
+                let all = approvals.list()?;
+                if all.is_empty() && !self.options.json {
                     note(
-                        "nothing is allowed for good yet; [p]roject, where a call is asked about, does it",
+                        "no calls are permanently allowed yet; answer an approval question with [p]roject to add one",
                     );
                 }
                 for call in all {
@@ -54,23 +50,25 @@ impl RememberedApprovals {
                     let cwd = call.cwd.display();
                     let (id, tool, arguments) = (&call.id, &call.tool, &call.arguments);
                     let line = format!("{id}  {allowed}  {cwd}  {tool} {arguments}");
-                    write_value(&mut stdout, self.json, &shown(&call), &line)?;
+                    write_value(&mut stdout, self.options.json, &as_json(&call), &line)?;
                 }
             }
             Subcommand::Forget { id } => {
                 data::check(&directory)?;
-                // If the directory does not exist, there are no stored approvals, and it is not created.
-                if !directory.is_dir() || !book.forget(&id)? {
-                    bail!("nothing is remembered as {id}; `windlass approvals list` shows what is");
+                // A missing directory has no approvals, and is not created.
+                if !directory.is_dir() || !approvals.forget(&id)? {
+                    bail!(
+                        "there is no permanently allowed call {id}; `windlass approvals list` shows all"
+                    );
                 }
-                note(&format!("{id} is forgotten"));
+                note(&format!("{id} is removed"));
             }
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
-fn shown(call: &RememberedCall) -> serde_json::Value {
+fn as_json(call: &RememberedCall) -> serde_json::Value {
     json!({
         "id": call.id, "root": call.root.display().to_string(), "cwd": call.cwd.display().to_string(),
         "tool": call.tool, "arguments": call.arguments, "allowed_at": call.allowed_at,

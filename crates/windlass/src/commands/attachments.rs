@@ -1,4 +1,4 @@
-//! Files of this machine that come with a prompt. The daemon checks their kind and their number.
+//! Files of this machine that are sent with a prompt. The daemon checks their types and their number.
 
 use std::fs::File;
 use std::io::Read;
@@ -12,23 +12,22 @@ use windlass_protocol::InputPart;
 
 use crate::cli::printable;
 
-/// The largest image and the largest text file that the daemon accepts, in bytes.
+/// Maximum size of an image and of a text file that the daemon accepts, in bytes.
 const MAX_IMAGE: u64 = 5 * 1024 * 1024;
 const MAX_FILE: u64 = 1024 * 1024;
 
-/// The files of a prompt.
 #[derive(Args)]
 pub(crate) struct Attachments {
-    /// An image that comes with the first prompt: PNG, JPEG, GIF or WebP. May be given several times.
+    /// Image to send with the first prompt: PNG, JPEG, GIF or WebP. Can be repeated.
     #[arg(long, value_name = "FILE")]
     image: Vec<PathBuf>,
-    /// A text file that comes with the first prompt, after the images. May be given several times.
+    /// Text file to send with the first prompt, after the images. Can be repeated.
     #[arg(long, value_name = "FILE")]
     file: Vec<PathBuf>,
 }
 
 impl Attachments {
-    /// Reads the files; `None` without any.
+    /// Reads the files; `None` if there are none.
     pub(crate) fn read(&self) -> Result<Option<Vec<InputPart>>> {
         let images = self.image.iter().map(|path| image(path));
         let files = self.file.iter().map(|path| file(path));
@@ -56,15 +55,15 @@ fn file(path: &Path) -> Result<InputPart> {
     })
 }
 
-/// Reads a file of at most so many bytes.
-pub(crate) fn read_at_most(path: &Path, most: u64) -> Result<Vec<u8>> {
+/// Reads a file of at most `max` bytes.
+pub(crate) fn read_at_most(path: &Path, max: u64) -> Result<Vec<u8>> {
     let shown = printable(path);
     let file = File::open(path).with_context(|| format!("{shown} cannot be opened"))?;
     let mut bytes = Vec::new();
-    file.take(most + 1)
+    file.take(max + 1)
         .read_to_end(&mut bytes)
         .with_context(|| format!("{shown} cannot be read"))?;
-    let is_short = u64::try_from(bytes.len()).is_ok_and(|length| length <= most);
-    ensure!(is_short, "{shown} has more than {most} bytes");
+    let is_short = u64::try_from(bytes.len()).is_ok_and(|length| length <= max);
+    ensure!(is_short, "{shown} has more than {max} bytes");
     Ok(bytes)
 }

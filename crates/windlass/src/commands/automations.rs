@@ -7,85 +7,82 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 use windlass_core::bounds::{lines, one_line};
-use windlass_protocol::operations::AutomationRunsQuery;
+use windlass_protocol::operations::{AutomationRunsQuery, IdPath};
 use windlass_protocol::{
     AutomationRecord, AutomationRunRecord, AutomationStatus, Call, CreateAutomation, MissedRuns,
 };
 
-use crate::calls::by_id;
 use crate::cli::{FAILED, note, without_code};
-use crate::commands::job_args::{self, JobArgs, refused};
-use crate::connect::DaemonConnection;
-use crate::follow::once;
-use crate::ids::{by_end, short};
-use crate::inert_json::json_line;
+use crate::client::calls::by_id;
+use crate::client::connect::DaemonConnection;
+use crate::client::follow::send_once;
+use crate::client::ids::{by_end, is_complete, short};
+use crate::commands::data_options::DataOptions;
+use crate::commands::job_args::{self, JobArgs, job_error};
+use crate::inert_json::{write_json, write_json_lines};
 use crate::terminal::Listing;
 
-const ADVICE: &str = "`windlass automations list` shows them";
-const NONE_YET: &str = "there are no automations yet; `windlass automations add` makes one";
+const ADVICE: &str = "`windlass automations list` shows all automations";
+const NONE_YET: &str = "there are no automations yet; `windlass automations add` creates one";
 
-/// Queues tasks by a schedule. `windlass serve` carries them out.
+/// Queues tasks on a schedule. `windlass serve` runs them.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  windlass automations add Nightly \"Run the tests and say what broke\" \\
+  windlass automations add Nightly \"Run the tests and report failures\" \\
     --rule \"FREQ=WEEKLY;BYDAY=MO,WE,FR;BYHOUR=2;BYMINUTE=30\"
-  windlass automations add Watch \"Look at the log\" --rule \"0 */6 * * *\"
+  windlass automations add Watch \"Check the log\" --rule \"0 */6 * * *\"
   windlass automations list
   windlass automations run 1f2e3d4c
   windlass automations runs 1f2e3d4c
 
-The end of an id will do wherever one is asked for. Times come only while `windlass serve` runs; --missed says what becomes of the others.")]
+The end of an ID is enough. Automations fire only while `windlass serve` runs; --missed decides what happens to times that pass otherwise.")]
 pub(crate) struct Automations {
-    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
-    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
-    data: Option<PathBuf>,
-    /// Writes JSON.
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    options: DataOptions,
     #[command(subcommand)]
     subcommand: Subcommand,
 }
 
 #[derive(clap::Subcommand)]
 enum Subcommand {
-    /// Makes an automation, and writes its id.
+    /// Creates an automation and prints its ID.
     Add(Box<Add>),
-    /// Lists automations, the newest first.
+    /// Lists automations, newest first.
     List,
     /// Shows an automation.
     Show {
-        /// The automation.
+        /// ID of the automation.
         id: String,
     },
-    /// Lets it run by itself no more. What is queued goes on.
+    /// Suspends its schedule. Queued runs continue.
     Pause {
-        /// The automation.
+        /// ID of the automation.
         id: String,
     },
-    /// Lets it run by itself again. Times that passed are not made up for.
+    /// Resumes its schedule. Missed times are not run.
     Resume {
-        /// The automation.
+        /// ID of the automation.
         id: String,
     },
-    /// Queues a run of it now, whatever its schedule says.
+    /// Queues a run now, regardless of the schedule.
     Run {
-        /// The automation.
+        /// ID of the automation.
         id: String,
     },
-    /// Removes it. What is queued goes on.
+    /// Deletes an automation. Queued runs continue.
     Delete {
-        /// The automation.
+        /// ID of the automation.
         id: String,
-        /// Does not ask.
+        /// Skips the confirmation.
         #[arg(long, short)]
         yes: bool,
     },
-    /// Lists its runs, the newest first.
+    /// Lists its runs, newest first.
     Runs {
-        /// The automation.
+        /// ID of the automation.
         id: String,
-        /// How many at most, 1 to 500.
+        /// Maximum number of runs, 1 to 500.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
         limit: u32,
     },
@@ -93,48 +90,48 @@ enum Subcommand {
 
 #[derive(Args)]
 struct Add {
-    /// What people call it.
+    /// Name that lists display.
     name: String,
-    /// What to do each time; `-` reads it from standard input.
+    /// Prompt of each run; `-` reads it from standard input.
     prompt: String,
-    /// When: a cron expression such as `0 9 * * 1-5`, or an RRULE such as `FREQ=DAILY;BYHOUR=9;BYMINUTE=0`.
+    /// Schedule: a cron expression such as `0 9 * * 1-5`, or an RRULE such as `FREQ=DAILY;BYHOUR=9;BYMINUTE=0`.
     #[arg(long, value_name = "RRULE")]
     rule: String,
-    /// The time zone of the rule, such as Europe/Berlin [default: that of the daemon].
+    /// Time zone of the schedule, such as Europe/Berlin [default: the daemon's].
     #[arg(long, value_name = "ZONE")]
     time_zone: Option<String>,
-    /// What becomes of times that passed while no daemon ran.
+    /// What happens to times that pass while no daemon runs.
     #[arg(long, default_value = "once")]
     missed: Missed,
-    /// Makes it so that it does not run by itself until it is resumed.
+    /// Creates the automation with its schedule suspended.
     #[arg(long)]
     paused: bool,
     #[command(flatten)]
     job: JobArgs,
-    /// The directory to work in, in the workspace of the daemon that carries it out [default: the current one].
+    /// Working directory, in the workspace of the daemon that runs the automation [default: the current directory].
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
 }
 
-/// What becomes of times that passed.
+/// What happens to missed times.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Missed {
-    /// They are left out.
+    /// They are skipped.
     Skip,
-    /// The last one is made up for.
+    /// The last one runs.
     Once,
-    /// All are made up for, the last thousand at most.
+    /// All run, at most the last thousand.
     All,
 }
 
 impl Add {
-    fn wanted(&self, workspace: Option<&Path>) -> Result<CreateAutomation> {
-        let place = job_args::place(self.cwd.as_deref(), workspace)?;
+    fn request(&self, workspace: Option<&Path>) -> Result<CreateAutomation> {
+        let cwd = job_args::working_directory(self.cwd.as_deref(), workspace)?;
         let automation = CreateAutomation {
             name: self.name.clone(),
             prompt: job_args::prompt(&self.prompt)?,
             rrule: self.rule.clone(),
-            cwds: vec![place],
+            cwds: vec![cwd],
             status: if self.paused {
                 AutomationStatus::Paused
             } else {
@@ -161,108 +158,106 @@ impl Automations {
     ) -> Result<ExitCode> {
         let is_add = matches!(self.subcommand, Subcommand::Add(_));
         let is_list = matches!(self.subcommand, Subcommand::List);
-        if !is_add && job_args::is_empty(self.data.clone(), "automations", is_list)? {
+        if !is_add && job_args::is_empty(&self.options, "automations", is_list)? {
             note(NONE_YET);
             return Ok(ExitCode::SUCCESS);
         }
         // Confirmations and standard input come first: other commands cannot use the data directory while it is open.
-        let wanted = match &self.subcommand {
-            Subcommand::Add(add) => Some(add.wanted(workspace.as_deref())?),
+        let request = match &self.subcommand {
+            Subcommand::Add(add) => Some(add.request(workspace.as_deref())?),
             Subcommand::Delete { id, yes: false } => {
-                if !job_args::is_meant("automation", id)? {
+                if !job_args::confirm_removal("automation", id)? {
                     return Ok(ExitCode::from(FAILED));
                 }
                 None
             }
             _ => None,
         };
-        let place = wanted.as_ref().and_then(|wanted| wanted.cwds.first());
-        let workspace = workspace.or_else(|| place.map(PathBuf::from));
-        let daemon = job_args::connect(self.data.clone(), workspace, config).await?;
-        let done = self.on(&daemon, wanted).await;
-        daemon.leave().await;
+        let cwd = request.as_ref().and_then(|request| request.cwds.first());
+        let workspace = workspace.or_else(|| cwd.map(PathBuf::from));
+        let daemon = job_args::connect(&self.options, workspace, config).await?;
+        let done = self.run_on(&daemon, request).await;
+        daemon.close().await;
         done.map(|()| ExitCode::SUCCESS)
     }
 
-    async fn on(self, daemon: &DaemonConnection, wanted: Option<CreateAutomation>) -> Result<()> {
-        let (api, is_json) = (daemon.api(), self.json);
+    async fn run_on(
+        self,
+        daemon: &DaemonConnection,
+        request: Option<CreateAutomation>,
+    ) -> Result<()> {
+        let (api, is_json) = (daemon.api(), self.options.json);
         let mut out = io::stdout();
         match self.subcommand {
             Subcommand::Add(_) => {
-                let body = wanted.unwrap_or_default();
-                let place = body.cwds.first().cloned().unwrap_or_default();
-                let call = Call::new((), body);
-                let made = match once(daemon, call, |api, call| api.create_automation(call)).await?
-                {
-                    Ok(made) => made,
-                    Err(error) => return Err(job_args::not_queued(daemon, &place, error).await),
+                let request = request.unwrap_or_default();
+                let cwd = request.cwds.first().cloned().unwrap_or_default();
+                let call = Call::new((), request);
+                let created = send_once(daemon, call, |api, call| api.create_automation(call));
+                let created = match created.await? {
+                    Ok(created) => created,
+                    Err(error) => return Err(job_args::not_queued(daemon, &cwd, error).await),
                 };
                 if is_json {
-                    writeln!(out, "{}", json_line(&made)?)?
+                    write_json(&mut out, &created)?
                 } else {
-                    writeln!(out, "{}", made.id)?;
-                    tell_next(&made);
+                    writeln!(out, "{}", created.id)?;
+                    note_next_run(&created);
                 }
-                job_args::tell_if_unbegun(daemon, "its times come", &place).await;
+                job_args::note_if_not_started(daemon, "it fires", &cwd).await;
             }
             Subcommand::List => {
-                let found = api.list_automations(Call::new((), ())).await;
-                let found = found.map_err(refused)?.entries;
+                let page = api.list_automations(Call::new((), ())).await;
+                let automations = page.map_err(job_error)?.entries;
                 if is_json {
-                    for one in &found {
-                        writeln!(out, "{}", json_line(one)?)?;
-                    }
+                    write_json_lines(&mut out, &automations)?
                 } else {
-                    list(&found, &mut out)?
+                    list(&automations, &mut out)?
                 }
             }
             Subcommand::Show { id } => {
-                let path = by_id(&find(daemon, &id).await?);
-                let found = api.get_automation(Call::new(path, ())).await;
-                let found = found.map_err(refused)?;
+                let call = Call::new(find(daemon, &id).await?, ());
+                let automation = api.get_automation(call).await.map_err(job_error)?;
                 if is_json {
-                    writeln!(out, "{}", json_line(&found)?)?
+                    write_json(&mut out, &automation)?
                 } else {
-                    show(&found, &mut out)?
+                    show(&automation, &mut out)?
                 }
             }
             Subcommand::Pause { id } => {
-                let path = by_id(&find(daemon, &id).await?);
-                let paused = api.pause_automation(Call::new(path, ())).await;
-                switched(&paused.map_err(refused)?, is_json, &mut out)?;
+                let call = Call::new(find(daemon, &id).await?, ());
+                let paused = api.pause_automation(call).await.map_err(job_error)?;
+                show_next_run(&paused, is_json, &mut out)?;
             }
             Subcommand::Resume { id } => {
-                let path = by_id(&find(daemon, &id).await?);
-                let resumed = api.resume_automation(Call::new(path, ())).await;
-                switched(&resumed.map_err(refused)?, is_json, &mut out)?;
-                job_args::tell_if_unattended(daemon, "its times come").await;
+                let call = Call::new(find(daemon, &id).await?, ());
+                let resumed = api.resume_automation(call).await.map_err(job_error)?;
+                show_next_run(&resumed, is_json, &mut out)?;
+                job_args::note_if_unattended(daemon, "it fires").await;
             }
             Subcommand::Run { id } => {
-                let call = Call::new(by_id(&find(daemon, &id).await?), ());
-                let run = once(daemon, call, |api, call| api.run_automation(call)).await?;
-                let run = run.map_err(refused)?;
-                match (is_json, &run.task_id) {
-                    (true, _) => writeln!(out, "{}", json_line(&run)?)?,
-                    (false, Some(task)) => writeln!(out, "{task}")?,
-                    (false, None) => writeln!(out, "{}", run.id)?,
+                let call = Call::new(find(daemon, &id).await?, ());
+                let run = send_once(daemon, call, |api, call| api.run_automation(call)).await?;
+                let run = run.map_err(job_error)?;
+                if is_json {
+                    write_json(&mut out, &run)?
+                } else {
+                    writeln!(out, "{}", run.task_id.as_ref().unwrap_or(&run.id))?
                 }
-                job_args::tell_if_unattended(daemon, "the task is queued, and begins").await;
+                job_args::note_if_unattended(daemon, "the task is queued and starts").await;
             }
             Subcommand::Delete { id, .. } => {
-                let path = by_id(&find(daemon, &id).await?);
-                let deleted = api.delete_automation(Call::new(path, ())).await;
-                deleted.map_err(refused)?;
+                let call = Call::new(find(daemon, &id).await?, ());
+                api.delete_automation(call).await.map_err(job_error)?;
             }
             Subcommand::Runs { id, limit } => {
                 let limit = Some(limit.into());
-                let call = Call::new(by_id(&find(daemon, &id).await?), ())
+                let call = Call::new(find(daemon, &id).await?, ())
                     .with_query(AutomationRunsQuery { limit });
-                let runs = api.list_automation_runs(call).await;
-                let runs = runs.map_err(refused)?.entries;
+                let page = api.list_automation_runs(call).await;
+                let runs = page.map_err(job_error)?.entries;
                 if is_json {
-                    for run in &runs {
-                        writeln!(out, "{}", json_line(run)?)?;
-                    }
+                    write_json_lines(&mut out, &runs)?
                 } else {
                     list_runs(&runs, &mut out)?
                 }
@@ -272,33 +267,35 @@ impl Automations {
     }
 }
 
-/// Finds an automation by its ID or a suffix of the ID.
-async fn find(daemon: &DaemonConnection, id: &str) -> Result<String> {
-    if job_args::is_whole("auto_", id, ADVICE)? {
-        return Ok(id.to_owned());
+/// Finds an automation by its ID or the end of the ID.
+async fn find(daemon: &DaemonConnection, id: &str) -> Result<IdPath> {
+    if is_complete("auto_", id, ADVICE)? {
+        return Ok(by_id(id));
     }
-    let found = daemon.api().list_automations(Call::new((), ())).await;
-    let found = found.map_err(refused)?.entries;
-    Ok(by_end("automation", id, found, |one| &one.id, ADVICE)?.id)
+    let page = daemon.api().list_automations(Call::new((), ())).await;
+    let all = page.map_err(job_error)?.entries;
+    Ok(by_id(
+        &by_end("automation", id, all, |it| &it.id, ADVICE)?.id,
+    ))
 }
 
 /// Shows an automation after it was paused or resumed.
-fn switched(after: &AutomationRecord, is_json: bool, out: &mut impl Write) -> Result<()> {
+fn show_next_run(after: &AutomationRecord, is_json: bool, out: &mut impl Write) -> Result<()> {
     if is_json {
         // Sorts the fields by name.
-        writeln!(out, "{}", json_line(&serde_json::to_value(after)?)?)?
+        write_json(out, &serde_json::to_value(after)?)?
     } else {
-        tell_next(after)
+        note_next_run(after)
     }
     Ok(())
 }
 
 /// Reports when an automation runs next.
-fn tell_next(one: &AutomationRecord) {
+fn note_next_run(one: &AutomationRecord) {
     let id = short(&one.id);
     note(&match &one.next_run_at {
         Some(next) => format!("{id} runs next at {} UTC", job_args::minute(next)),
-        None => format!("{id} is paused; `windlass automations resume {id}` lets it run"),
+        None => format!("{id} is paused; `windlass automations resume {id}` resumes it"),
     });
 }
 
@@ -309,34 +306,29 @@ fn status(status: AutomationStatus) -> &'static str {
     }
 }
 
-fn list(all: &[AutomationRecord], out: &mut impl Write) -> Result<()> {
-    if all.is_empty() {
+fn list(automations: &[AutomationRecord], out: &mut impl Write) -> Result<()> {
+    if automations.is_empty() {
         note(NONE_YET);
         return Ok(());
     }
-    let listing = Listing::of_stdout();
-    let line = |id: &str, status: &str, next: &str, name: &str, rule: &str| {
-        let name = listing.column(name, 20);
-        let line = format!("{id:<8}  {status:<6}  {next:<16}  {name:<20}  {rule}");
-        listing.line(&line)
-    };
-    writeln!(
-        out,
-        "{}",
-        line("ID", "STATUS", "NEXT (UTC)", "NAME", "RULE")
-    )?;
-    for one in all {
-        let next = one.next_run_at.as_deref().map(job_args::minute);
-        let line = line(
-            &one_line(short(&one.id)),
-            status(one.status),
-            &next.unwrap_or_else(|| "-".to_owned()),
-            &one_line(&one.name),
-            &one_line(&one.rrule),
-        );
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    let columns = [
+        ("ID", 8),
+        ("STATUS", 6),
+        ("NEXT (UTC)", 16),
+        ("NAME", 20),
+        ("RULE", 0),
+    ];
+    let rows = automations.iter().map(|it| {
+        let next = it.next_run_at.as_deref().map(job_args::minute);
+        [
+            short(&it.id).to_owned(),
+            status(it.status).to_owned(),
+            next.unwrap_or_else(|| "-".to_owned()),
+            it.name.clone(),
+            it.rrule.clone(),
+        ]
+    });
+    Ok(Listing::for_stdout().write(out, columns, rows)?)
 }
 
 fn show(one: &AutomationRecord, out: &mut impl Write) -> Result<()> {
@@ -368,29 +360,22 @@ fn list_runs(runs: &[AutomationRunRecord], out: &mut impl Write) -> Result<()> {
         note("it has not run yet");
         return Ok(());
     }
-    let listing = Listing::of_stdout();
-    let line = |time: &str, status: &str, task: &str, thread: &str, error: &str| {
-        let line = format!("{time:<16}  {status:<9}  {task:<8}  {thread:<8}  {error}");
-        listing.line(&line)
-    };
-    writeln!(
-        out,
-        "{}",
-        line("FOR (UTC)", "STATUS", "TASK", "THREAD", "ERROR")
-    )?;
-    for run in runs {
-        let id = |id: &Option<String>| match id {
-            Some(id) => one_line(short(id)).into_owned(),
-            None => "-".to_owned(),
-        };
-        let line = line(
-            &job_args::minute(&run.scheduled_for),
-            &job_args::status_of(run.status, run.held.as_ref(), run.unapproved_calls),
-            &id(&run.task_id),
-            &id(&run.thread_id),
-            &one_line(without_code(run.error.as_deref().unwrap_or_default())),
-        );
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    let columns = [
+        ("FOR (UTC)", 16),
+        ("STATUS", 9),
+        ("TASK", 8),
+        ("THREAD", 8),
+        ("ERROR", 0),
+    ];
+    let end = |id: &Option<String>| id.as_deref().map_or("-", short).to_owned();
+    let rows = runs.iter().map(|run| {
+        [
+            job_args::minute(&run.scheduled_for),
+            job_args::status_of(run.status, run.held.as_ref(), run.unapproved_calls),
+            end(&run.task_id),
+            end(&run.thread_id),
+            without_code(run.error.as_deref().unwrap_or_default()).to_owned(),
+        ]
+    });
+    Ok(Listing::for_stdout().write(out, columns, rows)?)
 }

@@ -13,31 +13,31 @@ use tokio::sync::{Notify, oneshot};
 use windlass_core::bounds::one_line;
 use windlass_protocol::{Call, CreateThread, ForkThread, PatchThread, StartTurn, UndoThread};
 
-use crate::calls::{self, by_id};
-use crate::cli::{note, words};
+use crate::cli::{error_text, note};
+use crate::client::calls::{self, by_id};
+use crate::client::connect::{DaemonConnection, api_error};
+use crate::client::ids::short;
+use crate::client::thread_session::{self, ApprovalMode, ThreadSession, TurnViewEnd};
 use crate::commands::attachments::Attachments;
 use crate::commands::run;
 use crate::commands::thread_args::ThreadArgs;
-use crate::commands::threads::{archive, tell_restored};
-use crate::connect::{DaemonConnection, explained};
-use crate::ids::short;
-use crate::private_file;
+use crate::commands::threads::{archive, note_restored};
+use crate::data::private_file;
 use crate::terminal::{self, Colour, Screen, TypedAhead};
-use crate::thread_session::{self, Approvals, Ended, ThreadSession};
 
 /// Maximum number of lines in the history file.
-const KEPT_LINES: usize = 1000;
+const MAX_HISTORY_LINES: usize = 1000;
 const HELP: &str = "\
 /help          this text
-/new           begin a new thread; `/new TEXT` with something to do
-/resume ID     go on with another one; the end of its id will do
-/btw TEXT      ask on the side; it does not become part of the thread
-/undo          take the last turn back; `/undo files` also what it changed in files
-/model NAME    use another model from here on, as provider/model
-/yes           allow everything without asking, from here on
-/quit          leave; Ctrl-D does the same. Ctrl-C stops a turn";
+/new           start a new thread; `/new TEXT` with a prompt
+/resume ID     continue another thread; the end of its ID is enough
+/btw TEXT      ask a side question; the thread does not change
+/undo          undo the last turn; `/undo files` also restores its files
+/model NAME    use another model, as provider/model
+/yes           allow all calls without asking
+/quit          quit, as Ctrl-D does; Ctrl-C stops a turn";
 
-/// Talks with an agent, line by line.
+/// Starts an interactive thread.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -53,12 +53,12 @@ pub(crate) struct Chat {
     attachments: Attachments,
 }
 
-/// A parsed line of input.
-enum Said {
+/// A line of input.
+enum ChatInput {
     Text(String),
     Command(String, String),
-    /// End of input.
-    Leave,
+    /// The end of input.
+    Quit,
 }
 
 impl Chat {
@@ -69,9 +69,9 @@ impl Chat {
     ) -> Result<ExitCode> {
         let cwd = self.thread_args.cwd(workspace)?;
         let daemon = self.thread_args.connect(&cwd, config).await?;
-        let talked = self.session(&daemon, &cwd).await;
-        daemon.leave().await;
-        talked.map(|()| ExitCode::SUCCESS)
+        let ended = self.session(&daemon, &cwd).await;
+        daemon.close().await;
+        ended.map(|()| ExitCode::SUCCESS)
     }
 
     async fn session(&self, daemon: &Arc<DaemonConnection>, cwd: &Path) -> Result<()> {
@@ -79,34 +79,36 @@ impl Chat {
             daemon: Arc::clone(daemon),
             cwd: cwd.to_owned(),
             new_thread: self.thread_args.new_thread(),
-            of_turns: StartTurn {
+            turn_options: StartTurn {
                 input: self.attachments.read()?,
                 ..self.thread_args.turn_options()
             },
-            approvals: Approvals::here(self.thread_args.yes),
-            ahead: Lines::ahead(),
+            approvals: ApprovalMode::for_terminal(self.thread_args.yes),
+            ahead: LineSource::typed_ahead(),
             session: None,
         };
-        if let Some(id) = self.thread_args.earlier(daemon, cwd).await? {
+        if let Some(id) = self.thread_args.find_thread(daemon, cwd).await? {
             chat.resume(&id).await?;
         }
-        let mut lines = Lines::open(&self.thread_args.data()?);
+        let mut lines = LineSource::open(&self.thread_args.data()?);
         loop {
             match lines.next().await? {
-                Said::Leave => break,
-                Said::Text(text) => chat.say(&text).await?,
-                Said::Command(name, _) if matches!(name.as_str(), "quit" | "exit" | "q") => break,
-                Said::Command(name, rest) => {
+                ChatInput::Quit => break,
+                ChatInput::Text(text) => chat.prompt(&text).await?,
+                ChatInput::Command(name, _) if matches!(name.as_str(), "quit" | "exit" | "q") => {
+                    break;
+                }
+                ChatInput::Command(name, rest) => {
                     // A failed command does not end the chat.
                     if let Err(error) = chat.command(&name, rest.trim()).await {
-                        note(&format!("error: {}", words(&error)));
+                        note(&format!("error: {}", error_text(&error)));
                     }
                 }
             }
         }
         if let Some(session) = &chat.session {
             let id = short(&session.thread.id);
-            note(&format!("go on with: windlass chat --resume {id}"));
+            note(&format!("continue with: windlass chat --resume {id}"));
         }
         Ok(())
     }
@@ -118,9 +120,9 @@ struct ChatLoop {
     cwd: PathBuf,
     /// The request that creates new threads.
     new_thread: CreateThread,
-    /// Options for turns of the earlier thread that the command line names.
-    of_turns: StartTurn,
-    approvals: Approvals,
+    /// Options for turns of the thread that the command line names.
+    turn_options: StartTurn,
+    approvals: ApprovalMode,
     /// How input that is typed during a turn is read.
     ahead: TypedAhead,
     session: Option<ThreadSession>,
@@ -130,9 +132,9 @@ impl ChatLoop {
     async fn resume(&mut self, id: &str) -> Result<()> {
         let session = ThreadSession::resume(&self.daemon, id, self.approvals).await?;
         let mut screen = Screen::new(false);
-        session.tell_allowed(&mut screen)?;
-        if let Some(open) = session.left_open().await? {
-            tell_end(&open.watched(&mut screen, self.ahead).await?, &mut screen)?;
+        session.show_approval_notice(&mut screen)?;
+        if let Some(open) = session.view_open_turn().await? {
+            show_end(&open.watch(&mut screen, self.ahead).await?, &mut screen)?;
         }
         note(&format!("thread {}", short(&session.thread.id)));
         self.session = Some(session);
@@ -144,24 +146,24 @@ impl ChatLoop {
         ThreadSession::begin(&self.daemon, &self.cwd, request, self.approvals).await
     }
 
-    async fn say(&mut self, text: &str) -> Result<()> {
-        self.daemon.is_there().await?;
+    async fn prompt(&mut self, text: &str) -> Result<()> {
+        self.daemon.ensure_connected().await?;
         let mut session = match self.session.take() {
             Some(session) => session,
             None => self.begin().await?,
         };
         session.approvals = self.approvals;
-        session.of_turns.clone_from(&self.of_turns);
-        // Files come with the first prompt alone.
-        self.of_turns.input = None;
+        session.turn_options.clone_from(&self.turn_options);
+        // Attachments are sent only with the first prompt.
+        self.turn_options.input = None;
         let mut screen = Screen::new(false);
-        let said = watched(&session, text, &mut screen, self.ahead).await;
+        let ended = run_turn(&session, text, &mut screen, self.ahead).await;
         self.session = Some(session);
-        match said {
-            Ok(ended) => tell_end(&ended, &mut screen),
+        match ended {
+            Ok(ended) => show_end(&ended, &mut screen),
             Err(error) => {
-                screen.rest()?;
-                note(&format!("error: {}", words(&error)));
+                screen.end_line()?;
+                note(&format!("error: {}", error_text(&error)));
                 Ok(())
             }
         }
@@ -169,31 +171,31 @@ impl ChatLoop {
 
     async fn command(&mut self, name: &str, rest: &str) -> Result<()> {
         if matches!(name, "resume" | "btw" | "undo" | "model") {
-            self.daemon.is_there().await?;
+            self.daemon.ensure_connected().await?;
         }
         match name {
             "help" | "?" => note(HELP),
             "new" => {
                 self.session = None;
-                self.of_turns = StartTurn::default();
+                self.turn_options = StartTurn::default();
                 if !rest.is_empty() {
-                    self.say(rest).await?;
+                    self.prompt(rest).await?;
                 }
             }
             "resume" => {
                 let id = thread_session::find(&self.daemon, rest).await?;
-                self.of_turns = StartTurn::default();
+                self.turn_options = StartTurn::default();
                 self.resume(&id).await?;
             }
             "btw" => self.aside(rest).await?,
             "undo" => self.undo(rest).await?,
             "model" => self.model(rest).await?,
             "yes" => {
-                self.approvals = Approvals::All;
-                note("everything is allowed from here on");
+                self.approvals = ApprovalMode::All;
+                note("all calls are allowed from now on");
             }
             _ => note(&format!(
-                "there is no command `/{name}`; /help lists those there are"
+                "there is no command `/{name}`; /help lists the commands"
             )),
         }
         Ok(())
@@ -201,7 +203,7 @@ impl ChatLoop {
 
     /// Asks in a fork, so that the thread itself does not change.
     async fn aside(&mut self, text: &str) -> Result<()> {
-        anyhow::ensure!(!text.is_empty(), "say what to ask: /btw TEXT");
+        anyhow::ensure!(!text.is_empty(), "the question is missing: /btw TEXT");
         let mut aside = match &self.session {
             Some(session) => {
                 let call = Call::new(by_id(&session.thread.id), ForkThread::default());
@@ -210,30 +212,27 @@ impl ChatLoop {
                     .api()
                     .fork_thread(call)
                     .await
-                    .map_err(explained)?;
+                    .map_err(api_error)?;
                 ThreadSession::resume(&self.daemon, &fork.id, self.approvals).await?
             }
             None => self.begin().await?,
         };
-        aside.of_turns.clone_from(&self.of_turns);
+        aside.turn_options.clone_from(&self.turn_options);
         let mut screen = Screen::new(false);
-        let said = watched(&aside, text, &mut screen, self.ahead).await;
+        let ended = run_turn(&aside, text, &mut screen, self.ahead).await;
         // The fork is archived, whether the turn succeeded or not.
         let archived = calls::archive(&*self.daemon.api(), &aside.thread.id).await;
-        tell_end(&said?, &mut screen)?;
-        archived.map_err(explained)?;
+        show_end(&ended?, &mut screen)?;
+        archived.map_err(api_error)?;
         Ok(())
     }
 
     async fn undo(&mut self, rest: &str) -> Result<()> {
-        anyhow::ensure!(
-            matches!(rest, "" | "files"),
-            "it is `/undo` or `/undo files`"
-        );
+        anyhow::ensure!(matches!(rest, "" | "files"), "use `/undo` or `/undo files`");
         let session = self
             .session
             .as_ref()
-            .context("there is nothing to take back yet")?;
+            .context("there is no turn to undo yet")?;
         let request = UndoThread {
             files: rest == "files",
             ..UndoThread::default()
@@ -244,13 +243,13 @@ impl ChatLoop {
             .api()
             .undo_thread(call)
             .await
-            .map_err(explained)?;
+            .map_err(api_error)?;
         archive(&self.daemon, &session.thread.id).await;
-        note(&format!("taken back: {}", undone.original_user_text));
+        note(&format!("undone: {}", undone.original_user_text));
         match &undone.files {
-            Some(files) => tell_restored(files),
+            Some(files) => note_restored(files, None),
             None => note(&format!(
-                "files stay as they are; `windlass threads rewind {} --files` brings them back",
+                "files were not restored; `windlass threads rewind {} --files` restores them",
                 short(&session.thread.id)
             )),
         }
@@ -260,7 +259,10 @@ impl ChatLoop {
     }
 
     async fn model(&mut self, name: &str) -> Result<()> {
-        anyhow::ensure!(!name.is_empty(), "say which: /model provider/model");
+        anyhow::ensure!(
+            !name.is_empty(),
+            "the name is missing: /model provider/model"
+        );
         self.daemon.check_model(name).await?;
         if let Some(session) = &self.session {
             let change = PatchThread {
@@ -268,44 +270,45 @@ impl ChatLoop {
                 ..PatchThread::default()
             };
             let changed = calls::patch(&*self.daemon.api(), &session.thread.id, change).await;
-            changed.map_err(explained)?;
+            changed.map_err(api_error)?;
         }
         self.new_thread.model = Some(name.to_owned());
-        self.of_turns.model = None;
-        note(&format!("{} answers from here on", one_line(name)));
+        self.turn_options.model = None;
+        note(&format!("{} is used from now on", one_line(name)));
         Ok(())
     }
 }
 
 /// Starts a turn with `text` and shows it until it ends.
-async fn watched(
+async fn run_turn(
     session: &ThreadSession,
     text: &str,
     screen: &mut Screen,
     ahead: TypedAhead,
-) -> Result<Ended> {
-    session.say(text).await?.watched(screen, ahead).await
+) -> Result<TurnViewEnd> {
+    session.start_turn(text).await?.watch(screen, ahead).await
 }
 
-fn tell_end(ended: &Ended, screen: &mut Screen) -> Result<()> {
+fn show_end(ended: &TurnViewEnd, screen: &mut Screen) -> Result<()> {
     match ended {
-        Ended::Turn(turn) => {
-            screen.sum_up(turn)?;
+        TurnViewEnd::Ended(turn) => {
+            screen.summarize(turn)?;
             run::exit_code(turn);
         }
-        Ended::Left { is_interrupted } => {
-            let told = match is_interrupted {
-                true => "the turn was interrupted",
-                false => "the turn was left open",
+        TurnViewEnd::Detached { is_interrupted } => {
+            let end = if *is_interrupted {
+                "the turn was interrupted"
+            } else {
+                "the turn was left open"
             };
-            screen.tell(Colour::Dim, told)?;
+            screen.notify(Colour::Dim, end)?;
         }
     }
     Ok(())
 }
 
 /// The source of input lines: a line editor on a terminal, else plain standard input.
-enum Lines {
+enum LineSource {
     Editor {
         editor: Option<Box<Reedline>>,
         /// Notified when the terminal goes away, because the editor would wait for a key forever.
@@ -314,9 +317,9 @@ enum Lines {
     Plain,
 }
 
-impl Lines {
+impl LineSource {
     /// Returns how input typed during a turn is read: as keys if the next prompt uses the line editor, else as lines.
-    fn ahead() -> TypedAhead {
+    fn typed_ahead() -> TypedAhead {
         if io::stdin().is_terminal() && io::stdout().is_terminal() {
             TypedAhead::Keys
         } else {
@@ -325,7 +328,7 @@ impl Lines {
     }
 
     fn open(data: &Path) -> Self {
-        if Self::ahead() == TypedAhead::Lines {
+        if Self::typed_ahead() == TypedAhead::Lines {
             return Self::Plain;
         }
         let editor = Reedline::create();
@@ -334,24 +337,24 @@ impl Lines {
             // The history is optional; the chat works without it.
             Err(_) => editor,
         };
-        note("Say something; /help lists commands, Ctrl-D leaves.");
+        note("Type a prompt; /help lists commands, Ctrl-D quits.");
         Self::Editor {
             editor: Some(Box::new(editor)),
             gone: terminal::hang_up(),
         }
     }
 
-    async fn next(&mut self) -> Result<Said> {
+    async fn next(&mut self) -> Result<ChatInput> {
         loop {
             let line = match self {
                 Self::Plain => tokio::task::spawn_blocking(plain_line).await??,
                 Self::Editor { editor, gone } => {
-                    let taken = editor.take().context("the editor is gone")?;
-                    let (taken, read) = tokio::select! {
-                        read = edited(taken) => read?,
-                        () = gone.notified() => return Ok(Said::Leave),
+                    let current = editor.take().context("the line editor has failed")?;
+                    let (current, read) = tokio::select! {
+                        read = edit_line(current) => read?,
+                        () = gone.notified() => return Ok(ChatInput::Quit),
                     };
-                    *editor = Some(taken);
+                    *editor = Some(current);
                     match read? {
                         Signal::Success(line) => Some(line),
                         Signal::CtrlC => continue,
@@ -360,37 +363,37 @@ impl Lines {
                 }
             };
             let Some(line) = line else {
-                return Ok(Said::Leave);
+                return Ok(ChatInput::Quit);
             };
             let line = line.trim();
             match line.strip_prefix('/') {
                 _ if line.is_empty() => {}
                 Some(command) => {
                     let (name, rest) = command.split_once(' ').unwrap_or((command, ""));
-                    return Ok(Said::Command(name.to_owned(), rest.to_owned()));
+                    return Ok(ChatInput::Command(name.to_owned(), rest.to_owned()));
                 }
-                None => return Ok(Said::Text(line.to_owned())),
+                None => return Ok(ChatInput::Text(line.to_owned())),
             }
         }
     }
 }
 
 /// Reads a line with the editor, in a detached thread: the process can exit while the editor blocks on a terminal that is gone.
-async fn edited(mut editor: Box<Reedline>) -> Result<(Box<Reedline>, io::Result<Signal>)> {
-    let (tell, told) = oneshot::channel();
+async fn edit_line(mut editor: Box<Reedline>) -> Result<(Box<Reedline>, io::Result<Signal>)> {
+    let (send, line) = oneshot::channel();
     std::thread::spawn(move || {
-        let read = editor.read_line(&Mark);
+        let read = editor.read_line(&ChatPrompt);
         // The receiver may be dropped already.
-        let _ = tell.send((editor, read));
+        let _ = send.send((editor, read));
     });
-    told.await.context("the editor is gone")
+    line.await.context("the line editor has failed")
 }
 
-/// Opens the history, in a file that only its owner can read.
+/// Opens the history file, which only its owner can read.
 fn history(data: &Path) -> Result<FileBackedHistory> {
     let file = data.join("chat_history");
     private_file::prepare(&file)?;
-    Ok(FileBackedHistory::with_file(KEPT_LINES, file)?)
+    Ok(FileBackedHistory::with_file(MAX_HISTORY_LINES, file)?)
 }
 
 fn plain_line() -> io::Result<Option<String>> {
@@ -400,9 +403,9 @@ fn plain_line() -> io::Result<Option<String>> {
 }
 
 /// The prompt in front of an input line.
-struct Mark;
+struct ChatPrompt;
 
-impl Prompt for Mark {
+impl Prompt for ChatPrompt {
     fn render_prompt_left(&self) -> Cow<'_, str> {
         Cow::Borrowed("")
     }

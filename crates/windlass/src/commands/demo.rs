@@ -13,16 +13,16 @@ use clap::Args;
 use crate::cli::FAILED;
 use crate::config::Sandbox;
 use crate::daemon::secrets_key;
-use crate::demonstration::{COUNTED, SLOW_PROMPT};
+use crate::model::demonstration::{COUNT_FILE, COUNT_PROMPT};
 use crate::sandbox;
-use crate::terminal::{AsItWas, Colour, Style};
+use crate::terminal::{Colour, SavedTerminalModes, Style};
 
 /// The agent is killed when the count reaches this number.
 const KILLED_AT: usize = 4;
 /// Time limit for the count to reach it.
-const PATIENCE: Duration = Duration::from_secs(60);
+const COUNT_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Kills an agent in the middle of a tool, lets it go on, and says what that proves. It needs no model and no network.
+/// Kills an agent in the middle of a tool call, resumes its turn, and explains the result. Needs no model and no network.
 #[derive(Args)]
 pub(crate) struct Demo {}
 
@@ -33,66 +33,66 @@ impl Demo {
             .any(|way| way.works_here())
         {
             bail!(
-                "commands cannot be confined on this machine, so none is run; `windlass doctor` says what is missing"
+                "no sandbox works on this machine, so commands cannot run; `windlass doctor` explains what is missing"
             );
         }
         let style = Style::of_stderr();
         let say = |colour, text: &str| writeln!(io::stderr(), "{}", style.paint(colour, text));
-        let place = Place::new()?;
-        let terminal = AsItWas::now();
+        let demo = DemoDirectory::new()?;
+        let terminal = SavedTerminalModes::now();
         say(
             Colour::Bold,
             "1. An agent counts to twelve with a command in a sandbox.",
         )?;
-        let mut child = place.agent(&["run", "--yes", SLOW_PROMPT])?;
-        place.wait_for(KILLED_AT, &mut child)?;
+        let mut child = demo.agent(&["run", "--yes", COUNT_PROMPT])?;
+        demo.wait_for(KILLED_AT, &mut child)?;
         let pid = child.id();
         child.kill().context("the agent cannot be killed")?;
         let killed = child.wait()?;
-        // It had no time to turn the echo on again.
+        // The killed process could not turn the echo on again.
         terminal.restore();
-        let before = place.counted();
+        let before = demo.counted();
         writeln!(io::stderr())?;
         say(
             Colour::Bold,
-            &format!("2. kill -9 {pid}, in the middle of the command: it had come to {before}."),
+            &format!("2. kill -9 {pid}, in the middle of the command: the count was {before}."),
         )?;
         if killed.signal().is_none() {
-            bail!("the agent ended by itself before it could be killed; try again");
+            bail!("the agent ended before it could be killed; try again");
         }
         say(
             Colour::Bold,
-            "3. Another process goes on with the turn: windlass run --continue.",
+            "3. Another process resumes the turn: windlass run --continue.",
         )?;
-        let status = place.agent(&["run", "--continue", "--no-hint"])?.wait()?;
+        let status = demo.agent(&["run", "--continue", "--no-hint"])?.wait()?;
         if !status.success() {
             return Ok(ExitCode::from(FAILED));
         }
-        let after = place.counted();
-        say(Colour::Bold, "\nWhat that proves:")?;
-        let proofs = [
-            "the prompt, the call and all text before the kill were on disk, and nothing was lost".to_owned(),
-            "the command is of a kind that must not run twice, so it was not: its result says that nobody knows it".to_owned(),
-            format!("the file had {before} lines at the kill and has {after} now: what was left of the command was ended too"),
-            "the turn ended once, with an answer, in the process that took it up".to_owned(),
+        let after = demo.counted();
+        say(Colour::Bold, "\nThis shows:")?;
+        let results = [
+            "the prompt, the call and all text before the kill were on disk: nothing was lost".to_owned(),
+            "the command must not run twice, so it was not repeated: its result states that the outcome is unknown".to_owned(),
+            format!("the file had {before} lines at the kill and has {after} now: the remaining process of the command was ended too"),
+            "the turn ended once, with an answer, in the process that resumed it".to_owned(),
         ];
-        for proof in proofs {
-            writeln!(io::stderr(), "  - {proof}")?;
+        for result in results {
+            writeln!(io::stderr(), "  - {result}")?;
         }
         Ok(ExitCode::SUCCESS)
     }
 }
 
 /// A temporary directory with its own data, removed on drop.
-struct Place {
+struct DemoDirectory {
     directory: tempfile::TempDir,
 }
 
-impl Place {
+impl DemoDirectory {
     fn new() -> Result<Self> {
         // Not below `/tmp`: a sandbox has a private one.
         let directory = tempfile::tempdir_in("/var/tmp").or_else(|_| tempfile::tempdir());
-        let directory = directory.context("there is no place for the demonstration")?;
+        let directory = directory.context("cannot create a temporary directory")?;
         std::fs::create_dir(directory.path().join("work"))?;
         Ok(Self { directory })
     }
@@ -116,8 +116,8 @@ impl Place {
     fn wait_for(&self, count: usize, child: &mut Child) -> Result<()> {
         let begun = Instant::now();
         while self.counted() < count {
-            if child.try_wait()?.is_some() || begun.elapsed() > PATIENCE {
-                bail!("the agent did not come to its command");
+            if child.try_wait()?.is_some() || begun.elapsed() > COUNT_TIMEOUT {
+                bail!("the agent did not start its command");
             }
             thread::sleep(Duration::from_millis(20));
         }
@@ -125,7 +125,7 @@ impl Place {
     }
 
     fn counted(&self) -> usize {
-        let file: &Path = &self.directory.path().join("work").join(COUNTED);
+        let file: &Path = &self.directory.path().join("work").join(COUNT_FILE);
         std::fs::read_to_string(file).map_or(0, |text| text.lines().count())
     }
 }

@@ -18,26 +18,26 @@ use windlass_jobs::EXPENDABLE_RECORDS;
 use windlass_store::{SqliteOptions, SqliteStore};
 use windlass_tools::Confinement;
 
-use crate::backends::{KNOWN, Known, is_here};
-use crate::cli::{or_current, printable, words};
-use crate::config::{self, Config, Origin};
-use crate::daemon::check::Check;
+use crate::backends::{BUILT_IN_AGENTS, BuiltInAgent, is_installed};
+use crate::cli::{error_text, or_current, printable, set_variable};
+use crate::config::{self, Config, Origin, unknown_tools};
+use crate::daemon::check::ConfigCheck;
 use crate::daemon::{mcp, named_secrets, probe};
-use crate::inert_json::json_line;
+use crate::inert_json::write_json;
 use crate::model::{self, Choice};
-use crate::terminal::{Colour, Style, columns, folded};
-use crate::{daemon, data, sandbox, unknown_tools};
+use crate::terminal::{Colour, Style, columns, wrap_words};
+use crate::{daemon, data, sandbox};
 
 /// Recommended free space for the data, in bytes.
-const ROOM: u64 = 1024 * 1024 * 1024;
+const RECOMMENDED_FREE: u64 = 1024 * 1024 * 1024;
 
 /// Time limit for all MCP servers together to start and list their tools.
-const SERVERS_START: Duration = Duration::from_secs(30);
+const MCP_START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Looks at this machine: sandbox, models, data, daemon, agents of others; and says what to do.
+/// Checks this machine: sandbox, models, data, daemon and external agents; and suggests fixes.
 #[derive(Args)]
 pub(crate) struct Doctor {
-    /// The data directory [default: the user's own].
+    /// Data directory [default: `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`].
     #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
     data: Option<PathBuf>,
     /// Writes a line of JSON for each finding.
@@ -47,7 +47,7 @@ pub(crate) struct Doctor {
 
 /// The status of a finding.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Standing {
+enum FindingStatus {
     Good,
     /// A feature is degraded or not set up yet.
     Lacking,
@@ -56,23 +56,35 @@ enum Standing {
 
 struct Finding {
     about: &'static str,
-    standing: Standing,
+    status: FindingStatus,
     text: String,
     /// How to fix it.
     advice: Option<String>,
 }
 
 impl Finding {
-    fn new(about: &'static str, standing: Standing, text: impl Into<String>) -> Self {
+    fn new(about: &'static str, status: FindingStatus, text: impl Into<String>) -> Self {
         Self {
             about,
-            standing,
+            status,
             text: text.into(),
             advice: None,
         }
     }
 
-    fn do_this(mut self, advice: impl Into<String>) -> Self {
+    fn good(about: &'static str, text: impl Into<String>) -> Self {
+        Self::new(about, FindingStatus::Good, text)
+    }
+
+    fn lacking(about: &'static str, text: impl Into<String>) -> Self {
+        Self::new(about, FindingStatus::Lacking, text)
+    }
+
+    fn bad(about: &'static str, text: impl Into<String>) -> Self {
+        Self::new(about, FindingStatus::Bad, text)
+    }
+
+    fn advise(mut self, advice: impl Into<String>) -> Self {
         self.advice = Some(advice.into());
         self
     }
@@ -81,27 +93,27 @@ impl Finding {
 impl Doctor {
     pub(crate) async fn run(self, named_config: Option<&Path>) -> Result<ExitCode> {
         let data = data::directory(self.data.clone());
-        // Without a data directory, there are no trusted files, so only a file named on the command line is read.
-        let place = data.as_deref().unwrap_or(Path::new(""));
+        // Without a data directory, no file is trusted, so only a file from the command line is read.
+        let data_path = data.as_deref().unwrap_or(Path::new(""));
         let (config, mut configuration) = if data.is_ok() || named_config.is_some() {
-            configuration(named_config, place)
+            configuration(named_config, data_path)
         } else {
             (Config::default(), no_configuration())
         };
-        let model = model_that_answers(&config);
-        if configuration.standing == Standing::Good {
-            let refused = refused(&config, place, model.standing == Standing::Bad);
-            configuration = refused.unwrap_or(configuration);
+        let model = selected_model(&config);
+        if configuration.status == FindingStatus::Good {
+            let rejected = rejected(&config, data_path, model.status == FindingStatus::Bad);
+            configuration = rejected.unwrap_or(configuration);
         }
         let mut findings = vec![version(), configuration];
         findings.extend(home(std::env::var_os("HOME")));
         findings.extend(tools(&config));
         findings.extend(sandboxes(config.shell.sandbox));
-        findings.extend(private_home(&config, place));
+        findings.extend(private_home(&config, data_path));
         findings.push(model);
         findings.extend(backends());
         findings.extend(configured_backends(&config));
-        findings.extend(mcp_servers(&config, place).await);
+        findings.extend(mcp_servers(&config, data_path).await);
         match data {
             Ok(data) => {
                 findings.push(directory(&data));
@@ -109,53 +121,59 @@ impl Doctor {
                 findings.push(running(&data).await);
             }
             Err(error) => {
-                findings.push(Finding::new("data", Standing::Bad, format!("{error:#}")));
+                findings.push(Finding::bad("data", format!("{error:#}")));
             }
         }
         self.show(&findings)?;
-        Ok(if findings.iter().any(|it| it.standing == Standing::Bad) {
-            ExitCode::FAILURE
-        } else {
-            ExitCode::SUCCESS
-        })
+        Ok(
+            if findings.iter().any(|it| it.status == FindingStatus::Bad) {
+                ExitCode::FAILURE
+            } else {
+                ExitCode::SUCCESS
+            },
+        )
     }
 
     fn show(&self, findings: &[Finding]) -> io::Result<()> {
         let style = Style::of_stdout();
         let mut out = io::stdout().lock();
         // Output that is not a terminal is not wrapped, so that scripts can parse it by line.
-        let room = if io::stdout().is_terminal() {
+        let width = if io::stdout().is_terminal() {
             columns().saturating_sub(17)
         } else {
             usize::MAX
         };
         for finding in findings {
-            let (word, colour, unicode, plain) = match finding.standing {
-                Standing::Good => ("good", Colour::Good, "✓", "+"),
-                Standing::Lacking => ("lacking", Colour::Asked, "–", "-"),
-                Standing::Bad => ("bad", Colour::Bad, "✗", "x"),
+            let (word, colour, unicode, plain) = match finding.status {
+                FindingStatus::Good => ("good", Colour::Good, "✓", "+"),
+                FindingStatus::Lacking => ("lacking", Colour::Warning, "–", "-"),
+                FindingStatus::Bad => ("bad", Colour::Bad, "✗", "x"),
             };
             if self.json {
                 let line = json!({
                     "about": finding.about, "standing": word,
                     "text": finding.text, "advice": finding.advice,
                 });
-                writeln!(out, "{}", json_line(&line)?)?;
+                write_json(&mut out, &line)?;
                 continue;
             }
             let mark = if style.has_unicode { unicode } else { plain };
             let mark = style.paint(colour, mark);
             let (about, text) = (finding.about, one_line(&finding.text));
             let mut about = Some(about);
-            let mut put = |mark: &str, row: &str| {
+            let mut write_row = |mark: &str, row: &str| {
                 let about = about.take().unwrap_or_default();
                 writeln!(out, "{mark} {about:<14} {row}")
             };
-            for (place, row) in folded(&text, room).iter().enumerate() {
-                put(if place == 0 { &mark } else { " " }, row)?;
+            for (index, row) in wrap_words(&text, width).iter().enumerate() {
+                write_row(if index == 0 { &mark } else { " " }, row)?;
             }
-            for row in finding.advice.iter().flat_map(|text| folded(text, room)) {
-                put(" ", &style.paint(Colour::Dim, &row))?;
+            for row in finding
+                .advice
+                .iter()
+                .flat_map(|text| wrap_words(text, width))
+            {
+                write_row(" ", &style.paint(Colour::Dim, &row))?;
             }
         }
         Ok(())
@@ -169,12 +187,11 @@ fn version() -> Finding {
         std::env::consts::OS,
         std::env::consts::ARCH
     );
-    Finding::new("version", Standing::Good, text)
+    Finding::good("version", text)
 }
 
 fn no_configuration() -> Finding {
-    let text = "none, so the defaults count";
-    Finding::new("configuration", Standing::Good, text)
+    Finding::good("configuration", "none; the defaults apply")
 }
 
 /// Reports an unusable `HOME`: data, configuration and logins are located below it.
@@ -186,14 +203,14 @@ fn home(set: Option<OsString>) -> Option<Finding> {
         Some(home) => {
             let why = match (home.is_absolute(), home.exists()) {
                 (false, _) => "which does not begin with `/`, so it is not used",
-                (true, true) => "which is no directory",
-                (true, false) => "which is not there",
+                (true, true) => "which is not a directory",
+                (true, false) => "which does not exist",
             };
             format!("HOME is {}, {why}", printable(home))
         }
     };
-    let advice = "set HOME to your home directory, or name the places yourself: --data or WINDLASS_DATA, and --config";
-    Some(Finding::new("home", Standing::Lacking, text).do_this(advice))
+    let advice = "set HOME to your home directory, or set the paths with --data or WINDLASS_DATA, and --config";
+    Some(Finding::lacking("home", text).advise(advice))
 }
 
 fn configuration(named: Option<&Path>, data: &Path) -> (Config, Finding) {
@@ -202,40 +219,40 @@ fn configuration(named: Option<&Path>, data: &Path) -> (Config, Finding) {
             let finding = if files.is_empty() {
                 no_configuration()
             } else {
-                let text = format!("{} is read", files.join(", then "));
-                Finding::new("configuration", Standing::Good, text)
+                let text = format!("read from {}", files.join(", then "));
+                Finding::good("configuration", text)
             };
             (config, finding)
         }
         Err(error) => {
-            let finding = Finding::new("configuration", Standing::Bad, format!("{error:#}"))
-                .do_this("mend the file; docs/configuration.md tells what it may say");
+            let finding = Finding::bad("configuration", format!("{error:#}"))
+                .advise("fix the file; docs/configuration.md describes its keys");
             (Config::default(), finding)
         }
     }
 }
 
 /// Reports settings that a daemon would reject. Model errors are included only if they were not reported before.
-fn refused(config: &Config, data: &Path, is_model_told: bool) -> Option<Finding> {
-    let wanted = wanted_model();
+fn rejected(config: &Config, data: &Path, is_model_reported: bool) -> Option<Finding> {
+    let wanted = set_variable("WINDLASS_MODEL");
     let check = |workspace: PathBuf| {
-        let check = Check {
+        let check = ConfigCheck {
             config,
             data,
             workspace: &workspace,
             model: wanted.as_deref(),
             has_agents: true,
         };
-        if is_model_told {
-            check.apart_from_models()
+        if is_model_reported {
+            check.all_but_models()
         } else {
             check.all()
         }
     };
     let error = or_current(None).and_then(check).err()?;
-    let text = format!("`run` and `serve` refuse it: {}", words(&error));
-    let advice = "mend it; `windlass config show` says which file says what";
-    Some(Finding::new("configuration", Standing::Bad, text).do_this(advice))
+    let text = format!("`run` and `serve` reject it: {}", error_text(&error));
+    let advice = "fix it; `windlass config show` lists each value with its file";
+    Some(Finding::bad("configuration", text).advise(advice))
 }
 
 /// Reads the effective configuration and returns it with the names of its files.
@@ -250,10 +267,10 @@ fn read(named: Option<&Path>, data: &Path) -> anyhow::Result<(Config, Vec<String
 
 /// Reports unknown tool names in the configuration.
 fn tools(config: &Config) -> impl Iterator<Item = Finding> {
-    let told = unknown_tools::told(config).into_iter();
-    told.map(|told| {
-        Finding::new("tools", Standing::Lacking, told).do_this(
-            "mend the name; a rule for a tool of a client or of another machine does no harm",
+    let warning = unknown_tools::warnings(config).into_iter();
+    warning.map(|warning| {
+        Finding::lacking("tools", warning).advise(
+            "correct the name; a rule for a tool of a client or of another machine does no harm",
         )
     })
 }
@@ -263,9 +280,9 @@ fn sandboxes(configured: config::Sandbox) -> Vec<Finding> {
     let landlock = Confinement::Landlock.works_here();
     let way = |about, works: bool, advice: &str| {
         if works {
-            Finding::new(about, Standing::Good, "confines commands")
+            Finding::good(about, "confines commands")
         } else {
-            Finding::new(about, Standing::Lacking, "does not work here").do_this(advice)
+            Finding::lacking(about, "does not work here").advise(advice)
         }
     };
     let mut ways = vec![
@@ -277,23 +294,23 @@ fn sandboxes(configured: config::Sandbox) -> Vec<Finding> {
         way(
             "landlock",
             landlock,
-            "it needs Linux 5.13 with landlock switched on",
+            "it needs Linux 5.13 with Landlock enabled",
         ),
     ];
-    let taken = sandbox::taken(&sandbox::ways(configured));
-    if let Some(gaps) = taken.map(Confinement::gaps).filter(|gaps| !gaps.is_empty()) {
+    let selected = sandbox::selected(&sandbox::ways(configured));
+    if let Some(gaps) = selected
+        .map(Confinement::gaps)
+        .filter(|gaps| !gaps.is_empty())
+    {
         let text = format!("commands can {}", gaps.join("; "));
-        let advice = "install bubblewrap (apt install bubblewrap), which keeps them from it: docs/security.md";
-        ways.push(Finding::new("sandbox", Standing::Lacking, text).do_this(advice));
+        let advice =
+            "install bubblewrap (apt install bubblewrap), which prevents this: docs/security.md";
+        ways.push(Finding::lacking("sandbox", text).advise(advice));
     }
     if !bubblewrap && !landlock {
         ways.push(
-            Finding::new(
-                "sandbox",
-                Standing::Bad,
-                "commands are refused, because nothing confines them",
-            )
-            .do_this("get one of the two above to work"),
+            Finding::bad("sandbox", "commands are refused, because no sandbox works")
+                .advise("get one of the two above to work"),
         );
     }
     ways
@@ -314,10 +331,10 @@ fn private_home(config: &Config, data: &Path) -> Option<Finding> {
     let home = sandbox::home(&config.shell, data).ok()??;
     let opened: Vec<_> = home.opened().map(|(path, _)| printable(path)).collect();
     let text = if opened.is_empty() {
-        format!("commands see nothing of {}", printable(home.path()))
+        format!("commands cannot see {}", printable(home.path()))
     } else {
         format!(
-            "commands see of {} only {}",
+            "in {}, commands see only {}",
             printable(home.path()),
             opened.join(", ")
         )
@@ -328,62 +345,54 @@ fn private_home(config: &Config, data: &Path) -> Option<Finding> {
     };
     let closed = OFTEN_OPENED.iter().copied().filter(|name| is_closed(name));
     let closed: Vec<_> = closed.map(|name| format!("\"~/{name}\"")).collect();
-    let finding = Finding::new("private home", Standing::Good, text);
+    let finding = Finding::good("private home", text);
     Some(if closed.is_empty() {
         finding
     } else {
-        finding.do_this(format!(
-        "to let them read what git, package managers and the like keep there: shell.home_paths = [{}]",
-        closed.join(", ")
-    ))
+        finding.advise(format!(
+            "to make files of git and package managers readable, set shell.home_paths = [{}]",
+            closed.join(", ")
+        ))
     })
 }
 
-fn variable(name: &str) -> Option<String> {
-    let value = std::env::var(name).ok();
-    value.filter(|value| !value.trim().is_empty())
-}
-
-fn wanted_model() -> Option<String> {
-    variable("WINDLASS_MODEL")
-}
-
-fn model_that_answers(config: &Config) -> Finding {
-    match model::choose(wanted_model().as_deref(), config, variable) {
+fn selected_model(config: &Config) -> Finding {
+    match model::choose(set_variable("WINDLASS_MODEL").as_deref(), config, set_variable) {
         Ok(Choice::Real(model)) => {
             let provider = model::provider_name(model.provider_type);
             let text = format!("{} of {provider}", model.model);
-            Finding::new("model", Standing::Good, text)
+            Finding::good("model", text)
         }
-        Ok(Choice::Simulator) => Finding::new("model", Standing::Good, "the simulator"),
+        Ok(Choice::Simulator) => Finding::good("model", "the simulator"),
         Ok(Choice::Demonstration) => {
-            Finding::new("model", Standing::Lacking, "none, so the demonstration answers").do_this(
-                "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or name a server of your own: docs/configuration.md",
+            Finding::lacking("model", "none; the demonstration responds").advise(
+                "set ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY, or configure your own server: docs/configuration.md",
             )
         }
-        Err(error) => Finding::new("model", Standing::Bad, format!("{error:#}"))
-            .do_this("name another with --model, or set its key"),
+        Err(error) => Finding::bad("model", format!("{error:#}"))
+            .advise("select another with --model, or set its API key"),
     }
 }
 
 /// Looks for the programs of external agents; only `windlass backends check` starts them.
 fn backends() -> Vec<Finding> {
-    let known = KNOWN.iter();
-    let (here, gone): (Vec<_>, Vec<_>) = known.partition(|known| is_here(Path::new(known.program)));
-    let names = |which: &[&Known]| {
-        let names: Vec<_> = which.iter().map(|known| known.kind.name()).collect();
+    let agents = BUILT_IN_AGENTS.iter();
+    let (installed, missing): (Vec<_>, Vec<_>) =
+        agents.partition(|agent| is_installed(Path::new(agent.program)));
+    let names = |which: &[&BuiltInAgent]| {
+        let names: Vec<_> = which.iter().map(|agent| agent.kind.name()).collect();
         names.join(", ")
     };
     let mut findings = Vec::new();
-    if !here.is_empty() {
+    if !installed.is_empty() {
         findings.push(
-            Finding::new("agents", Standing::Good, names(&here))
-                .do_this("windlass backends check says whether they answer"),
+            Finding::good("agents", names(&installed))
+                .advise("`windlass backends check` shows whether they respond"),
         );
     }
-    if !gone.is_empty() {
-        let text = format!("not installed: {}", names(&gone));
-        findings.push(Finding::new("agents", Standing::Lacking, text));
+    if !missing.is_empty() {
+        let text = format!("not installed: {}", names(&missing));
+        findings.push(Finding::lacking("agents", text));
     }
     findings
 }
@@ -391,7 +400,7 @@ fn backends() -> Vec<Finding> {
 /// Reports configured agents whose program is missing.
 fn configured_backends(config: &Config) -> impl Iterator<Item = Finding> {
     let missing = config.backends.iter().filter_map(|(name, entry)| {
-        let command = entry.command.as_ref().filter(|it| !is_here(it))?;
+        let command = entry.command.as_ref().filter(|it| !is_installed(it))?;
         Some((name, command))
     });
     missing.map(|(name, command)| {
@@ -400,7 +409,7 @@ fn configured_backends(config: &Config) -> impl Iterator<Item = Finding> {
             printable(command)
         );
         let advice = format!("install it, or change backends.{name}.command");
-        Finding::new("agents", Standing::Lacking, text).do_this(advice)
+        Finding::lacking("agents", text).advise(advice)
     })
 }
 
@@ -409,29 +418,29 @@ async fn mcp_servers(config: &Config, data: &Path) -> Vec<Finding> {
     if config.mcp_servers.is_empty() {
         return Vec::new();
     }
-    let found = match tokio::time::timeout(SERVERS_START, offered(config, data)).await {
+    let found = match tokio::time::timeout(MCP_START_TIMEOUT, offered(config, data)).await {
         Ok(Ok(found)) => found,
         // The reason is in the finding about the configuration.
         Ok(Err(_)) => return Vec::new(),
         Err(_) => {
-            let seconds = SERVERS_START.as_secs();
-            let text = format!("they did not all answer within {seconds} s");
-            return vec![Finding::new("mcp server", Standing::Lacking, text)];
+            let seconds = MCP_START_TIMEOUT.as_secs();
+            let text = format!("not all of them responded within {seconds} s");
+            return vec![Finding::lacking("mcp server", text)];
         }
     };
     let server = |name: &String| {
         let mut failures = found.failures.iter().filter(|it| it.server == *name);
         if let Some(failure) = failures.next() {
             let text = format!("{name}: {}", failure.reason);
-            let advice = "its tools are missing in every turn; mend its entry, or remove it";
-            return Finding::new("mcp server", Standing::Lacking, text).do_this(advice);
+            let advice = "its tools are missing in every turn; fix its entry, or remove it";
+            return Finding::lacking("mcp server", text).advise(advice);
         }
         let tools = found.tools.iter().filter(|it| it.server == *name).count();
         let text = match tools {
             1 => format!("{name}: 1 tool"),
             tools => format!("{name}: {tools} tools"),
         };
-        Finding::new("mcp server", Standing::Good, text)
+        Finding::good("mcp server", text)
     };
     config.mcp_servers.keys().map(server).collect()
 }
@@ -439,10 +448,10 @@ async fn mcp_servers(config: &Config, data: &Path) -> Vec<Finding> {
 async fn offered(config: &Config, data: &Path) -> Result<DiscoveredTools> {
     let workspace = or_current(None)?;
     let (environments, mut shell) = probe::environments(config, data, &workspace)?;
-    let secrets = named_secrets::of(config, variable)?;
+    let secrets = named_secrets::of(config, set_variable)?;
     let names = secrets.variables().map(|(name, _)| name.to_owned());
     shell.secret_names = names.collect();
-    let client = mcp::client(config, &environments, &shell, &secrets, variable)?;
+    let client = mcp::client(config, &environments, &shell, &secrets, set_variable)?;
     let Some(client) = client else {
         return Ok(DiscoveredTools::default());
     };
@@ -459,34 +468,33 @@ async fn offered(config: &Config, data: &Path) -> Result<DiscoveredTools> {
 
 fn directory(data: &Path) -> Finding {
     let shown = printable(data);
-    let existing = data.ancestors().find(|place| place.exists());
-    let room = existing.and_then(|place| rustix::fs::statvfs(place).ok());
-    let room = room.map(|room| room.f_bavail * room.f_frsize);
+    let existing = data.ancestors().find(|path| path.exists());
+    let width = existing.and_then(|path| rustix::fs::statvfs(path).ok());
+    let width = width.map(|width| width.f_bavail * width.f_frsize);
     if let Err(error) = data::check(data) {
-        return Finding::new("data", Standing::Bad, format!("{error:#}"));
+        return Finding::bad("data", format!("{error:#}"));
     }
-    if let Some(file) = existing.filter(|place| !place.is_dir()) {
+    if let Some(file) = existing.filter(|path| !path.is_dir()) {
         let text = format!(
-            "{shown} cannot be made: {} is no directory",
+            "{shown} cannot be created: {} is not a directory",
             printable(file)
         );
-        return Finding::new("data", Standing::Bad, text)
-            .do_this("name another with --data or WINDLASS_DATA");
+        return Finding::bad("data", text).advise("select another with --data or WINDLASS_DATA");
     }
-    let is_writable = existing
-        .is_some_and(|place| rustix::fs::access(place, rustix::fs::Access::WRITE_OK).is_ok());
+    let is_writable =
+        existing.is_some_and(|path| rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok());
     if !is_writable {
-        return Finding::new("data", Standing::Bad, format!("{shown} cannot be written"))
-            .do_this("name another with --data or WINDLASS_DATA");
+        return Finding::bad("data", format!("{shown} cannot be written"))
+            .advise("select another with --data or WINDLASS_DATA");
     }
     let size = std::fs::metadata(data.join("windlass.db")).map_or(0, |it| it.size());
-    let room = room.unwrap_or_default();
-    let text = format!("{shown}: {} MB, {} MB left", size >> 20, room >> 20);
-    if room < ROOM {
-        Finding::new("data", Standing::Lacking, text)
-            .do_this("make room: a turn stops when nothing can be recorded")
+    let width = width.unwrap_or_default();
+    let text = format!("{shown}: {} MB, {} MB left", size >> 20, width >> 20);
+    if width < RECOMMENDED_FREE {
+        Finding::lacking("data", text)
+            .advise("free some space: turns stop when nothing can be recorded")
     } else {
-        Finding::new("data", Standing::Good, text)
+        Finding::good("data", text)
     }
 }
 
@@ -500,11 +508,11 @@ async fn over_limit(data: &Path, config: &Config) -> Option<Finding> {
     let store = SqliteStore::open_read_only(options).await.ok()?;
     let over = store.over_limit(limit).await.ok()??;
     let text = format!(
-        "the rows that retention never removes have {} bytes, and retention.max_bytes is {limit}; no history is removed for them",
+        "rows that retention never removes take {} bytes, but retention.max_bytes is {limit}; therefore no history is removed",
         over.unremovable
     );
-    let advice = "raise retention.max_bytes, or remove open tasks, automations, files and threads";
-    Some(Finding::new("retention", Standing::Lacking, text).do_this(advice))
+    let advice = "raise retention.max_bytes, or delete open tasks, automations, files and threads";
+    Some(Finding::lacking("retention", text).advise(advice))
 }
 
 async fn running(data: &Path) -> Finding {
@@ -514,12 +522,11 @@ async fn running(data: &Path) -> Finding {
         None => false,
     };
     if is_running {
-        Finding::new("daemon", Standing::Good, "runs on this data")
+        Finding::good("daemon", "runs on this data")
     } else {
-        Finding::new(
+        Finding::good(
             "daemon",
-            Standing::Good,
-            "none runs; commands work by themselves (windlass serve starts one)",
+            "not running; commands start one in their own process (`windlass serve` starts a permanent one)",
         )
     }
 }

@@ -11,29 +11,30 @@ use windlass_protocol::{
 };
 
 use crate::cli::{note, or_current, printable};
-use crate::connect::{DaemonConnection, DaemonTarget, explained};
+use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget, api_error};
+use crate::commands::data_options::DataOptions;
 use crate::data;
 use crate::piped;
 
-/// Who does the work, and how freely.
+/// The agent of a job and its permissions.
 #[derive(Args)]
 pub(crate) struct JobArgs {
-    /// The model, as `provider/model` [default: that of the daemon].
+    /// Model, as `provider/model` [default: the daemon's].
     #[arg(long)]
     pub(crate) model: Option<String>,
-    /// The agent of others that does the work, such as claude-code, codex or gemini.
+    /// External agent that does the work, such as claude-code, codex or gemini.
     #[arg(long, value_name = "NAME")]
     pub(crate) backend: Option<String>,
-    /// How freely it works: agent, plan (it changes nothing), operate or yolo [default: agent].
+    /// Mode: agent, plan (changes nothing), operate or yolo [default: agent].
     #[arg(long)]
     pub(crate) mode: Option<Mode>,
-    /// Allows everything without asking. Without it a call that needs an approval waits a while for somebody, and is then refused.
+    /// Allows all calls without asking. Otherwise a call that needs an approval waits for a client to decide it, and is refused after a timeout.
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Lets it run no commands.
+    /// Disables commands for this job.
     #[arg(long)]
     pub(crate) no_shell: bool,
-    /// How often it is tried while it fails, 1 to 10 [default: 1].
+    /// Attempts while the job fails, 1 to 10 [default: 1].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10))]
     pub(crate) attempts: Option<u32>,
 }
@@ -58,45 +59,41 @@ impl JobArgs {
 
 /// Returns the working directory of a new job: the one that the flags name, else the current directory. It is stored with the job, because the daemon
 /// that runs the job may have another working directory.
-pub(crate) fn place(cwd: Option<&Path>, workspace: Option<&Path>) -> Result<String> {
-    directory(cwd.or(workspace).unwrap_or(Path::new(".")))
+pub(crate) fn working_directory(cwd: Option<&Path>, workspace: Option<&Path>) -> Result<String> {
+    real_directory(cwd.or(workspace).unwrap_or(Path::new(".")))
 }
 
 /// Explains why a new job was rejected, and which directories are available if the daemon cannot work in `place`.
 pub(crate) async fn not_queued(
     daemon: &DaemonConnection,
-    place: &str,
+    working_directory: &str,
     error: CallError,
 ) -> anyhow::Error {
     if error.code() != Some(ErrorCode::CwdOutsideRoot) {
-        return refused(error);
+        return job_error(error);
     }
     let workspace = daemon.workspace().await.unwrap_or_default();
     anyhow!(
-        "{} is outside of {}, where the daemon works; name a directory in there with --cwd, or start the daemon with a --workspace that holds yours",
-        one_line(place),
+        "{} is outside of {}, the daemon's workspace; name a directory in it with --cwd, or start the daemon with a --workspace that contains yours",
+        one_line(working_directory),
         printable(&workspace)
     )
 }
 
 /// Connects to the daemon that owns the queue. If none runs, an in-process daemon stores jobs without running them.
 pub(crate) async fn connect(
-    data: Option<PathBuf>,
+    options: &DataOptions,
     workspace: Option<PathBuf>,
     config: Option<&Path>,
 ) -> Result<DaemonConnection> {
-    let workspace = or_current(workspace)?;
-    DaemonConnection::open(DaemonTarget::to_queue(
-        data::directory(data)?,
-        workspace,
-        config,
-    ))
-    .await
+    let (data, workspace) = (options.directory()?, or_current(workspace)?);
+    let purpose = ConnectionPurpose::QueueJobs;
+    DaemonConnection::open(DaemonTarget::new(data, workspace, config, purpose)).await
 }
 
-/// Returns whether there is no data yet: a list is then empty, and looking for an ID is an error.
-pub(crate) fn is_empty(data: Option<PathBuf>, what: &str, is_list: bool) -> Result<bool> {
-    let data = data::directory(data)?;
+/// Returns whether there is no data yet. Then a list is empty, and a command that needs a job is an error.
+pub(crate) fn is_empty(options: &DataOptions, what: &str, is_list: bool) -> Result<bool> {
+    let data = options.directory()?;
     if data::has_store(&data)? {
         return Ok(false);
     }
@@ -104,26 +101,30 @@ pub(crate) fn is_empty(data: Option<PathBuf>, what: &str, is_list: bool) -> Resu
     Ok(true)
 }
 
-/// Reports that waiting jobs do not run because there is no daemon to run them.
-pub(crate) async fn tell_if_unattended(daemon: &DaemonConnection, what: &str) {
-    if let Some(why) = unattended(daemon).await {
-        note(&format!("{why}: {what} once `windlass serve` runs"));
+/// Reports that no daemon runs the queued jobs.
+pub(crate) async fn note_if_unattended(daemon: &DaemonConnection, what: &str) {
+    if let Some(why) = why_unattended(daemon).await {
+        note(&format!("{why}: {what} when `windlass serve` runs"));
     }
 }
 
-/// Reports that a new job does not start because there is no daemon to run it, and where to start one.
-pub(crate) async fn tell_if_unbegun(daemon: &DaemonConnection, what: &str, place: &str) {
-    if let Some(why) = unattended(daemon).await {
+/// Reports that no daemon runs a new job, and where to start one.
+pub(crate) async fn note_if_not_started(
+    daemon: &DaemonConnection,
+    what: &str,
+    working_directory: &str,
+) {
+    if let Some(why) = why_unattended(daemon).await {
         note(&format!(
-            "{why}: {what} once `windlass serve` runs in {} or above it",
-            one_line(place)
+            "{why}: {what} when `windlass serve` runs in {} or a parent directory",
+            one_line(working_directory)
         ));
     }
 }
 
 /// Returns why queued jobs do not start now; `None` if the daemon runs them.
-async fn unattended(daemon: &DaemonConnection) -> Option<&'static str> {
-    if daemon.is_own().await {
+async fn why_unattended(daemon: &DaemonConnection) -> Option<&'static str> {
+    if daemon.is_in_process().await {
         return Some("no daemon runs on this data");
     }
     let info = daemon
@@ -132,16 +133,16 @@ async fn unattended(daemon: &DaemonConnection) -> Option<&'static str> {
         .await
         .ok()?;
     let is_attended = info.features.iter().any(|name| name == "tasks");
-    (!is_attended).then_some("`windlass run` or `chat` works on this data and starts no tasks")
+    (!is_attended).then_some("`windlass run` or `chat` uses this data and starts no tasks")
 }
 
 /// Translates an API error to advice for the user of the command.
-pub(crate) fn refused(error: CallError) -> anyhow::Error {
+pub(crate) fn job_error(error: CallError) -> anyhow::Error {
     match error.code() {
         Some(ErrorCode::NotConfigured) => anyhow!(
-            "the process that works on this data has no tasks; wait until it ends, or start `windlass serve` in its place"
+            "the process that uses this data has no task queue; wait until it exits, or start `windlass serve` instead"
         ),
-        _ => explained(error),
+        _ => api_error(error),
     }
 }
 
@@ -153,46 +154,36 @@ pub(crate) fn prompt(given: &str) -> Result<String> {
     };
     ensure!(
         !prompt.trim().is_empty(),
-        "the prompt is empty; say what to do"
+        "the prompt is empty; describe the work"
     );
     Ok(prompt)
 }
 
 /// Returns the canonical path of a directory, which is valid whatever the daemon's working directory is.
-pub(crate) fn directory(path: &Path) -> Result<String> {
+fn real_directory(path: &Path) -> Result<String> {
     let shown = printable(path);
-    let whole = path.canonicalize();
-    let whole = whole.with_context(|| format!("{shown} cannot be worked in"))?;
-    ensure!(whole.is_dir(), "{shown} is no directory");
-    let whole = whole.into_os_string().into_string();
-    whole.map_err(|_| anyhow!("{shown} cannot be worked in: its name is not UTF-8"))
-}
-
-/// Returns whether `id` is a complete ID. Returns an error if it cannot be a suffix of one either.
-pub(crate) fn is_whole(prefix: &str, id: &str, advice: &str) -> Result<bool> {
-    let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
-    if !id.bytes().all(is_letter) {
-        bail!("`{}` is no id; {advice}", one_line(id));
-    }
-    let hex = id.strip_prefix(prefix);
-    Ok(hex.is_some_and(|hex| hex.len() == 32))
+    let real = path.canonicalize();
+    let real = real.with_context(|| format!("cannot work in {shown}"))?;
+    ensure!(real.is_dir(), "{shown} is not a directory");
+    let text = real.into_os_string().into_string();
+    text.map_err(|_| anyhow!("cannot work in {shown}: its name is not UTF-8"))
 }
 
 /// Asks for confirmation of a removal and reports if it was declined. The data directory is not open meanwhile, so other commands can use it.
-pub(crate) fn is_meant(kind: &str, id: &str) -> Result<bool> {
+pub(crate) fn confirm_removal(kind: &str, id: &str) -> Result<bool> {
     if !io::stdin().is_terminal() {
-        bail!("nobody is here to ask; --yes removes it");
+        bail!("standard input is not a terminal, so the removal cannot be confirmed; use --yes");
     }
     let id = one_line(id);
-    write!(io::stderr(), "Remove the {kind} {id} for good? [y/N] ")?;
+    write!(io::stderr(), "Delete the {kind} {id} permanently? [y/N] ")?;
     io::stderr().flush()?;
     let mut line = String::new();
     io::stdin().read_line(&mut line).context("no answer")?;
-    let is_meant = matches!(line.trim(), "y" | "Y" | "yes");
-    if !is_meant {
+    let confirm_removal = matches!(line.trim(), "y" | "Y" | "yes");
+    if !confirm_removal {
         note("nothing was removed");
     }
-    Ok(is_meant)
+    Ok(confirm_removal)
 }
 
 /// Formats a time without seconds.
@@ -205,9 +196,9 @@ pub(crate) fn minute(time: &str) -> String {
 pub(crate) fn status_of(
     task: TaskStatus,
     held: Option<&JobHold>,
-    unapproved: Option<UnapprovedCalls>,
+    unapproved_calls: Option<UnapprovedCalls>,
 ) -> String {
-    match (held, unapproved) {
+    match (held, unapproved_calls) {
         (Some(_), _) => "held".to_owned(),
         (None, Some(_)) => format!("{}*", status(task)),
         (None, None) => status(task).to_owned(),
@@ -215,7 +206,7 @@ pub(crate) fn status_of(
 }
 
 /// Formats the number of calls that did not run for lack of an approval.
-pub(crate) fn unapproved(calls: UnapprovedCalls) -> String {
+pub(crate) fn unapproved_calls(calls: UnapprovedCalls) -> String {
     let UnapprovedCalls { refused, timed_out } = calls;
     format!("calls without approval: {refused} refused, {timed_out} timed out")
 }

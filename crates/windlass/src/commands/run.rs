@@ -12,13 +12,13 @@ use windlass_core::llm_driver_registry::MAX_OUTPUT_SCHEMA_BYTES;
 use windlass_protocol::{CreateThread, InputPart, OnBusy, StartTurn, Status, Turn};
 
 use crate::cli::{FAILED, INTERRUPTED, USAGE, failed, note, printable, without_code};
+use crate::client::connect::DaemonConnection;
+use crate::client::ids::short;
+use crate::client::thread_session::{ApprovalMode, ThreadSession, TurnViewEnd};
 use crate::commands::attachments::{Attachments, read_at_most};
 use crate::commands::thread_args::ThreadArgs;
-use crate::connect::DaemonConnection;
-use crate::ids::short;
 use crate::piped;
 use crate::terminal::{Colour, Screen, TypedAhead};
-use crate::thread_session::{Approvals, Ended, ThreadSession};
 
 /// What happens to a prompt while a turn is open.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -44,7 +44,7 @@ impl From<BusyPolicy> for OnBusy {
     }
 }
 
-/// Gives an agent something to do, and shows what it does.
+/// Runs an agent with a prompt and shows its progress.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -56,33 +56,32 @@ Examples:
   windlass run --output-schema city.json \"Which city is the largest of Norway?\" | jq -r .name
   windlass run --json \"List the files\" | jq -r .event
 
-The agent works in the current directory, with files and a shell, and asks before it changes something. Everything is recorded: a run that was \
-killed goes on with --continue. Ctrl-C interrupts the turn and keeps what is there, a second one leaves at once; --continue then needs a prompt \
-that says what to do next.")]
+The agent works in the current directory with files and a shell, and asks before it changes anything. Everything is recorded: --continue resumes \
+a run that was killed. Ctrl-C interrupts the turn, whose changes remain; a second Ctrl-C quits immediately. --continue then needs a prompt.")]
 pub(crate) struct Run {
-    /// What to do. Piped input is appended to it; `-` is the input alone. It may be left out to go on with a turn that was left open.
+    /// Prompt. Piped input is appended to it; `-` reads only the input. Optional if an open turn is resumed.
     prompt: Option<String>,
     #[command(flatten)]
     thread_args: ThreadArgs,
     #[command(flatten)]
     attachments: Attachments,
-    /// What happens to the prompt while the earlier thread has an open turn [default: the open turn is shown to its end first]. The
-    /// command then shows the turn that the prompt starts or joins.
+    /// What happens to the prompt if the thread has an open turn [default: the open turn is shown to its end first]. The command
+    /// then shows the turn that the prompt starts or joins.
     #[arg(long, value_name = "POLICY")]
     on_busy: Option<BusyPolicy>,
-    /// Instructions for the agent; an earlier thread keeps its own.
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["resume", "go_on"])]
+    /// System prompt of a new thread.
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["resume", "continue_newest"])]
     system: Option<String>,
-    /// How much the model should think, such as low or high.
+    /// Reasoning effort of the model, such as low or high.
     #[arg(long)]
     effort: Option<String>,
-    /// The file with the JSON Schema that the answer must match. Only the answer's JSON value is then written to standard output.
+    /// File with a JSON Schema that the answer must match. Standard output then contains only the answer's JSON value.
     #[arg(long, value_name = "FILE", conflicts_with = "backend")]
     output_schema: Option<PathBuf>,
-    /// Writes every event as a line of JSON instead of the answer's text.
+    /// Writes each event as a line of JSON instead of the answer's text.
     #[arg(long)]
     json: bool,
-    /// Does not say how to go on: the data is gone afterwards.
+    /// Prints no hint how to continue, because the data is temporary.
     #[arg(long, hide = true)]
     no_hint: bool,
 }
@@ -103,16 +102,16 @@ impl Run {
         );
         let cwd = self.thread_args.cwd(workspace)?;
         let daemon = self.thread_args.connect(&cwd, config).await?;
-        let ended = match self.on(&daemon, &cwd, prompt, (schema, parts)).await {
+        let ended = match self.run_on(&daemon, &cwd, prompt, (schema, parts)).await {
             Ok(code) => code,
-            Err(Stopped::Left) => {
-                daemon.leave_at_once().await;
+            Err(Stopped::Detached) => {
+                daemon.close_now().await;
                 return Ok(ExitCode::from(INTERRUPTED));
             }
             Err(Stopped::Before(error)) => failed(&error, USAGE),
             Err(Stopped::In(error)) => failed(&error, FAILED),
         };
-        daemon.leave().await;
+        daemon.close().await;
         Ok(ended)
     }
 
@@ -126,22 +125,22 @@ impl Run {
             },
             None => match piped::input()? {
                 Some(input) => input,
-                None if self.thread_args.is_earlier() => return Ok(None),
+                None if self.thread_args.names_thread() => return Ok(None),
                 None => {
                     bail!(
-                        "say what to do: windlass run \"…\", or `-` to read it from standard input"
+                        "the prompt is missing: windlass run \"…\", or `-` to read it from standard input"
                     )
                 }
             },
         };
         ensure!(
             !prompt.trim().is_empty(),
-            "the prompt is empty; say what to do, or `-` to read it from standard input"
+            "the prompt is empty; use `-` to read it from standard input"
         );
         Ok(Some(prompt))
     }
 
-    async fn on(
+    async fn run_on(
         &self,
         daemon: &Arc<DaemonConnection>,
         cwd: &Path,
@@ -150,44 +149,44 @@ impl Run {
     ) -> Result<ExitCode, Stopped> {
         let approvals = match self.prompt.as_deref() {
             // Standard input is the prompt, so approvals cannot be read from it.
-            Some("-") if !self.thread_args.yes => Approvals::Refuse,
-            _ => Approvals::here(self.thread_args.yes),
+            Some("-") if !self.thread_args.yes => ApprovalMode::Deny,
+            _ => ApprovalMode::for_terminal(self.thread_args.yes),
         };
         let mut screen = match schema {
-            Some(_) => Screen::of_value(self.json),
+            Some(_) => Screen::for_value(self.json),
             None => Screen::new(self.json),
         };
         let session = self.session(daemon, cwd, approvals).await;
         let mut session = session.map_err(Stopped::Before)?;
-        session.of_turns.output_schema = schema;
-        session.of_turns.input = parts;
-        session.of_turns.on_busy = self.on_busy.map(Into::into);
-        if self.thread_args.is_earlier() && !self.json {
-            session.tell_allowed(&mut screen)?;
+        session.turn_options.output_schema = schema;
+        session.turn_options.input = parts;
+        session.turn_options.on_busy = self.on_busy.map(Into::into);
+        if self.thread_args.names_thread() && !self.json {
+            session.show_approval_notice(&mut screen)?;
         }
-        if self.thread_args.is_earlier()
+        if self.thread_args.names_thread()
             && self.on_busy.is_none()
-            && let Some(open) = session.left_open().await.map_err(Stopped::Before)?
+            && let Some(open) = session.view_open_turn().await.map_err(Stopped::Before)?
         {
             let ended = open
-                .watched(&mut screen, TypedAhead::Lines)
+                .watch(&mut screen, TypedAhead::Lines)
                 .await
                 .map_err(Stopped::In)?;
-            if prompt.is_none() || matches!(ended, Ended::Left { .. }) {
+            if prompt.is_none() || matches!(ended, TurnViewEnd::Detached { .. }) {
                 return self.end(&session, ended, &mut screen).await;
             }
-            screen.rest()?;
+            screen.end_line()?;
         }
         let Some(prompt) = prompt else {
-            let waits = anyhow!(
-                "the thread {} waits for you: say what to do next",
+            let missing = anyhow!(
+                "the thread {} has no open turn; a prompt is required to continue it",
                 session.thread.id
             );
-            return Err(Stopped::Before(waits));
+            return Err(Stopped::Before(missing));
         };
-        let turn = session.say(&prompt).await.map_err(Stopped::Before)?;
+        let turn = session.start_turn(&prompt).await.map_err(Stopped::Before)?;
         let ended = turn
-            .watched(&mut screen, TypedAhead::Lines)
+            .watch(&mut screen, TypedAhead::Lines)
             .await
             .map_err(Stopped::In)?;
         self.end(&session, ended, &mut screen).await
@@ -197,13 +196,13 @@ impl Run {
         &self,
         daemon: &Arc<DaemonConnection>,
         cwd: &Path,
-        approvals: Approvals,
+        approvals: ApprovalMode,
     ) -> Result<ThreadSession> {
-        if self.thread_args.is_earlier() {
-            let id = self.thread_args.earlier(daemon, cwd).await?;
+        if self.thread_args.names_thread() {
+            let id = self.thread_args.find_thread(daemon, cwd).await?;
             let id = id.context("there is no thread in this directory yet")?;
             let mut session = ThreadSession::resume(daemon, &id, approvals).await?;
-            session.of_turns = StartTurn {
+            session.turn_options = StartTurn {
                 reasoning_effort: self.effort.clone(),
                 ..self.thread_args.turn_options()
             };
@@ -221,33 +220,33 @@ impl Run {
     async fn end(
         &self,
         session: &ThreadSession,
-        ended: Ended,
+        ended: TurnViewEnd,
         screen: &mut Screen,
     ) -> Result<ExitCode, Stopped> {
         let turn = match ended {
-            Ended::Turn(turn) => turn,
-            Ended::Left { is_interrupted } => {
-                note(&left(&session.thread.id, is_interrupted));
-                return Err(Stopped::Left);
+            TurnViewEnd::Ended(turn) => turn,
+            TurnViewEnd::Detached { is_interrupted } => {
+                note(&how_to_continue(&session.thread.id, is_interrupted));
+                return Err(Stopped::Detached);
             }
         };
         if self.output_schema.is_some() {
             let output = session.output(&turn.id).await.map_err(Stopped::In)?;
             screen.show_value(output)?;
         }
-        screen.sum_up(&turn)?;
+        screen.summarize(&turn)?;
         let code = exit_code(&turn);
         if !self.json && !self.no_hint && io::stderr().is_terminal() {
             let id = short(&session.thread.id);
             let dots = screen.style().dots();
-            let next = format!("thread {id}; go on with: windlass run --resume {id} \"{dots}\"");
-            screen.tell(Colour::Dim, &next)?;
+            let next = format!("thread {id}; continue with: windlass run --resume {id} \"{dots}\"");
+            screen.notify(Colour::Dim, &next)?;
         }
         Ok(code)
     }
 }
 
-/// Reads a JSON Schema. Whether it can be used is for the daemon to decide.
+/// Reads a JSON Schema. The daemon validates it.
 fn read_schema(path: &Path) -> Result<Value> {
     let shown = printable(path);
     let text = read_at_most(path, MAX_OUTPUT_SCHEMA_BYTES as u64)?;
@@ -260,8 +259,8 @@ enum Stopped {
     Before(anyhow::Error),
     /// The turn was started.
     In(anyhow::Error),
-    /// The user detached.
-    Left,
+    /// The user left an open or interrupted turn.
+    Detached,
 }
 
 impl From<io::Error> for Stopped {
@@ -270,14 +269,12 @@ impl From<io::Error> for Stopped {
     }
 }
 
-/// Explains how to return to a turn that the user left. An interrupted turn does not continue in the background.
-fn left(thread: &str, is_interrupted: bool) -> String {
+/// Explains how to continue a turn that the user left. An interrupted turn has ended.
+fn how_to_continue(thread: &str, is_interrupted: bool) -> String {
     if is_interrupted {
-        format!(
-            "the turn was interrupted; `windlass run --resume {thread} \"…\"` says what to do next"
-        )
+        format!("the turn was interrupted; continue with `windlass run --resume {thread} \"…\"`")
     } else {
-        format!("the turn was left open; `windlass run --resume {thread}` goes on with it")
+        format!("the turn was left open; resume it with `windlass run --resume {thread}`")
     }
 }
 
@@ -299,12 +296,12 @@ pub(crate) fn exit_code(turn: &Turn) -> ExitCode {
     }
 }
 
-/// Returns advice for errors that a flag or command can fix. The error itself contains advice about the provider.
+/// Returns advice for errors that a flag can fix. The error itself contains advice about the provider.
 fn advice(code: &str) -> Option<&'static str> {
     match code {
-        "model_missing" => Some("--model names another"),
+        "model_missing" => Some("select another with --model"),
         "rate_limited" | "overloaded" | "server" | "timeout" | "stalled" | "broken_stream" => {
-            Some("--continue goes on with the thread, --model asks another model")
+            Some("continue with --continue, or use another model with --model")
         }
         _ => None,
     }

@@ -1,7 +1,7 @@
-//! `windlass runs`: recorded runs, read from a data directory. A daemon may be running on it.
+//! `windlass runs`: recorded runs of a data directory, also while a daemon uses it.
 
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,23 +17,24 @@ use windlass_runtime::{SqliteOptions, SqliteStore};
 use windlass_store::RunFilter;
 
 use crate::cli::{count, note, printable};
+use crate::client::ids::{SEARCHED, by_end, short};
+use crate::commands::data_options::DataOptions;
 use crate::data;
-use crate::ids::{LOOKED_THROUGH, by_end, short};
-use crate::inert_json::json_line;
+use crate::inert_json::{json_line, write_json_lines};
 use crate::terminal::{Listing, Style};
 
 /// Maximum width of an agent's name, in characters.
-const AGENT: usize = 13;
+const AGENT_WIDTH: usize = 13;
 /// Maximum number of records per read.
-const PAGE: usize = 200;
+const PAGE_RECORDS: usize = 200;
 /// Maximum size of records per read, in bytes.
 const PAGE_BYTES: usize = 4 * 1024 * 1024;
 /// Polling interval for a run that has not ended.
-const LOOK: Duration = Duration::from_millis(200);
+const POLL_INTERVAL: Duration = Duration::from_millis(200);
 /// Maximum width of an intent, in characters.
-const SHOWN: usize = 60;
+const MAX_TEXT_WIDTH: usize = 60;
 
-/// Shows the runs of a data directory.
+/// Lists runs and shows their records.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -41,52 +42,48 @@ Examples:
   windlass runs show 1f2e3d4c
   windlass runs tail 1f2e3d4c
 
-The end of an id will do wherever one is asked for.")]
-pub(crate) struct Runs {
-    /// The data directory of the daemon [default: the user's own].
-    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
-    data: Option<PathBuf>,
-    /// Writes lines of JSON.
-    #[arg(long, global = true)]
-    json: bool,
+The end of an ID is enough.")]
+pub(crate) struct RunsCommand {
+    #[command(flatten)]
+    options: DataOptions,
     #[command(subcommand)]
     subcommand: Subcommand,
 }
 
 #[derive(clap::Subcommand)]
 enum Subcommand {
-    /// Lists runs, the newest first.
+    /// Lists runs, newest first.
     List {
-        /// Only those of this agent.
+        /// Only runs of this agent.
         #[arg(long)]
         agent: Option<String>,
-        /// Only those: how far they are, or how they ended.
+        /// Only runs with this status or outcome.
         #[arg(long)]
-        status: Option<Shown>,
-        /// How many at most.
+        status: Option<RunStatusFilter>,
+        /// Maximum number of runs.
         #[arg(long, default_value_t = 20, value_parser = count)]
         limit: usize,
     },
     /// Shows the records of a run.
     Show {
-        /// The run, or the end of its id.
+        /// ID of the run, or the end of it.
         run_id: String,
     },
-    /// Shows the records of a run as they come, until it ends.
+    /// Shows the records of a run and follows new ones until it ends.
     Tail {
-        /// The run, or the end of its id.
+        /// ID of the run, or the end of it.
         run_id: String,
     },
 }
 
 /// The status of a run in a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shown {
+enum RunStatusFilter {
     Status(RunStatus),
     Outcome(OutcomeStatus),
 }
 
-impl Shown {
+impl RunStatusFilter {
     const ALL: [Self; 10] = [
         Self::Status(RunStatus::InProgress),
         Self::Status(RunStatus::Completed),
@@ -115,7 +112,7 @@ impl Shown {
     }
 
     /// Returns whether a run matches this filter.
-    fn takes(self, run: &RunSummary) -> bool {
+    fn matches(self, run: &RunSummary) -> bool {
         match self {
             Self::Status(status) => run.status == status,
             Self::Outcome(outcome) => run.outcome == Some(outcome),
@@ -131,7 +128,7 @@ impl Shown {
     }
 }
 
-impl ValueEnum for Shown {
+impl ValueEnum for RunStatusFilter {
     fn value_variants<'a>() -> &'a [Self] {
         &Self::ALL
     }
@@ -141,21 +138,19 @@ impl ValueEnum for Shown {
     }
 }
 
-impl Runs {
+impl RunsCommand {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let directory = data::directory(self.data)?;
+        let directory = self.options.directory()?;
         if !data::has_store(&directory)? {
-            let none = format!(
-                "there are no runs in {} yet; {MAKES_RUNS}",
-                printable(&directory)
-            );
-            match self.subcommand {
-                Subcommand::List { .. } => note(&none),
-                Subcommand::Show { .. } | Subcommand::Tail { .. } => bail!(none),
+            let shown = printable(&directory);
+            let none = format!("there are no runs in {shown} yet; {ADVICE}");
+            if let Subcommand::List { .. } = self.subcommand {
+                note(&none);
+                return Ok(ExitCode::SUCCESS);
             }
-            return Ok(ExitCode::SUCCESS);
+            bail!(none);
         }
-        let runs = opened(&directory).await?;
+        let runs = open(&directory).await?;
         let mut out = std::io::stdout();
         match self.subcommand {
             Subcommand::List {
@@ -163,34 +158,25 @@ impl Runs {
                 status,
                 limit,
             } => {
-                let filtered = agent.is_some();
+                let is_filtered = agent.is_some() || status.is_some();
                 let found = list(&runs, agent, status, limit).await?;
-                let is_filtered = filtered || status.is_some();
-                match (self.json, found.is_empty()) {
-                    (true, _) => {
-                        for run in &found {
-                            writeln!(out, "{}", json_line(&run.summary())?)?;
-                        }
-                    }
-                    (false, true) if is_filtered => note("no run is like that"),
-                    (false, true) => note(&format!("there are no runs yet; {MAKES_RUNS}")),
-                    (false, false) => {
-                        let summaries: Vec<_> = found.iter().map(AnyRun::summary).collect();
-                        for line in table(&summaries, Listing::of_stdout()) {
-                            writeln!(out, "{line}")?;
-                        }
-                    }
+                let summaries: Vec<_> = found.iter().map(AnyRun::summary).collect();
+                match (self.options.json, summaries.is_empty()) {
+                    (true, _) => write_json_lines(&mut out, summaries)?,
+                    (false, true) if is_filtered => note("no run matches"),
+                    (false, true) => note(&format!("there are no runs yet; {ADVICE}")),
+                    (false, false) => write_table(&summaries, Listing::for_stdout(), &mut out)?,
                 }
             }
             Subcommand::Show { run_id } => {
-                let run = found(&runs, &run_id).await?;
-                show_after(&runs, &run, &mut 0, self.json, &mut out).await?;
+                let run = find(&runs, &run_id).await?;
+                show_after(&runs, &run, &mut 0, self.options.json, &mut out).await?;
             }
             Subcommand::Tail { run_id } => {
-                let run = found(&runs, &run_id).await?;
+                let run = find(&runs, &run_id).await?;
                 let mut seen = 0;
-                while !show_after(&runs, &run, &mut seen, self.json, &mut out).await? {
-                    tokio::time::sleep(LOOK).await;
+                while !show_after(&runs, &run, &mut seen, self.options.json, &mut out).await? {
+                    tokio::time::sleep(POLL_INTERVAL).await;
                 }
             }
         }
@@ -199,9 +185,9 @@ impl Runs {
 }
 
 /// Opens the runs of a data directory read-only. A daemon may be running on it.
-async fn opened(directory: &Path) -> anyhow::Result<AllRuns> {
-    let opened = SqliteStore::open_read_only(SqliteOptions::new(directory)).await;
-    let store = opened.with_context(|| format!("cannot read {}", printable(directory)))?;
+async fn open(directory: &Path) -> anyhow::Result<AllRuns> {
+    let store = SqliteStore::open_read_only(SqliteOptions::new(directory)).await;
+    let store = store.with_context(|| format!("cannot read {}", printable(directory)))?;
     let turns = ThreadTurns {
         journal: Arc::new(store.journal()),
         queries: Arc::new(store.queries()),
@@ -212,7 +198,7 @@ async fn opened(directory: &Path) -> anyhow::Result<AllRuns> {
 
 /// Returns the newest runs of a data directory.
 pub(crate) async fn newest(directory: &Path, limit: usize) -> anyhow::Result<Vec<RunSummary>> {
-    let found = list(&opened(directory).await?, None, None, limit).await?;
+    let found = list(&open(directory).await?, None, None, limit).await?;
     Ok(found.iter().map(|run| run.summary().clone()).collect())
 }
 
@@ -220,33 +206,33 @@ pub(crate) async fn newest(directory: &Path, limit: usize) -> anyhow::Result<Vec
 async fn list(
     runs: &AllRuns,
     agent: Option<String>,
-    wanted: Option<Shown>,
+    wanted: Option<RunStatusFilter>,
     limit: usize,
 ) -> anyhow::Result<Vec<AnyRun>> {
     let mut filter = RunFilter {
         agent_id: agent,
-        status: wanted.and_then(Shown::status),
+        status: wanted.and_then(RunStatusFilter::status),
         ..RunFilter::default()
     };
     let mut found = Vec::new();
     while found.len() < limit {
-        let page = runs.list(filter.clone(), PAGE).await?;
+        let page = runs.list(filter.clone(), PAGE_RECORDS).await?;
         let Some(last) = page.last() else { break };
         filter.before = Some(last.position());
-        let is_wanted = |run: &AnyRun| wanted.is_none_or(|wanted| wanted.takes(run.summary()));
+        let is_wanted = |run: &AnyRun| wanted.is_none_or(|wanted| wanted.matches(run.summary()));
         found.extend(page.into_iter().filter(is_wanted));
     }
     found.truncate(limit);
     Ok(found)
 }
 
-/// Finds a run by its ID or a suffix of the ID.
-async fn found(runs: &AllRuns, run_id: &str) -> anyhow::Result<AnyRun> {
+/// Finds a run by its ID or the end of the ID.
+async fn find(runs: &AllRuns, run_id: &str) -> anyhow::Result<AnyRun> {
     if let Some(run) = runs.get(run_id).await? {
         return Ok(run);
     }
-    let all = list(runs, None, None, LOOKED_THROUGH).await?;
-    let advice = "`windlass runs list` shows those that are there";
+    let all = list(runs, None, None, SEARCHED).await?;
+    let advice = "`windlass runs list` shows the newest runs";
     by_end("run", run_id, all, |run| &run.summary().run_id, advice)
 }
 
@@ -259,7 +245,7 @@ async fn show_after(
     out: &mut impl Write,
 ) -> anyhow::Result<bool> {
     loop {
-        let page = runs.read(run, *seen, PAGE, PAGE_BYTES).await?;
+        let page = runs.read(run, *seen, PAGE_RECORDS, PAGE_BYTES).await?;
         if page.head == 0 {
             bail!("run `{}` was removed", run.summary().run_id);
         }
@@ -283,32 +269,30 @@ async fn show_after(
 }
 
 /// Help for users who have no runs yet.
-const MAKES_RUNS: &str =
-    "every turn makes one (`windlass run \"…\"`), and programs report their own (docs/runs.md)";
+const ADVICE: &str =
+    "every turn creates one (`windlass run \"…\"`), and programs report their own (docs/runs.md)";
 
-/// Returns a header line and a line for each run.
-fn table(runs: &[&RunSummary], listing: Listing) -> Vec<String> {
-    let ends = runs.iter().map(|run| Shown::of(run).name().len());
-    let end_width = ends.max().unwrap_or(0).max("STATUS".len());
-    let line = |id: &str, started: &str, end: &str, turns: &str, agent: &str, intent: &str| {
-        let agent = listing.column(agent, AGENT);
-        let line = format!(
-            "{id:<8}  {started:<16}  {end:<end_width$}  {turns:>5}  {agent:<AGENT$}  {intent}"
-        );
-        listing.line(&line)
-    };
-    let mut lines = vec![line("ID", "STARTED", "STATUS", "TURNS", "AGENT", "INTENT")];
-    for run in runs {
-        lines.push(line(
-            &one_line(short(&run.run_id)),
-            &run.started_at.format("%Y-%m-%d %H:%M").to_string(),
-            Shown::of(run).name(),
-            &run.turn_count.to_string(),
-            &one_line(&run.agent_id),
-            &one_line(run.intent.lines().next().unwrap_or_default()),
-        ));
-    }
-    lines
+fn write_table(runs: &[&RunSummary], listing: Listing, out: &mut impl Write) -> io::Result<()> {
+    let statuses = runs.iter().map(|run| RunStatusFilter::of(run).name().len());
+    let columns = [
+        ("ID", 8),
+        ("STARTED", 16),
+        ("STATUS", statuses.max().unwrap_or(0).max("STATUS".len())),
+        ("TURNS", 5),
+        ("AGENT", AGENT_WIDTH),
+        ("INTENT", 0),
+    ];
+    let rows = runs.iter().map(|run| {
+        [
+            short(&run.run_id).to_owned(),
+            run.started_at.format("%Y-%m-%d %H:%M").to_string(),
+            RunStatusFilter::of(run).name().to_owned(),
+            format!("{:>5}", run.turn_count),
+            run.agent_id.clone(),
+            run.intent.lines().next().unwrap_or_default().to_owned(),
+        ]
+    });
+    listing.write(out, columns, rows)
 }
 
 fn line_of_record(record: &RunRecord) -> String {
@@ -348,8 +332,8 @@ fn line_of_record(record: &RunRecord) -> String {
 
 fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
-    if line.chars().count() > SHOWN {
-        let shown: String = line.chars().take(SHOWN).collect();
+    if line.chars().count() > MAX_TEXT_WIDTH {
+        let shown: String = line.chars().take(MAX_TEXT_WIDTH).collect();
         shown + Style::of_stdout().dots()
     } else {
         line.to_owned()
@@ -374,8 +358,15 @@ mod tests {
         .unwrap()
     }
 
+    fn table(runs: &[&RunSummary], listing: Listing) -> Vec<String> {
+        let mut out = Vec::new();
+        write_table(runs, listing, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
     #[test]
-    fn a_list_has_a_header_and_fits_eighty_columns() {
+    fn list_has_a_header_and_fits_eighty_columns() {
         let runs = [
             run("windlass:main", Some("success"), "hi"),
             run(
@@ -384,7 +375,7 @@ mod tests {
                 &"漢字 and more ".repeat(20),
             ),
         ];
-        let lines = table(&[&runs[0], &runs[1]], Listing::of_width(80));
+        let lines = table(&[&runs[0], &runs[1]], Listing::with_width(80));
         assert_eq!(
             lines,
             [
@@ -394,10 +385,10 @@ mod tests {
             ]
         );
         let longest = run("agent", Some("partial_success"), &"x".repeat(200));
-        for line in table(&[&longest], Listing::of_width(80)) {
+        for line in table(&[&longest], Listing::with_width(80)) {
             assert!(width_of(&line) <= 80, "{line}");
         }
-        let whole = table(&[&runs[1]], Listing::IN_PIPE).join("\n");
+        let whole = table(&[&runs[1]], Listing::FOR_PIPE).join("\n");
         assert!(
             whole.contains("an-agent-with-a-long-name")
                 && whole.ends_with(runs[1].intent.trim_end()),
@@ -406,16 +397,19 @@ mod tests {
     }
 
     #[test]
-    fn what_a_list_shows_can_be_asked_for() {
+    fn every_listed_status_is_a_filter() {
         for status in RunStatus::ALL {
-            assert!(Shown::ALL.contains(&Shown::Status(status)), "{status}");
+            assert!(
+                RunStatusFilter::ALL.contains(&RunStatusFilter::Status(status)),
+                "{status}"
+            );
         }
         for outcome in OutcomeStatus::ALL {
-            assert!(Shown::ALL.contains(&Shown::Outcome(outcome)));
+            assert!(RunStatusFilter::ALL.contains(&RunStatusFilter::Outcome(outcome)));
         }
         let done = run("a", Some("give_up"), "x");
-        assert!(Shown::of(&done).takes(&done));
-        assert!(Shown::Status(RunStatus::Completed).takes(&done));
-        assert!(!Shown::Outcome(OutcomeStatus::Success).takes(&done));
+        assert!(RunStatusFilter::of(&done).matches(&done));
+        assert!(RunStatusFilter::Status(RunStatus::Completed).matches(&done));
+        assert!(!RunStatusFilter::Outcome(OutcomeStatus::Success).matches(&done));
     }
 }

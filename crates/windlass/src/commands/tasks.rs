@@ -8,24 +8,25 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use windlass_core::bounds::{lines, one_line};
-use windlass_protocol::operations::{CommaList, QueryValue, TasksQuery};
+use windlass_protocol::operations::{CommaList, IdPath, QueryValue, TasksQuery};
 use windlass_protocol::{Call, CreateTask, TaskRecord, TaskStatus, TaskSummary, TaskToolStatus};
 
-use crate::calls::by_id;
 use crate::cli::{note, without_code};
-use crate::commands::job_args::{self, JobArgs, refused};
-use crate::connect::DaemonConnection;
-use crate::follow::once;
-use crate::ids::{by_end, short};
-use crate::inert_json::json_line;
+use crate::client::calls::by_id;
+use crate::client::connect::DaemonConnection;
+use crate::client::follow::send_once;
+use crate::client::ids::{by_end, is_complete, short};
+use crate::commands::data_options::DataOptions;
+use crate::commands::job_args::{self, JobArgs, job_error};
+use crate::inert_json::{write_json, write_json_lines};
 use crate::terminal::{Listing, time};
 
-const ADVICE: &str = "`windlass tasks list` shows them";
+const ADVICE: &str = "`windlass tasks list` shows the newest tasks";
 const NONE_YET: &str = "there are no tasks yet; `windlass tasks add \"…\"` queues one";
-/// Number of newest tasks that are searched for the suffix of an ID; this is the maximum page size of the API.
-const LOOKED_THROUGH: u64 = 500;
+/// Number of newest tasks that are searched for the end of an ID; this is the maximum page size of the API.
+const SEARCHED: u64 = 500;
 
-/// Queues work that nobody sits beside, and shows what became of it. `windlass serve` carries it out.
+/// Queues unattended work and shows its results. `windlass serve` runs it.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -35,52 +36,48 @@ Examples:
   windlass tasks show 1f2e3d4c
   windlass tasks cancel 1f2e3d4c
 
-The end of an id will do wherever one is asked for. Where no daemon runs, a task is queued all the same; it waits until `windlass serve` runs.")]
-pub(crate) struct Tasks {
-    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
-    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
-    data: Option<PathBuf>,
-    /// Writes JSON.
-    #[arg(long, global = true)]
-    json: bool,
+The end of an ID is enough. Without a daemon, a task is queued and starts when `windlass serve` runs.")]
+pub(crate) struct TasksCommand {
+    #[command(flatten)]
+    options: DataOptions,
     #[command(subcommand)]
     subcommand: Subcommand,
 }
 
 #[derive(clap::Subcommand)]
 enum Subcommand {
-    /// Queues a task, and writes its id.
+    /// Queues a task and prints its ID.
     Add {
-        /// What to do; `-` reads it from standard input.
+        /// Prompt; `-` reads it from standard input.
         prompt: String,
         #[command(flatten)]
         job: JobArgs,
-        /// The directory to work in, in the workspace of the daemon that carries it out [default: the current one].
+        /// Working directory, in the workspace of the daemon that runs the task [default: the current directory].
         #[arg(long, value_name = "DIR")]
         cwd: Option<PathBuf>,
     },
-    /// Lists tasks, the newest first.
+    /// Lists tasks, newest first.
     List {
-        /// How many at most, 1 to 500.
+        /// Maximum number of tasks, 1 to 500.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
         limit: u32,
-        /// Only those that are there: queued, running, completed, failed or canceled, with commas between.
+        /// Only tasks with these statuses: queued, running, completed, failed or canceled, separated by commas.
         #[arg(long, value_delimiter = ',', value_parser = ["queued", "running", "completed", "failed", "canceled"])]
         status: Vec<String>,
     },
-    /// Shows a task, and what came of it.
+    /// Shows a task and its result.
     Show {
-        /// The task.
+        /// ID of the task.
         id: String,
     },
-    /// Calls a task off. What it has done stays.
+    /// Cancels a task. Its changes so far remain.
     Cancel {
-        /// The task.
+        /// ID of the task.
         id: String,
     },
 }
 
-impl Tasks {
+impl TasksCommand {
     pub(crate) async fn run(
         self,
         workspace: Option<PathBuf>,
@@ -88,51 +85,45 @@ impl Tasks {
     ) -> Result<ExitCode> {
         let is_add = matches!(self.subcommand, Subcommand::Add { .. });
         let is_list = matches!(self.subcommand, Subcommand::List { .. });
-        if !is_add && job_args::is_empty(self.data.clone(), "tasks", is_list)? {
+        if !is_add && job_args::is_empty(&self.options, "tasks", is_list)? {
             note(NONE_YET);
             return Ok(ExitCode::SUCCESS);
         }
         // Standard input is read first: other commands cannot use the data directory while it is open.
-        let wanted = match &self.subcommand {
+        let request = match &self.subcommand {
             Subcommand::Add { prompt, job, cwd } => {
-                let place = job_args::place(cwd.as_deref(), workspace.as_deref())?;
-                Some(wanted(prompt, job, place)?)
+                let cwd = job_args::working_directory(cwd.as_deref(), workspace.as_deref())?;
+                Some(new_task(prompt, job, cwd)?)
             }
             _ => None,
         };
-        let place = wanted.as_ref().and_then(|wanted| wanted.workspace.as_ref());
-        let workspace = workspace.or_else(|| place.map(PathBuf::from));
-        let daemon = job_args::connect(self.data.clone(), workspace, config).await?;
-        let done = self.on(&daemon, wanted).await;
-        daemon.leave().await;
+        let cwd = request.as_ref().and_then(|task| task.workspace.as_ref());
+        let workspace = workspace.or_else(|| cwd.map(PathBuf::from));
+        let daemon = job_args::connect(&self.options, workspace, config).await?;
+        let done = self.run_on(&daemon, request).await;
+        daemon.close().await;
         done.map(|()| ExitCode::SUCCESS)
     }
 
-    async fn on(self, daemon: &DaemonConnection, wanted: Option<CreateTask>) -> Result<()> {
-        let api = daemon.api();
+    async fn run_on(self, daemon: &DaemonConnection, request: Option<CreateTask>) -> Result<()> {
+        let (api, is_json) = (daemon.api(), self.options.json);
         let mut out = io::stdout();
         match self.subcommand {
             Subcommand::Add { .. } => {
-                let wanted = wanted.unwrap_or_default();
-                let place = wanted.workspace.clone().unwrap_or_default();
-                let call = Call::new((), wanted);
-                let made = match once(daemon, call, |api, call| api.create_task(call)).await? {
-                    Ok(made) => made,
-                    Err(error) => {
-                        return Err(job_args::not_queued(daemon, &place, error).await);
-                    }
+                let request = request.unwrap_or_default();
+                let cwd = request.workspace.clone().unwrap_or_default();
+                let call = Call::new((), request);
+                let task = match send_once(daemon, call, |api, call| api.create_task(call)).await? {
+                    Ok(task) => task,
+                    Err(error) => return Err(job_args::not_queued(daemon, &cwd, error).await),
                 };
-                if self.json {
-                    writeln!(out, "{}", json_line(&made)?)?
+                if is_json {
+                    write_json(&mut out, &task)?
                 } else {
-                    writeln!(out, "{}", made.id)?
+                    writeln!(out, "{}", task.id)?
                 }
-                job_args::tell_if_unbegun(
-                    daemon,
-                    "the task is queued, and begins",
-                    &made.workspace,
-                )
-                .await;
+                let what = "the task is queued and starts";
+                job_args::note_if_not_started(daemon, what, &task.workspace).await;
             }
             Subcommand::List { limit, status } => {
                 let statuses = status.iter().filter_map(|word| TaskStatus::parse(word));
@@ -141,42 +132,39 @@ impl Tasks {
                     status: (!status.is_empty()).then(|| CommaList(statuses.collect())),
                     ..TasksQuery::default()
                 };
-                let found = api.list_tasks(Call::new((), ()).with_query(query)).await;
-                let found = found.map_err(refused)?;
-                if self.json {
-                    for task in &found.tasks {
-                        writeln!(out, "{}", json_line(task)?)?;
-                    }
+                let page = api.list_tasks(Call::new((), ()).with_query(query)).await;
+                let tasks = page.map_err(job_error)?.tasks;
+                if is_json {
+                    write_json_lines(&mut out, &tasks)?
                 } else {
-                    list(&found.tasks, !status.is_empty(), &mut out)?;
-                    if found.tasks.iter().any(|task| is_open(task.status)) {
-                        job_args::tell_if_unattended(daemon, "what is open goes on").await;
+                    list(&tasks, !status.is_empty(), &mut out)?;
+                    if tasks.iter().any(|task| is_open(task.status)) {
+                        job_args::note_if_unattended(daemon, "open tasks continue").await;
                     }
                 }
             }
             Subcommand::Show { id } => {
-                let path = by_id(&find(daemon, &id).await?);
-                let task = api.get_task(Call::new(path, ())).await.map_err(refused)?;
-                if self.json {
+                let task = api.get_task(Call::new(find(daemon, &id).await?, ())).await;
+                let task = task.map_err(job_error)?;
+                if is_json {
                     // Sorts the fields by name.
-                    writeln!(out, "{}", json_line(&serde_json::to_value(&task)?)?)?
+                    write_json(&mut out, &serde_json::to_value(&task)?)?
                 } else {
-                    show(&task, daemon.is_own().await, &mut out)?
+                    show(&task, daemon.is_in_process().await, &mut out)?
                 }
             }
             Subcommand::Cancel { id } => {
-                let path = by_id(&find(daemon, &id).await?);
                 let task = api
-                    .cancel_task(Call::new(path, ()))
+                    .cancel_task(Call::new(find(daemon, &id).await?, ()))
                     .await
-                    .map_err(refused)?;
-                if self.json {
-                    writeln!(out, "{}", json_line(&task)?)?
+                    .map_err(job_error)?;
+                if is_json {
+                    write_json(&mut out, &task)?
                 } else {
-                    tell_canceled(&task)
+                    note_canceled(&task)
                 }
                 if is_open(task.status) {
-                    job_args::tell_if_unattended(daemon, "it ends").await;
+                    job_args::note_if_unattended(daemon, "it ends").await;
                 }
             }
         }
@@ -184,10 +172,10 @@ impl Tasks {
     }
 }
 
-fn wanted(prompt: &str, job: &JobArgs, place: String) -> Result<CreateTask> {
+fn new_task(prompt: &str, job: &JobArgs, cwd: String) -> Result<CreateTask> {
     let task = CreateTask {
         prompt: job_args::prompt(prompt)?,
-        workspace: Some(place),
+        workspace: Some(cwd),
         max_attempts: job.attempts,
         ..CreateTask::default()
     };
@@ -198,64 +186,61 @@ fn is_open(status: TaskStatus) -> bool {
     matches!(status, TaskStatus::Queued | TaskStatus::Running)
 }
 
-/// Finds a task by its ID or a suffix of the ID.
-async fn find(daemon: &DaemonConnection, id: &str) -> Result<String> {
-    if job_args::is_whole("task_", id, ADVICE)? {
-        return Ok(id.to_owned());
+/// Finds a task by its ID or the end of the ID.
+async fn find(daemon: &DaemonConnection, id: &str) -> Result<IdPath> {
+    if is_complete("task_", id, ADVICE)? {
+        return Ok(by_id(id));
     }
     let query = TasksQuery {
-        limit: Some(LOOKED_THROUGH),
+        limit: Some(SEARCHED),
         ..TasksQuery::default()
     };
-    let found = daemon
-        .api()
-        .list_tasks(Call::new((), ()).with_query(query))
-        .await;
-    let found = found.map_err(refused)?;
-    Ok(by_end("task", id, found.tasks, |task| &task.id, ADVICE)?.id)
+    let call = Call::new((), ()).with_query(query);
+    let page = daemon.api().list_tasks(call).await.map_err(job_error)?;
+    let task = by_end("task", id, page.tasks, |task| &task.id, ADVICE)?;
+    Ok(by_id(&task.id))
 }
 
 fn list(tasks: &[TaskSummary], is_filtered: bool, out: &mut impl Write) -> Result<()> {
     if tasks.is_empty() {
         note(if is_filtered {
-            "no task is like that"
+            "no task matches"
         } else {
             NONE_YET
         });
         return Ok(());
     }
-    let listing = Listing::of_stdout();
-    let line = |id: &str, queued: &str, status: &str, model: &str, prompt: &str| {
-        let model = listing.column(model, 16);
-        let line = format!("{id:<8}  {queued:<16}  {status:<9}  {model:<16}  {prompt}");
-        listing.line(&line)
-    };
-    writeln!(out, "{}", line("ID", "QUEUED", "STATUS", "MODEL", "PROMPT"))?;
-    for task in tasks {
-        let line = line(
-            &one_line(short(&task.id)),
-            &job_args::minute(&task.created_at),
-            &job_args::status_of(task.status, task.held.as_ref(), task.unapproved_calls),
-            &one_line(&task.model),
-            &one_line(&task.prompt_summary),
-        );
-        writeln!(out, "{line}")?;
-    }
-    Ok(())
+    let columns = [
+        ("ID", 8),
+        ("QUEUED", 16),
+        ("STATUS", 9),
+        ("MODEL", 16),
+        ("PROMPT", 0),
+    ];
+    let rows = tasks.iter().map(|task| {
+        [
+            short(&task.id).to_owned(),
+            job_args::minute(&task.created_at),
+            job_args::status_of(task.status, task.held.as_ref(), task.unapproved_calls),
+            task.model.clone(),
+            task.prompt_summary.clone(),
+        ]
+    });
+    Ok(Listing::for_stdout().write(out, columns, rows)?)
 }
 
 /// Formats a task as text. An in-process daemon does not know the defaults of the daemon that will run the task.
-fn show(task: &TaskRecord, is_own: bool, out: &mut impl Write) -> Result<()> {
+fn show(task: &TaskRecord, is_in_process: bool, out: &mut impl Write) -> Result<()> {
     writeln!(out, "task     {}", one_line(&task.id))?;
     let status = job_args::status_of(task.status, task.held.as_ref(), task.unapproved_calls);
     writeln!(out, "status   {status}")?;
     if let Some(calls) = &task.unapproved_calls {
-        writeln!(out, "skipped  {}", job_args::unapproved(*calls))?;
+        writeln!(out, "skipped  {}", job_args::unapproved_calls(*calls))?;
     }
     if let Some(retry_at) = task.held.as_ref().and_then(|held| held.retry_at.as_ref()) {
         writeln!(out, "retry    {} UTC", job_args::minute(retry_at))?;
     }
-    if !is_own {
+    if !is_in_process {
         writeln!(out, "in       {}", one_line(&task.workspace))?;
         let by = task.backend.as_ref().unwrap_or(&task.model);
         writeln!(out, "with     {}", one_line(by))?;
@@ -265,8 +250,8 @@ fn show(task: &TaskRecord, is_own: bool, out: &mut impl Write) -> Result<()> {
         writeln!(out, "took     {}", time(Duration::from_millis(took)))?;
     }
     if task.attempt_count > 1 {
-        let (count, most) = (task.attempt_count, task.max_attempts);
-        writeln!(out, "attempt  {count} of {most}")?;
+        let (count, max) = (task.attempt_count, task.max_attempts);
+        writeln!(out, "attempt  {count} of {max}")?;
     }
     if let Some(thread) = &task.thread_id {
         writeln!(out, "thread   {}", one_line(thread))?;
@@ -297,15 +282,15 @@ fn show(task: &TaskRecord, is_own: bool, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn tell_canceled(task: &TaskRecord) {
+fn note_canceled(task: &TaskRecord) {
     let id = short(&task.id);
     note(&match task.status {
-        TaskStatus::Canceled => format!("{id} is called off"),
+        TaskStatus::Canceled => format!("{id} is canceled"),
         TaskStatus::Queued | TaskStatus::Running => {
-            format!("{id} is called off, and ends when its turn has")
+            format!("{id} is canceled and ends with its turn")
         }
         TaskStatus::Completed | TaskStatus::Failed => {
-            format!("{id} had ended before: {}", job_args::status(task.status))
+            format!("{id} has already ended: {}", job_args::status(task.status))
         }
     });
 }

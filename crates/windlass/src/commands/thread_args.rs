@@ -1,4 +1,4 @@
-//! Arguments that `run` and `chat` share: the approvals, the directory and the thread.
+//! Arguments that `run` and `chat` share: model, directory, thread and approvals.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -7,34 +7,33 @@ use anyhow::{Result, ensure};
 use clap::Args;
 use windlass_protocol::{CreateThread, StartTurn};
 
-use crate::cli::{or_current, printable};
-use crate::connect::{DaemonConnection, DaemonTarget, Purpose};
+use crate::cli::{or_current, printable, set_variable};
+use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget};
+use crate::client::thread_session::{find, newest_in};
 use crate::data;
-use crate::thread_session::{find, newest_in};
 
-/// Who answers, where, and in which thread.
 #[derive(Args)]
 pub(crate) struct ThreadArgs {
-    /// The model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini, openrouter, azure-openai and sim [default: that of `WINDLASS_MODEL`, else the
-    /// configured one; an earlier thread keeps its own].
+    /// Model, as `provider/model`; providers are openai, openai-chat, anthropic, gemini, openrouter, azure-openai and sim [default: `WINDLASS_MODEL`, else the
+    /// configured model, or that of the continued thread].
     #[arg(long)]
     model: Option<String>,
-    /// The agent of others that does the work, such as claude-code, codex or gemini; an earlier thread keeps its own.
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "go_on"])]
+    /// External agent that executes the turns of a new thread, such as claude-code, codex or gemini.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["resume", "continue_newest"])]
     backend: Option<String>,
-    /// The directory to work in [default: the current one].
+    /// Working directory [default: the current one].
     #[arg(long, value_name = "DIR")]
     cwd: Option<PathBuf>,
-    /// Allows everything without asking.
+    /// Allows all calls without asking.
     #[arg(long, short)]
     pub(crate) yes: bool,
-    /// Goes on with this thread; the end of its id will do.
-    #[arg(long, value_name = "ID", conflicts_with = "go_on")]
+    /// Continues the thread with this ID; the end of the ID is enough.
+    #[arg(long, value_name = "ID", conflicts_with = "continue_newest")]
     resume: Option<String>,
-    /// Goes on with the newest thread of this directory.
+    /// Continues the newest thread of this directory.
     #[arg(long = "continue", short = 'c')]
-    go_on: bool,
-    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
+    continue_newest: bool,
+    /// Data directory [default: `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`].
     #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
     data: Option<PathBuf>,
 }
@@ -49,7 +48,7 @@ impl ThreadArgs {
         let cwd = or_current(self.cwd.clone().or(workspace))?;
         ensure!(
             cwd.is_dir(),
-            "{} is no directory; name another with {flag}",
+            "{} is not a directory; name another with {flag}",
             printable(&cwd)
         );
         Ok(cwd)
@@ -65,40 +64,37 @@ impl ThreadArgs {
         cwd: &Path,
         config: Option<&Path>,
     ) -> Result<Arc<DaemonConnection>> {
+        let (data, purpose) = (self.data()?, ConnectionPurpose::RunTurns);
         let target = DaemonTarget {
-            data: self.data()?,
-            config: config.map(Path::to_owned),
             model: self.model(),
-            workspace: cwd.to_owned(),
-            purpose: Purpose::Work,
             backend: self.backend.clone(),
+            ..DaemonTarget::new(data, cwd.to_owned(), config, purpose)
         };
         Ok(Arc::new(DaemonConnection::open(target).await?))
     }
 
     /// Returns whether the arguments name an existing thread.
-    pub(crate) fn is_earlier(&self) -> bool {
-        self.go_on || self.resume.is_some()
+    pub(crate) fn names_thread(&self) -> bool {
+        self.continue_newest || self.resume.is_some()
     }
 
     /// Finds the existing thread that the arguments name; `None` if they name none.
-    pub(crate) async fn earlier(
+    pub(crate) async fn find_thread(
         &self,
         daemon: &DaemonConnection,
         cwd: &Path,
     ) -> Result<Option<String>> {
         match &self.resume {
             Some(id) => find(daemon, id).await.map(Some),
-            None if self.go_on => newest_in(daemon, cwd).await,
+            None if self.continue_newest => newest_in(daemon, cwd).await,
             None => Ok(None),
         }
     }
 
     /// Returns the model for new threads: the flag, else `WINDLASS_MODEL`.
     fn model(&self) -> Option<String> {
-        let usual = || std::env::var("WINDLASS_MODEL").ok();
-        let model = self.model.clone().or_else(usual);
-        model.filter(|model| !model.trim().is_empty())
+        let model = self.model.clone().filter(|model| !model.trim().is_empty());
+        model.or_else(|| set_variable("WINDLASS_MODEL"))
     }
 
     /// Returns the request for a new thread.

@@ -14,28 +14,29 @@ use windlass_protocol::{
     Turn, UndoThread,
 };
 
-use crate::calls::{self, by_id};
 use crate::cli::{FAILED, count, note, without_code};
-use crate::commands::job_args::is_meant;
-use crate::connect::{DaemonConnection, DaemonTarget, explained};
+use crate::client::calls::{self, by_id};
+use crate::client::connect::{DaemonConnection, DaemonTarget, api_error};
+use crate::client::follow::{EventFollower, FollowStep};
+use crate::client::ids::short;
+use crate::client::thread_session::{find, find_turn};
+use crate::commands::data_options::DataOptions;
+use crate::commands::job_args::confirm_removal;
 use crate::data;
-use crate::follow::{Follower, Next};
-use crate::ids::short;
-use crate::inert_json::{Inert, event_line, json_line};
+use crate::inert_json::{Inert, event_line, write_json};
 use crate::local_time;
-use crate::terminal::{Listing, ToolCall, about};
-use crate::thread_session::{find, find_turn};
+use crate::terminal::{Listing, ShownCall, main_argument};
 
 /// Shown instead of an empty list.
 const NONE_YET: &str = "there are no threads yet; `windlass run \"…\"` begins one";
 
-/// Maximum number of lines shown of a call's result.
+/// Maximum number of lines that are shown of a call's result.
 const RESULT_LINES: usize = 10;
 
 /// Maximum number of restored files that are listed.
-const NAMED_FILES: usize = 20;
+const MAX_LISTED_FILES: usize = 20;
 
-/// Shows and keeps threads.
+/// Lists, shows, forks, rewinds, exports and deletes threads.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -45,66 +46,62 @@ Examples:
   windlass threads rewind 1f2e3d4c --turns 2
   windlass threads export 1f2e3d4c > thread.jsonl
 
-The end of an id will do wherever one is asked for.")]
+The end of an ID is enough.")]
 pub(crate) struct Threads {
-    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
-    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
-    data: Option<PathBuf>,
-    /// Writes JSON.
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    options: DataOptions,
     #[command(subcommand)]
     subcommand: Subcommand,
 }
 
 #[derive(clap::Subcommand)]
 enum Subcommand {
-    /// Lists threads, the newest first.
+    /// Lists threads, newest first.
     List {
-        /// How many at most.
+        /// Maximum number of threads.
         #[arg(long, default_value_t = 20, value_parser = count)]
         limit: usize,
-        /// Those that were put away too.
+        /// Includes archived threads.
         #[arg(long)]
         all: bool,
     },
-    /// Shows a thread.
+    /// Shows the messages and calls of a thread.
     Show {
-        /// The thread.
+        /// ID of the thread.
         id: String,
     },
-    /// Makes a new thread that begins as this one.
+    /// Creates a thread that starts with the history of this one.
     Fork {
-        /// The thread.
+        /// ID of the thread.
         id: String,
-        /// The last turn that the new one has [default: the last that is at its end].
+        /// Last turn that the new thread has [default: the last that has ended].
         #[arg(long, value_name = "ID")]
         turn: Option<String>,
     },
-    /// Makes a new thread without the last turns of this one, which is archived: `list --all` shows it.
+    /// Creates a thread without the last turns of this one, and archives this one: `list --all` shows it.
     Rewind {
-        /// The thread.
+        /// ID of the thread.
         id: String,
-        /// How many turns.
+        /// Number of turns.
         #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
         turns: u32,
-        /// Brings the files back too that those turns changed.
+        /// Also restores the files that those turns changed.
         #[arg(long)]
         files: bool,
-        /// Takes back as well what calls may have changed that were cut off when Windlass died.
+        /// Includes changes of calls that a crash cut off.
         #[arg(long, requires = "files")]
         cut_off: bool,
     },
     /// Writes a thread with all its events, as lines of JSON.
     Export {
-        /// The thread.
+        /// ID of the thread.
         id: String,
     },
-    /// Removes a thread, and all that is recorded of it.
+    /// Deletes a thread and all its records.
     Delete {
-        /// The thread.
+        /// ID of the thread.
         id: String,
-        /// Does not ask.
+        /// Skips the confirmation.
         #[arg(long, short)]
         yes: bool,
     },
@@ -112,7 +109,7 @@ enum Subcommand {
 
 impl Threads {
     pub(crate) async fn run(self, config: Option<&Path>) -> Result<ExitCode> {
-        let data = data::directory(self.data.clone())?;
+        let data = self.options.directory()?;
         if !data::has_store(&data)? {
             if let Subcommand::List { .. } = self.subcommand {
                 note(NONE_YET);
@@ -125,31 +122,33 @@ impl Threads {
         }
         if let Subcommand::Delete { id, yes: false } = &self.subcommand {
             let daemon =
-                DaemonConnection::open(DaemonTarget::to_look(data.clone(), config)?).await?;
-            let found = is_there(&daemon, id).await;
-            daemon.leave().await;
+                DaemonConnection::open(DaemonTarget::for_maintenance(data.clone(), config)?)
+                    .await?;
+            let found = check_exists(&daemon, id).await;
+            daemon.close().await;
             found?;
-            if !is_meant("thread", id)? {
+            if !confirm_removal("thread", id)? {
                 return Ok(ExitCode::from(FAILED));
             }
         }
-        let daemon = Arc::new(DaemonConnection::open(DaemonTarget::to_look(data, config)?).await?);
-        let done = self.on(&daemon).await;
-        daemon.leave().await;
+        let daemon =
+            Arc::new(DaemonConnection::open(DaemonTarget::for_maintenance(data, config)?).await?);
+        let done = self.run_on(&daemon).await;
+        daemon.close().await;
         done
     }
 
-    async fn on(self, daemon: &Arc<DaemonConnection>) -> Result<ExitCode> {
+    async fn run_on(self, daemon: &Arc<DaemonConnection>) -> Result<ExitCode> {
         let api = daemon.api();
         let mut out = io::stdout();
         match self.subcommand {
-            Subcommand::List { limit, all } if self.json => {
+            Subcommand::List { limit, all } if self.options.json => {
                 let threads = calls::recent_threads(&*api, limit, all).await;
-                for thread in threads.map_err(explained)? {
-                    let mut said = serde_json::to_value(&thread)?;
-                    // JSON output contains the title in every line, for programs that read it.
-                    said["title"] = thread.title.into();
-                    writeln!(out, "{}", json_line(&said)?)?;
+                for thread in threads.map_err(api_error)? {
+                    let mut json = serde_json::to_value(&thread)?;
+                    // Scripts get the title in every line, also an empty one.
+                    json["title"] = thread.title.into();
+                    write_json(&mut out, &json)?;
                 }
             }
             Subcommand::List { limit, all } => {
@@ -160,15 +159,15 @@ impl Threads {
                     ..ThreadSummariesQuery::default()
                 };
                 let call = Call::new((), ()).with_query(query);
-                let threads = api.summarize_threads(call).await.map_err(explained)?;
+                let threads = api.summarize_threads(call).await.map_err(api_error)?;
                 list(&threads.entries, &mut out)?;
             }
             Subcommand::Show { id } => {
                 let id = find(daemon, &id).await?;
-                let detail = calls::whole_thread(&*api, &id).await.map_err(explained)?;
-                if self.json {
+                let detail = calls::full_thread(&*api, &id).await.map_err(api_error)?;
+                if self.options.json {
                     // Sorts the fields by name.
-                    writeln!(out, "{}", json_line(&serde_json::to_value(&detail)?)?)?
+                    write_json(&mut out, &serde_json::to_value(&detail)?)?
                 } else {
                     show(&detail, &mut out)?
                 }
@@ -177,11 +176,11 @@ impl Threads {
                 let thread = find(daemon, &id).await?;
                 let mut request = ForkThread::default();
                 if let Some(turn) = turn {
-                    let advice = format!("`windlass threads show --json {id}` shows them");
+                    let advice = format!("`windlass threads show --json {id}` shows the turns");
                     request.turn_id = Some(find_turn(daemon, &thread, &turn, &advice).await?);
                 }
                 let made = api.fork_thread(Call::new(by_id(&thread), request)).await;
-                made_new(&made.map_err(explained)?, self.json, &mut out)?;
+                show_new(&made.map_err(api_error)?, self.options.json, &mut out)?;
             }
             Subcommand::Rewind {
                 id,
@@ -196,13 +195,13 @@ impl Threads {
                     cut_off,
                 };
                 let made = api.undo_thread(Call::new(by_id(&thread), request)).await;
-                let made = made.map_err(explained)?;
+                let made = made.map_err(api_error)?;
                 archive(daemon, &thread).await;
                 if let Some(files) = &made.files {
                     let root = root_of(daemon, &made.thread).await;
-                    tell_restored_below(files, root.as_deref());
+                    note_restored(files, root.as_deref());
                 }
-                made_new(&made.thread, self.json, &mut out)?;
+                show_new(&made.thread, self.options.json, &mut out)?;
             }
             Subcommand::Export { id } => {
                 let id = find(daemon, &id).await?;
@@ -211,7 +210,7 @@ impl Threads {
             Subcommand::Delete { id, .. } => {
                 let path = by_id(&find(daemon, &id).await?);
                 let deleted = api.delete_thread(Call::new(path, ())).await;
-                deleted.map_err(explained)?;
+                deleted.map_err(api_error)?;
             }
         }
         out.flush()?;
@@ -222,15 +221,17 @@ impl Threads {
 /// Archives a thread that another one replaces. A failure is only reported.
 pub(crate) async fn archive(daemon: &DaemonConnection, id: &str) {
     if let Err(error) = calls::archive(&*daemon.api(), id).await {
-        note(&format!("the earlier thread stays in the list: {error}"));
+        note(&format!(
+            "the earlier thread could not be archived: {error}"
+        ));
     }
 }
 
 /// Checks that a thread exists before the user is asked to confirm.
-async fn is_there(daemon: &DaemonConnection, id: &str) -> Result<()> {
+async fn check_exists(daemon: &DaemonConnection, id: &str) -> Result<()> {
     let id = find(daemon, id).await?;
     let there = calls::newest_turns(&*daemon.api(), &id, 0).await;
-    there.map(drop).map_err(explained)
+    there.map(drop).map_err(api_error)
 }
 
 fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
@@ -238,30 +239,29 @@ fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
         note(NONE_YET);
         return Ok(());
     }
-    let listing = Listing::of_stdout();
-    writeln!(
-        out,
-        "{:<8}  {:<23}  {:<24}  {:<20}  TITLE",
-        "ID", "CHANGED", "DIRECTORY", "MODEL"
-    )?;
-    for thread in threads {
+    let listing = Listing::for_stdout();
+    let columns = [
+        ("ID", 8),
+        ("CHANGED", 23),
+        ("DIRECTORY", 24),
+        ("MODEL", 20),
+        ("TITLE", 0),
+    ];
+    let rows = threads.iter().map(|thread| {
         let open = match thread.latest_turn_status {
             Some(Status::InProgress) => "[open] ",
             Some(Status::Queued) => "[queued] ",
             _ => "",
         };
-        let by = thread.backend.as_ref().unwrap_or(&thread.model);
-        let line = format!(
-            "{:<8}  {:<23}  {:<24}  {:<20}  {open}{}",
-            short(&thread.id),
-            one_line(&local_time::minute(&thread.updated_at)),
+        [
+            short(&thread.id).to_owned(),
+            local_time::minute(&thread.updated_at),
             listing.end_of(&one_line(&thread.workspace), 24),
-            listing.column(&one_line(by), 20),
-            one_line(&thread.title)
-        );
-        writeln!(out, "{}", listing.line(&line))?;
-    }
-    Ok(())
+            thread.backend.as_ref().unwrap_or(&thread.model).clone(),
+            format!("{open}{}", thread.title),
+        ]
+    });
+    Ok(listing.write(out, columns, rows)?)
 }
 
 /// Formats a thread as text.
@@ -290,8 +290,8 @@ pub(crate) fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
     }
     let is_open = |turn: &Turn| matches!(turn.status, Status::Queued | Status::InProgress);
     let what = match detail.turns.iter().any(is_open) {
-        _ if !detail.pending_approvals.is_empty() => "somebody is asked",
-        true => "[open] a turn is not at its end; go on with it",
+        _ if !detail.pending_approvals.is_empty() => "an approval is pending",
+        true => "[open] a turn has not ended; continue it",
         false => return Ok(()),
     };
     writeln!(out, "\n{what}: windlass run --resume {}", short(&thread.id))?;
@@ -310,13 +310,13 @@ fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
         ItemKind::AgentMessage => writeln!(out, "{}", lines(text))?,
         ItemKind::AgentReasoning => {}
         ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => {
-            let call = ToolCall::of_item(item);
+            let call = ShownCall::of_item(item);
             let name = call.as_ref().map_or("tool", |call| &call.name);
-            let about = call.as_ref().map(|call| about(&call.input));
-            let (name, about) = (one_line(name), about.unwrap_or_default());
-            let how = serde_json::to_value(item.status)?;
-            let how = how.as_str().unwrap_or_default().to_owned();
-            writeln!(out, "[{name}] {about}  ({how})")?;
+            let argument = call.as_ref().map(|call| main_argument(&call.input));
+            let (name, argument) = (one_line(name), argument.unwrap_or_default());
+            let status = serde_json::to_value(item.status)?;
+            let status = status.as_str().unwrap_or_default();
+            writeln!(out, "[{name}] {argument}  ({status})")?;
             show_result(text, out)?;
         }
         kind => {
@@ -332,7 +332,7 @@ fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-/// Shows the beginning of a call's result.
+/// Shows the first lines of a call's result.
 fn show_result(text: &str, out: &mut impl Write) -> Result<()> {
     let shown = lines(text.trim_end());
     for line in shown.lines().take(RESULT_LINES) {
@@ -344,11 +344,6 @@ fn show_result(text: &str, out: &mut impl Write) -> Result<()> {
         more => writeln!(out, "  ({more} more lines)")?,
     }
     Ok(())
-}
-
-/// Reports which files were restored.
-pub(crate) fn tell_restored(files: &RestoredFiles) {
-    tell_restored_below(files, None);
 }
 
 /// Returns the directory to which the paths of a thread's files are relative, if there is only one.
@@ -364,68 +359,68 @@ async fn root_of(daemon: &DaemonConnection, thread: &Thread) -> Option<PathBuf> 
 }
 
 /// Reports which files were restored. If the root directory is known, files that the restoration removed are marked.
-fn tell_restored_below(files: &RestoredFiles, root: Option<&Path>) {
+pub(crate) fn note_restored(files: &RestoredFiles, root: Option<&Path>) {
     note(&match files.restored.len() {
         0 => "no file had to be restored".to_owned(),
         1 => "1 file was restored".to_owned(),
         count => format!("{count} files were restored"),
     });
-    for path in files.restored.iter().take(NAMED_FILES) {
-        let became = match root.map(|root| root.join(path).symlink_metadata().is_ok()) {
+    for path in files.restored.iter().take(MAX_LISTED_FILES) {
+        let change = match root.map(|root| root.join(path).symlink_metadata().is_ok()) {
             Some(true) => "restored  ",
             Some(false) => "removed   ",
             None => "",
         };
-        note(&format!("  {became}{}", one_line(path)));
+        note(&format!("  {change}{}", one_line(path)));
     }
-    if let Some(more) = files.restored.len().checked_sub(NAMED_FILES + 1) {
+    if let Some(more) = files.restored.len().checked_sub(MAX_LISTED_FILES + 1) {
         note(&format!("  and {} more", more + 1));
     }
     if !files.left.is_empty() {
         let left = files.left.join(", ");
-        note(&format!("left as it is: {}", one_line(&left)));
+        note(&format!("not restored: {}", one_line(&left)));
     }
 }
 
-fn made_new(thread: &Thread, is_json: bool, out: &mut impl Write) -> Result<()> {
+fn show_new(thread: &Thread, is_json: bool, out: &mut impl Write) -> Result<()> {
     if is_json {
-        writeln!(out, "{}", json_line(thread)?)?
+        write_json(out, thread)?
     } else {
         writeln!(out, "{}", thread.id)?;
         note(&format!(
-            "go on with it: windlass run --resume {} \"…\"",
+            "continue with: windlass run --resume {} \"…\"",
             short(&thread.id)
         ));
     }
     Ok(())
 }
 
-/// Shows the events of a thread as they come.
+/// Shows the events of a thread.
 #[derive(Args)]
-pub(crate) struct Events {
+pub(crate) struct EventsCommand {
     #[command(subcommand)]
     subcommand: EventsSubcommand,
 }
 
 #[derive(clap::Subcommand)]
 enum EventsSubcommand {
-    /// Writes the events of a thread as lines of JSON, and goes on with those that come.
+    /// Writes the events of a thread as lines of JSON and follows new ones.
     Tail {
-        /// The thread; the end of its id will do.
+        /// ID of the thread, or the end of it.
         id: String,
-        /// The number of the last event that is known already.
+        /// Number of the event after which the output starts.
         #[arg(long, default_value_t = 0, value_name = "SEQ")]
         since: u64,
-        /// Ends with the event that is the last now.
+        /// Stops at the newest event.
         #[arg(long)]
         no_follow: bool,
-        /// The data directory [default: the user's own].
+        /// Data directory [default: `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`].
         #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
         data: Option<PathBuf>,
     },
 }
 
-impl Events {
+impl EventsCommand {
     pub(crate) async fn run(self, config: Option<&Path>) -> Result<ExitCode> {
         let EventsSubcommand::Tail {
             id,
@@ -434,15 +429,19 @@ impl Events {
             data,
         } = self.subcommand;
         let daemon = Arc::new(
-            DaemonConnection::open(DaemonTarget::to_look(data::directory(data)?, config)?).await?,
+            DaemonConnection::open(DaemonTarget::for_maintenance(
+                data::directory(data)?,
+                config,
+            )?)
+            .await?,
         );
         let no_follow = no_follow
-            || daemon.is_own().await && {
-                note("no daemon runs on this data, so no more events come than there are");
+            || daemon.is_in_process().await && {
+                note("no daemon runs on this data, so there are no new events");
                 true
             };
         let tailed = tail(&daemon, &id, since, no_follow).await;
-        daemon.leave().await;
+        daemon.close().await;
         tailed.map(|()| ExitCode::SUCCESS)
     }
 }
@@ -455,19 +454,19 @@ async fn tail(daemon: &Arc<DaemonConnection>, id: &str, since: u64, no_follow: b
         let mut events = AfterFirstLine::of(&mut out);
         return calls::export(&*daemon.api(), &id, Some(since), &mut events).await;
     }
-    let mut events = Follower::after(daemon, &id, since).await?;
+    let mut events = EventFollower::after(daemon, &id, since).await?;
     loop {
         let event = match events.next().await? {
-            Next::Event(event) => event,
-            Next::Lost if daemon.is_started_again().await? => {
+            FollowStep::Event(event) => event,
+            FollowStep::Lost if daemon.reconnect_to_restarted().await? => {
                 // If the connection is lost again, the loop reconnects again.
-                match events.follow_again().await {
-                    Err(error) if !error.is_lost() => return Err(explained(error)),
+                match events.reopen().await {
+                    Err(error) if !error.is_lost() => return Err(api_error(error)),
                     _ => continue,
                 }
             }
-            Next::Lost => {
-                note("the daemon has ended, so no more events come");
+            FollowStep::Lost => {
+                note("the daemon has stopped, so there are no new events");
                 return Ok(());
             }
         };
@@ -476,7 +475,7 @@ async fn tail(daemon: &Arc<DaemonConnection>, id: &str, since: u64, no_follow: b
     }
 }
 
-/// Writes everything after the first line; in an export, those lines are the events.
+/// Skips the first line of an export, which describes the thread; the other lines are events.
 struct AfterFirstLine<'a, W> {
     to: &'a mut W,
     is_after: bool,

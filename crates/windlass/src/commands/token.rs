@@ -1,7 +1,6 @@
 //! `windlass token`: tokens with limited scopes for other clients.
 
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -10,78 +9,76 @@ use serde_json::json;
 use windlass_server::{TokenFile, TokenRecord, TokenScope};
 
 use crate::cli::note;
+use crate::commands::data_options::DataOptions;
 use crate::data;
-use crate::inert_json::{json_line, write_value};
+use crate::inert_json::{write_json, write_value};
 
-/// Makes, lists and revokes tokens of a data directory. A daemon that runs on it knows at once.
+/// Creates, lists and revokes tokens. Changes apply to a running daemon immediately.
 #[derive(Args)]
 pub(crate) struct Token {
-    /// The data directory of the daemon [default: the user's own].
-    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
-    data: Option<PathBuf>,
-    /// Writes JSON.
-    #[arg(long, global = true)]
-    json: bool,
+    #[command(flatten)]
+    options: DataOptions,
     #[command(subcommand)]
     subcommand: Subcommand,
 }
 
 #[derive(clap::Subcommand)]
 enum Subcommand {
-    /// Makes a token and prints its secret, which is shown this once and kept nowhere.
+    /// Creates a token and prints its secret, which is not stored and cannot be shown again.
     Create {
-        /// What it may be used for: admin, client or `agent:ID`.
+        /// Permissions: admin, client or `agent:ID`.
         #[arg(long, default_value = "client")]
         scope: TokenScope,
-        /// What people call it.
+        /// Name that `list` displays.
         #[arg(long)]
         name: Option<String>,
     },
-    /// Lists the tokens, without their secrets.
+    /// Lists tokens without their secrets.
     List,
-    /// Revokes a token: the next request with it is refused.
+    /// Revokes a token: further requests with it are rejected.
     Revoke {
-        /// The token's id, as `list` shows it.
+        /// ID from `list`.
         id: String,
     },
 }
 
 impl Token {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
-        let directory = data::directory(self.data)?;
-        let book = TokenFile::new(&directory);
+        let directory = self.options.directory()?;
+        let tokens = TokenFile::new(&directory);
         let mut stdout = std::io::stdout().lock();
         match self.subcommand {
             Subcommand::Create { scope, name } => {
-                data::make(&directory)?;
-                let (record, secret) = book.create(scope, name)?;
-                if self.json {
-                    let mut shown = shown(&record);
-                    shown["token"] = secret.into();
-                    writeln!(stdout, "{}", json_line(&shown)?)?;
+                data::create(&directory)?;
+                let (record, secret) = tokens.create(scope, name)?;
+                if self.options.json {
+                    let mut json = as_json(&record);
+                    json["token"] = secret.into();
+                    write_json(&mut stdout, &json)?;
                 } else {
-                    note(&format!("{} may act as {}", record.id, record.scope));
+                    note(&format!(
+                        "created {} with the scope {}",
+                        record.id, record.scope
+                    ));
                     writeln!(stdout, "{secret}")?;
                 }
             }
             Subcommand::List => {
-                let records = book.list()?;
+                let records = tokens.list()?;
                 if records.is_empty() {
-                    note("there are no tokens yet; `windlass token create` makes one");
+                    note("there are no tokens yet; `windlass token create` creates one");
                 }
                 for record in records {
-                    let made = record.created_at.format("%Y-%m-%d %H:%M");
+                    let created = record.created_at.format("%Y-%m-%d %H:%M");
                     let name = record.name.as_deref().unwrap_or("-");
-                    let line = format!("{}  {}  {made}  {name}", record.id, record.scope);
-                    write_value(&mut stdout, self.json, &shown(&record), &line)?;
+                    let line = format!("{}  {}  {created}  {name}", record.id, record.scope);
+                    write_value(&mut stdout, self.options.json, &as_json(&record), &line)?;
                 }
             }
             Subcommand::Revoke { id } => {
                 data::check(&directory)?;
-                if !book.revoke(&id)? {
-                    bail!(
-                        "there is no token {id}; `windlass token list` shows those that there are"
-                    );
+                if !tokens.revoke(&id)? {
+                    bail!("there is no token {id}; `windlass token list` shows all tokens");
                 }
                 note(&format!("{id} is revoked"));
             }
@@ -90,13 +87,8 @@ impl Token {
     }
 }
 
-fn shown(record: &TokenRecord) -> serde_json::Value {
-    let TokenRecord {
-        id,
-        name,
-        scope,
-        created_at,
-        ..
-    } = record;
-    json!({"id": id, "name": name, "scope": scope, "created_at": created_at})
+fn as_json(record: &TokenRecord) -> serde_json::Value {
+    json!({
+        "id": record.id, "name": record.name, "scope": record.scope, "created_at": record.created_at,
+    })
 }

@@ -22,10 +22,10 @@ use windlass_server::{ModelProvider, Models, ProjectApprovals};
 use windlass_tools::RepositoryCapability;
 
 use super::tools::Tools;
-use super::{budget, configured, mcp, subagents, web};
-use crate::backends::{ConfiguredBackend, Starts};
+use super::{budget, mcp, runtime_config, subagents, web};
+use crate::backends::{ConfiguredBackend, TurnBackendHost};
 use crate::config::{Config, UnknownModels};
-use crate::demonstration::{self, Demonstration};
+use crate::model::demonstration::{self, Demonstration};
 use crate::model::{self, Choice};
 
 /// How long a turn waits for an approval or an answer.
@@ -86,26 +86,26 @@ impl Agent<'_> {
         }
         let mut harness = harness.build();
         harness.id = HARNESS;
-        let kept = store.records().get_harness_chain(HARNESS).await?.pop();
-        if let Some(kept) = &kept {
-            (harness.created_at, harness.updated_at) = (kept.created_at, kept.updated_at);
+        let stored = store.records().get_harness_chain(HARNESS).await?.pop();
+        if let Some(stored) = &stored {
+            (harness.created_at, harness.updated_at) = (stored.created_at, stored.updated_at);
         }
         // Every write is an fsync that delays the start, so an unchanged harness is not written.
-        let is_kept = serde_json::to_value(&harness)? == serde_json::to_value(&kept)?;
-        let changed = Some(harness).filter(|_| !is_kept);
+        let is_unchanged = serde_json::to_value(&harness)? == serde_json::to_value(&stored)?;
+        let changed = Some(harness).filter(|_| !is_unchanged);
         let limits = &self.config.limits;
         let settings = RuntimeSettings::default()
             .wait_timeout(Some(limits.wait_seconds.map_or(WAIT, Duration::from_secs)))
             .max_pending_calls(Some(limits.pending_calls.unwrap_or(PENDING_CALLS)))
             .max_waiting_inputs(Some(limits.waiting_inputs.unwrap_or(WAITING_INPUTS)))
             .recovery(self.recovery)
-            .approvals(Arc::new(configured::approvals(self.config)?))
-            .compaction(configured::compaction(&self.config.compaction))
+            .approvals(Arc::new(runtime_config::approvals(self.config)?))
+            .compaction(runtime_config::compaction(&self.config.compaction))
             .budgets(budget::budgets(&self.config.budget)?)
             .reserve(budget::reserve(&self.config.budget)?)
             .defer_above(Some(DEFER_ABOVE))
             .secrets(self.secrets.clone());
-        let settings = configured::with_limits_of(settings, self.config);
+        let settings = runtime_config::with_limits_of(settings, self.config);
         let providers = Arc::new(InMemoryLlmProviderStore::new());
         let mut backends =
             RuntimeBackends::on_sqlite(store).with_provider_store(Arc::clone(&providers) as _);
@@ -134,9 +134,13 @@ impl Agent<'_> {
             None => builder,
         };
         let builder = self.backends.into_iter().fold(builder, |builder, backend| {
-            let carried = Arc::clone(&backend.backend);
-            let host = Starts::new(backend, environments.clone(), shell.clone());
-            builder.backend(carried, Arc::new(host))
+            let driver = Arc::clone(&backend.backend);
+            let host = TurnBackendHost {
+                backend,
+                environments: environments.clone(),
+                shell: shell.clone(),
+            };
+            builder.backend(driver, Arc::new(host))
         });
         let builder = match changed {
             Some(harness) => builder.harness(harness),
@@ -144,10 +148,10 @@ impl Agent<'_> {
         };
         let choice = model::choose(self.model, self.config, variable)?;
         let is_named = self.model.is_some() || self.config.model.is_some();
-        let asked = matches!(choice, Choice::Real(_)).then(|| Arc::clone(&providers));
+        let registry = matches!(choice, Choice::Real(_)).then(|| Arc::clone(&providers));
         let is_demonstration = matches!(choice, Choice::Demonstration) && !is_named;
         let unknown = unknown_models(self.config.unknown_models);
-        let reached = model::providers(self.config, variable)?;
+        let usable = model::providers(self.config, variable)?;
         let (builder, models) = match choice {
             Choice::Real(model) => {
                 let further = model::further(self.model, self.config, variable)?;
@@ -158,7 +162,7 @@ impl Agent<'_> {
                     default: model.model.clone(),
                     provider: Some(provider),
                     known: register(&providers, named).await,
-                    providers: register_providers(&providers, reached).await,
+                    providers: register_providers(&providers, usable).await,
                     unknown,
                     ..Models::default()
                 };
@@ -169,7 +173,7 @@ impl Agent<'_> {
             }
             Choice::Simulator => {
                 let models = Models {
-                    providers: unreached(reached, demonstration::NAME),
+                    providers: unusable(usable, demonstration::NAME),
                     unknown,
                     ..Models::default()
                 };
@@ -178,7 +182,7 @@ impl Agent<'_> {
             Choice::Demonstration => {
                 let models = Models {
                     default: demonstration::NAME.to_owned(),
-                    providers: unreached(reached, model::SIMULATOR),
+                    providers: unusable(usable, model::SIMULATOR),
                     is_demonstration: true,
                     unknown,
                     ..Models::default()
@@ -201,7 +205,7 @@ impl Agent<'_> {
             runtime: builder.build().await?,
             harness_id: HARNESS,
             models,
-            providers: asked,
+            providers: registry,
             is_demonstration,
         })
     }
@@ -232,12 +236,12 @@ pub(super) async fn register(
 /// Registers each usable provider, for models that are not configured by name.
 pub(super) async fn register_providers(
     store: &InMemoryLlmProviderStore,
-    reached: Vec<(&'static KnownProvider, Option<ModelWithProvider>)>,
+    usable: Vec<(&'static KnownProvider, Option<ModelWithProvider>)>,
 ) -> BTreeMap<String, ModelProvider> {
     let mut providers = BTreeMap::new();
-    for (known, reached) in reached {
-        let mut provider = unreached_provider(known);
-        if let Some(model) = reached {
+    for (known, usable) in usable {
+        let mut provider = unusable_provider(known);
+        if let Some(model) = usable {
             let id = id_of(&format!("{}/", known.name));
             store.add_model(id, model).await;
             provider.id = Some(id);
@@ -251,17 +255,17 @@ pub(super) async fn register_providers(
 }
 
 /// Lists the providers of a daemon that can use none of them, and a built-in model.
-fn unreached(
+fn unusable(
     providers: Vec<(&'static KnownProvider, Option<ModelWithProvider>)>,
     built_in: &str,
 ) -> BTreeMap<String, ModelProvider> {
     let providers = providers.into_iter();
-    let providers = providers.map(|(known, _)| (known.name.to_owned(), unreached_provider(known)));
+    let providers = providers.map(|(known, _)| (known.name.to_owned(), unusable_provider(known)));
     let built_in = (built_in.to_owned(), ModelProvider::default());
     providers.chain([built_in]).collect()
 }
 
-fn unreached_provider(known: &KnownProvider) -> ModelProvider {
+fn unusable_provider(known: &KnownProvider) -> ModelProvider {
     let variables = known.key_variables.iter();
     ModelProvider {
         id: None,

@@ -6,14 +6,14 @@ use anyhow::{Result, bail};
 use windlass_core::budget::{Budget as Limits, Budgets, Reserve, micro_usd};
 use windlass_runtime::{DailyLimit, DayLimits, SqliteStore};
 
-use crate::config::Budget;
+use crate::config::BudgetLimits;
 
 /// Default reservation for a model call.
 pub(crate) const RESERVE_USD: f64 = 0.02;
 pub(crate) const RESERVE_TOKENS: u64 = 4_000;
 
 /// Returns the limits of a turn and of a thread.
-pub(super) fn budgets(budget: &Budget) -> Result<Budgets> {
+pub(super) fn budgets(budget: &BudgetLimits) -> Result<Budgets> {
     Ok(Budgets {
         turn: Limits {
             model_calls: budget.turn_model_calls,
@@ -31,7 +31,7 @@ pub(super) fn budgets(budget: &Budget) -> Result<Budgets> {
 }
 
 /// Returns the reservation for a model call.
-pub(super) fn reserve(budget: &Budget) -> Result<Reserve> {
+pub(super) fn reserve(budget: &BudgetLimits) -> Result<Reserve> {
     let usd = budget.reserve_usd.or(Some(RESERVE_USD));
     Ok(Reserve {
         tokens: budget.reserve_tokens.unwrap_or(RESERVE_TOKENS),
@@ -40,7 +40,7 @@ pub(super) fn reserve(budget: &Budget) -> Result<Reserve> {
 }
 
 /// Returns the limits of all threads together per day.
-pub(super) fn of_day(budget: &Budget) -> Result<DayLimits> {
+pub(super) fn of_day(budget: &BudgetLimits) -> Result<DayLimits> {
     Ok(DayLimits {
         micro_usd: micros("day_usd", budget.day_usd)?,
         tokens: budget.day_tokens,
@@ -49,7 +49,10 @@ pub(super) fn of_day(budget: &Budget) -> Result<DayLimits> {
 }
 
 /// Returns the enforced limit per day; `None` if nothing is limited.
-pub(super) fn daily_limit(budget: &Budget, store: &SqliteStore) -> Result<Option<DailyLimit>> {
+pub(super) fn daily_limit(
+    budget: &BudgetLimits,
+    store: &SqliteStore,
+) -> Result<Option<DailyLimit>> {
     let limits = of_day(budget)?;
     let limit = || DailyLimit::new(limits, Arc::new(store.ledger()));
     Ok((limits != DayLimits::default()).then(limit))
@@ -58,7 +61,7 @@ pub(super) fn daily_limit(budget: &Budget, store: &SqliteStore) -> Result<Option
 fn micros(name: &str, usd: Option<f64>) -> Result<Option<u64>> {
     match usd {
         Some(usd) if !(0.0..=1e9).contains(&usd) => {
-            bail!("[budget] {name} of the configuration is no amount of US dollars: {usd}")
+            bail!("[budget] {name} of the configuration is not an amount of US dollars: {usd}")
         }
         usd => Ok(usd.map(micro_usd)),
     }

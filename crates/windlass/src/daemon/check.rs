@@ -6,15 +6,17 @@ use anyhow::{Result, ensure};
 use windlass_server::check_environments;
 use windlass_tools::{Environments, ShellSettings};
 
-use super::{budget, checkpoints, configured, jobs, mcp, named_secrets, outputs, retention, web};
-use crate::backends::{self, Surroundings};
+use super::{
+    budget, checkpoints, jobs, mcp, named_secrets, outputs, retention, runtime_config, web,
+};
+use crate::backends::{self, BackendContext};
 use crate::cli::printable;
 use crate::config::Config;
 use crate::model::{self, Choice};
 use crate::sandbox;
 
 /// A configuration and the context in which it must be valid.
-pub(crate) struct Check<'a> {
+pub(crate) struct ConfigCheck<'a> {
     pub(crate) config: &'a Config,
     pub(crate) data: &'a Path,
     pub(crate) workspace: &'a Path,
@@ -24,10 +26,10 @@ pub(crate) struct Check<'a> {
     pub(crate) has_agents: bool,
 }
 
-impl Check<'_> {
+impl ConfigCheck<'_> {
     /// Builds everything that depends only on the configuration, and discards it.
     pub(crate) fn all(&self) -> Result<()> {
-        self.apart_from_models()?;
+        self.all_but_models()?;
         let (config, variable) = (self.config, |name: &str| std::env::var(name).ok());
         if let Choice::Real(_) = model::choose(self.model, config, variable)? {
             model::further(self.model, config, variable)?;
@@ -37,7 +39,7 @@ impl Check<'_> {
     }
 
     /// Like [`all`](Self::all) without the models, for callers that check models themselves.
-    pub(crate) fn apart_from_models(&self) -> Result<()> {
+    pub(crate) fn all_but_models(&self) -> Result<()> {
         let config = self.config;
         let variable = |name: &str| std::env::var(name).ok();
         retention::of(&config.retention)?;
@@ -46,16 +48,16 @@ impl Check<'_> {
         outputs::limits(&config.outputs)?;
         budget::budgets(&config.budget)?;
         budget::of_day(&config.budget)?;
-        configured::approvals(config)?;
-        for (name, place) in &config.environments {
-            let root = &place.root;
+        runtime_config::approvals(config)?;
+        for (name, entry) in &config.environments {
+            let root = &entry.root;
             ensure!(
                 root.is_dir(),
-                "the environment `{name}` cannot be had: there is no directory {}; make it, or name another in environments.{name}.root",
+                "the environment `{name}` is not available: there is no directory {}; create it, or change environments.{name}.root",
                 printable(root)
             );
         }
-        let places = configured::environments(config, self.workspace);
+        let places = runtime_config::environments(config, self.workspace);
         check_environments(self.workspace, &places)?;
         let secrets = named_secrets::of(config, variable)?;
         web::proxy(config)?;
@@ -63,12 +65,12 @@ impl Check<'_> {
         let (environments, shell) = (Environments::new(), ShellSettings::default());
         mcp::client(config, &environments, &shell, &secrets, variable)?;
         if self.has_agents {
-            let around = Surroundings {
+            let context = BackendContext {
                 data: self.data,
                 environments: &environments,
                 shell: &shell,
             };
-            backends::all(&config.backends, &around)?;
+            backends::all(&config.backends, &context)?;
         }
         Ok(())
     }

@@ -33,7 +33,7 @@ pub(super) fn limits(configured: &config::Checkpoints) -> anyhow::Result<Checkpo
     if let Some(megabytes) = configured.max_mb {
         if megabytes == 0 {
             bail!(
-                "checkpoints.max_mb is 0, which keeps nothing; set it to at least 1, or set checkpoints.enabled to false"
+                "checkpoints.max_mb is 0, which stores nothing; set it to at least 1, or set checkpoints.enabled to false"
             );
         }
         limits.stored_bytes = megabytes.saturating_mul(1024 * 1024);

@@ -19,7 +19,7 @@ const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// Reads `[tasks]`, `[fleet]` and the retention of ended jobs.
 pub(crate) fn settings(config: &Config) -> anyhow::Result<JobSettings> {
     let mut settings = JobSettings::default();
-    for (key, said, most, place) in [
+    for (key, count, max, setting) in [
         (
             "tasks.workers",
             config.tasks.workers,
@@ -39,13 +39,13 @@ pub(crate) fn settings(config: &Config) -> anyhow::Result<JobSettings> {
             &mut settings.fleet.open_runs,
         ),
     ] {
-        if let Some(said) = said {
-            let is_possible = (1..=most).contains(&said);
+        if let Some(count) = count {
+            let is_in_range = (1..=max).contains(&count);
             ensure!(
-                is_possible,
-                "{key} is {said}, but it can be from 1 to {most}"
+                is_in_range,
+                "{key} is {count}, but it can be from 1 to {max}"
             );
-            *place = said;
+            *setting = count;
         }
     }
     settings.automations.local_zone = match &config.tasks.time_zone {
@@ -111,9 +111,9 @@ fn plan(name: &str, entry: &AutomationEntry) -> anyhow::Result<Plan> {
         rrule: rrule.clone(),
         time_zone: entry.time_zone.clone(),
         missed: match entry.missed {
-            Some(config::MissedRuns::Skip) => MissedRuns::Skip,
-            Some(config::MissedRuns::Once) | None => MissedRuns::Once,
-            Some(config::MissedRuns::All) => MissedRuns::All,
+            Some(config::MissedRunsPolicy::Skip) => MissedRuns::Skip,
+            Some(config::MissedRunsPolicy::Once) | None => MissedRuns::Once,
+            Some(config::MissedRunsPolicy::All) => MissedRuns::All,
         },
     })
 }
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_counts_and_what_cannot_be_is_refused() {
+    fn settings_are_converted_and_invalid_ones_rejected() {
         let mut config = Config::default();
         assert_eq!(settings(&config).unwrap().tasks.workers, 2);
         config.tasks.workers = Some(8);

@@ -19,7 +19,9 @@ pub(super) fn end(data: &Path) {
     let recorded = records(data).as_ref().map_or(0, end_recorded);
     let ended = recorded + end_leftovers(&owner(data));
     if ended > 0 {
-        note(&format!("{ended} commands of an earlier daemon were ended"));
+        note(&format!(
+            "ended {ended} processes of an earlier daemon's commands"
+        ));
     }
 }
 
@@ -48,13 +50,13 @@ fn end_recorded(records: &Records) -> usize {
                 ));
             }
             if !left.all_ended {
-                note("processes of an earlier daemon are still there after SIGKILL");
+                note("processes of an earlier daemon still run after SIGKILL");
             }
             left.ended
         }
         Err(error) => {
             note(&format!(
-                "what an earlier daemon left is not known: {error}"
+                "processes of an earlier daemon cannot be determined: {error}"
             ));
             0
         }

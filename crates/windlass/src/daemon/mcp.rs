@@ -59,7 +59,9 @@ fn server(
         (None | Some(McpServerType::Http), None, Some(_)) => McpTransportType::Http,
         (_, Some(_), Some(_)) => bail!("it has both `command` and `url`; a server has one of them"),
         (_, None, None) => bail!("it has neither `command` nor `url`"),
-        (Some(_), ..) => bail!("its `type` does not fit: `stdio` has a `command`, `http` a `url`"),
+        (Some(_), ..) => {
+            bail!("its `type` is inconsistent: `stdio` has a `command`, `http` a `url`")
+        }
     };
     // A secret is sent only to its own hosts, and is passed only to programs that may receive it in commands.
     let url = entry.url.as_deref().unwrap_or_default();
@@ -71,15 +73,15 @@ fn server(
     let in_program = |name: &str| match secrets.get(name) {
         None => Ok(variable(name)),
         Some(secret) if secret.in_commands => Ok(Some(secret.value.clone())),
-        Some(_) => bail!("secrets.{name} does not go into commands"),
+        Some(_) => bail!("secrets.{name} is not available to commands"),
     };
     Ok(ScopedMcpServer {
         transport_type,
         url: entry.url.clone(),
-        headers: filled(&entry.headers, in_header)?,
+        headers: substitute_all(&entry.headers, in_header)?,
         command: entry.command.clone(),
         args: entry.args.clone(),
-        env: filled(&entry.env, in_program)?,
+        env: substitute_all(&entry.env, in_program)?,
         approval: match entry.approval {
             McpApproval::Ask => mcp::McpApproval::Ask,
             McpApproval::Never => mcp::McpApproval::Never,
@@ -94,37 +96,37 @@ fn server(
 
 type Values = BTreeMap<String, String>;
 
-fn filled(
+fn substitute_all(
     map: &Values,
     value_of: impl Fn(&str) -> anyhow::Result<Option<String>>,
 ) -> anyhow::Result<Values> {
-    let filled = map.iter().map(|(name, value)| {
-        let value = fill(value, &value_of).with_context(|| format!("`{name}`"))?;
+    let values = map.iter().map(|(name, value)| {
+        let value = substitute(value, &value_of).with_context(|| format!("`{name}`"))?;
         Ok((name.clone(), value))
     });
-    filled.collect()
+    values.collect()
 }
 
 /// Replaces `${NAME}` with secrets and the daemon's environment variables.
-fn fill(
-    text: &str,
+fn substitute(
+    template: &str,
     value_of: &impl Fn(&str) -> anyhow::Result<Option<String>>,
 ) -> anyhow::Result<String> {
-    let mut filled = String::new();
-    let mut rest = text;
+    let mut text = String::new();
+    let mut rest = template;
     while let Some((before, after)) = rest.split_once("${") {
         let Some((name, after)) = after.split_once('}') else {
-            bail!("`${{` has no end");
+            bail!("`${{` is not closed");
         };
         let Some(value) = value_of(name)? else {
             bail!("the daemon has no variable {name}");
         };
-        filled.push_str(before);
-        filled.push_str(&value);
+        text.push_str(before);
+        text.push_str(&value);
         rest = after;
     }
-    filled.push_str(rest);
-    Ok(filled)
+    text.push_str(rest);
+    Ok(text)
 }
 
 #[cfg(test)]
@@ -162,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_goes_to_its_hosts_and_programs_alone() {
+    fn secret_is_sent_only_to_its_hosts_and_programs() {
         let far = |host: &str, name: &str| {
             entry(&format!(
                 "url = 'https://{host}/mcp'\nheaders = {{ A = 'x ${{{name}}}' }}"
@@ -180,16 +182,16 @@ mod tests {
             far("far.example", "INNER"),
             near("OUTER"),
         ] {
-            let told = format!("{:#}", refused.unwrap_err());
+            let error = format!("{:#}", refused.unwrap_err());
             assert!(
-                told.contains("secrets.") && !told.contains("4711"),
-                "{told}"
+                error.contains("secrets.") && !error.contains("4711"),
+                "{error}"
             );
         }
     }
 
     #[test]
-    fn servers_are_read_as_people_write_them() {
+    fn servers_are_converted() {
         let files = entry("command = 'npx'\nargs = ['a']\nenv = { T = 'x${TOKEN}' }").unwrap();
         assert_eq!(files.transport_type, McpTransportType::Stdio);
         assert_eq!((files.args.len(), files.env["T"].as_str()), (1, "x7391"));
@@ -202,16 +204,16 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_told() {
+    fn inconsistent_entries_are_reported() {
         for (text, why) in [
             ("command = 'a'\nurl = 'b'", "both"),
             ("", "neither"),
-            ("type = 'http'\ncommand = 'a'", "does not fit"),
+            ("type = 'http'\ncommand = 'a'", "is inconsistent"),
             ("command = 'a'\nenv = { T = '${NONE}' }", "no variable NONE"),
-            ("command = 'a'\nenv = { T = '${TOKEN' }", "no end"),
+            ("command = 'a'\nenv = { T = '${TOKEN' }", "not closed"),
         ] {
-            let told = format!("{:#}", entry(text).unwrap_err());
-            assert!(told.contains(why), "{told}");
+            let error = format!("{:#}", entry(text).unwrap_err());
+            assert!(error.contains(why), "{error}");
         }
     }
 }

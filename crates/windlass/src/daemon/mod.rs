@@ -2,51 +2,48 @@
 //! daemon if none runs.
 
 pub(crate) mod agent;
+pub(crate) mod api_token;
 pub(crate) mod budget;
 pub(crate) mod check;
 pub(crate) mod jobs;
 pub(crate) mod leftovers;
-pub(crate) mod made_token;
 pub(crate) mod mcp;
 pub(crate) mod named_secrets;
 pub(crate) mod probe;
 pub(crate) mod secrets_key;
 
 mod checkpoints;
-mod configured;
 mod outputs;
 mod reload;
 mod retention;
+mod runtime_config;
 mod subagents;
 mod tools;
 mod web;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use anyhow::Context;
 use rustix::process::{Resource, getrlimit};
-use windlass_core::typed_id::HarnessId;
-use windlass_protocol::CreateEnvironment;
 use windlass_runtime::{
     InProcessRuntime, OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore,
 };
 use windlass_server::{
-    Access, ClientLimits, HostConfig, HostWireStore, JobSettings, Models, ProjectApprovals, Reload,
-    RpcSettings, Settings, Upkeep, open_environments,
+    Access, ClientLimits, HostConfig, HostWireStore, Limits, ProjectApprovals, Reload, RpcSettings, Settings,
+    open_environments,
 };
-use windlass_tools::{Environments, ShellSettings};
+use windlass_tools::Environments;
 
-use crate::backends::{self, Surroundings};
+use crate::backends::{self, BackendContext};
 use crate::cli::printable;
 use crate::config::{self, Config};
 use crate::{data, model};
 
 pub(crate) use reload::ConfigSource;
 
-use check::Check;
+use check::ConfigCheck;
 use reload::ConfigReload;
 
 /// Maximum length of a socket path, in bytes.
@@ -73,42 +70,33 @@ pub(crate) struct DaemonOptions<'a> {
 }
 
 /// A daemon whose data is open, but which serves no clients yet.
-pub(crate) struct Daemon {
+pub(crate) struct PreparedDaemon {
     pub(crate) store: SqliteStore,
     pub(crate) runtime: InProcessRuntime,
     pub(crate) wire: HostWireStore,
-    /// Whether no model is configured, so that the demonstration answers.
+    /// Settings of a server on this daemon; `jobs` is set.
+    pub(crate) settings: Settings,
+    /// Whether no model is configured, so that the demonstration responds.
     pub(crate) is_demonstration: bool,
-    workspace: PathBuf,
-    harness_id: HarnessId,
-    models: Models,
-    backends: Vec<String>,
-    api_backends: BTreeMap<String, String>,
-    environments: Environments,
-    remembered: ProjectApprovals,
-    places: Vec<CreateEnvironment>,
-    shell: ShellSettings,
-    limits: ClientLimits,
-    upkeep: Upkeep,
-    rpc: RpcSettings,
-    host: HostConfig,
-    /// Settings for running tasks and automations.
-    pub(crate) jobs: JobSettings,
 }
 
 impl DaemonOptions<'_> {
-    /// Opens the data exclusively. Open turns of earlier processes are not resumed yet.
-    pub(crate) async fn open(self) -> anyhow::Result<Daemon> {
+    /// Opens the data exclusively. Open turns of earlier processes are not resumed yet. `access` may create files, because the data is locked when it
+    /// is called.
+    pub(crate) async fn open(
+        self,
+        access: impl FnOnce() -> anyhow::Result<Access>,
+    ) -> anyhow::Result<PreparedDaemon> {
         let (directory, config) = (self.data, self.config);
         // Writing to a backup would make it impossible to restore.
         anyhow::ensure!(
             !directory.join("backup.json").exists(),
-            "{} is a backup and is left as it is; restore it into a directory of its own (`windlass store restore`), and work there",
+            "{} is a backup, which must not change; restore it into another directory with `windlass store restore`",
             printable(directory)
         );
         // An invalid configuration must leave no files behind.
         data::check(directory)?;
-        let check = Check {
+        let check = ConfigCheck {
             config,
             data: directory,
             workspace: &self.workspace,
@@ -118,8 +106,8 @@ impl DaemonOptions<'_> {
         check.all()?;
         let (retention, upkeep) = retention::of(&config.retention)?;
         let key_file = self.secrets_key_file.or(config.secrets_key_file.as_deref());
-        let (key, unkept) = secrets_key::load(key_file, directory)?;
-        data::make(directory)?;
+        let (key, new_key) = secrets_key::load(key_file, directory)?;
+        data::create(directory)?;
         let options = SqliteOptions::new(directory)
             .with_retention(retention)
             .with_expendable_records(windlass_jobs::EXPENDABLE_RECORDS)
@@ -132,14 +120,13 @@ impl DaemonOptions<'_> {
                 "the secrets in {path} need their own key; name its file with --secrets-key-file"
             )
         })?;
-        if let Some(unkept) = unkept {
-            unkept.keep(directory)?;
+        if let Some(new_key) = new_key {
+            new_key.store(directory)?;
         }
-        let jobs = jobs::settings(config)?;
         let mut limits = ClientLimits::default();
-        limit(&mut limits, &config.limits);
+        override_limits(&mut limits, &config.limits);
         let mut rpc = RpcSettings::default();
-        trace(&mut rpc, &config.runs);
+        override_rpc(&mut rpc, &config.runs);
         // A WebSocket keeps its descriptor but no longer counts as a connection.
         for connections in [&mut limits.connections, &mut rpc.connections] {
             *connections = (*connections).min(descriptors_for_clients() / 2);
@@ -148,8 +135,14 @@ impl DaemonOptions<'_> {
         let wire = HostWireStore::new(records, runs, limits.stored_answers)
             .with_upkeep(Arc::new(store.clone()));
         let environments = Environments::new();
-        let places = configured::environments(config, &self.workspace);
-        open_environments(&environments, &self.workspace, &places, &wire).await?;
+        let configured_environments = runtime_config::environments(config, &self.workspace);
+        open_environments(
+            &environments,
+            &self.workspace,
+            &configured_environments,
+            &wire,
+        )
+        .await?;
         let secrets = named_secrets::of(config, |name| std::env::var(name).ok())?;
         let own_files = self.own_files.into_iter().chain(key_file);
         let own_files = own_files.chain(named_secrets::files(config));
@@ -158,26 +151,27 @@ impl DaemonOptions<'_> {
         let names = secrets.variables().map(|(name, _)| name.to_owned());
         tools.shell.secret_names = names.collect();
         tools::warn_of_hidden(&self.workspace, &environments);
-        let (kept, of) = (config.checkpoints.clone(), environments.clone());
+        let (checkpoints, shared) = (config.checkpoints.clone(), environments.clone());
         let (data, outputs) = (directory.to_owned(), config.outputs.clone());
         tokio::task::spawn_blocking(move || {
-            checkpoints::open(&data, &kept, &of)?;
-            outputs::open(&data, &outputs, &of)
+            checkpoints::open(&data, &checkpoints, &shared)?;
+            outputs::open(&data, &outputs, &shared)
         })
         .await??;
         let shell = tools.shell.clone();
-        let around = Surroundings {
+        let context = BackendContext {
             data: directory,
             environments: &environments,
             shell: &shell,
         };
         let configured = if self.has_agents {
-            backends::all(&config.backends, &around)?
+            backends::all(&config.backends, &context)?
         } else {
             Vec::new()
         };
-        let backends = configured.iter().map(|backend| backend.name.clone());
-        let backends = backends.collect();
+        let names = configured.iter().map(|backend| backend.name.clone());
+        let backends = names.collect();
+        let remembered = ProjectApprovals::new(directory);
         let agent = agent::Agent {
             backends: configured,
             secrets,
@@ -185,7 +179,7 @@ impl DaemonOptions<'_> {
             tools,
             model: self.model,
             recovery: self.recovery,
-            remembered: ProjectApprovals::new(directory),
+            remembered: remembered.clone(),
         };
         let agent::BuiltAgent {
             runtime,
@@ -207,53 +201,30 @@ impl DaemonOptions<'_> {
         let host = HostConfig {
             is_model_given: self.model.is_some(),
             reload: reload.map(|reload| Arc::new(reload) as Arc<dyn Reload>),
-            ..configured::host(config)
+            ..runtime_config::host(config)
         };
-        Ok(Daemon {
+        let settings = Settings {
+            environments,
+            configured_environments,
+            shell,
+            remembered: Some(remembered),
+            models,
+            config: host,
+            backends,
+            api_backends: model::api_backends(config, |name| std::env::var(name).ok()),
+            limits,
+            rpc,
+            upkeep,
+            jobs: Some(jobs::settings(config)?),
+            ..Settings::new(self.workspace, harness_id, access()?)
+        };
+        Ok(PreparedDaemon {
             store,
             runtime,
             wire,
-            remembered: ProjectApprovals::new(directory),
-            workspace: self.workspace,
-            harness_id,
-            models,
+            settings,
             is_demonstration,
-            backends,
-            api_backends: model::api_backends(config, |name| std::env::var(name).ok()),
-            environments,
-            places,
-            shell,
-            limits,
-            upkeep,
-            rpc,
-            host,
-            jobs,
         })
-    }
-}
-
-impl Daemon {
-    /// Returns the harness of the daemon's threads.
-    #[cfg(test)]
-    pub(crate) fn harness_id(&self) -> HarnessId {
-        self.harness_id
-    }
-
-    /// Returns the settings for a server on this daemon.
-    pub(crate) fn settings(&self, access: Access) -> Settings {
-        let mut settings = Settings::new(&self.workspace, self.harness_id, access);
-        settings.upkeep = self.upkeep;
-        settings.environments = self.environments.clone();
-        settings.configured_environments = self.places.clone();
-        settings.shell = self.shell.clone();
-        settings.remembered = Some(self.remembered.clone());
-        settings.models = self.models.clone();
-        settings.config = self.host.clone();
-        settings.backends = self.backends.iter().cloned().collect();
-        settings.api_backends = self.api_backends.clone();
-        settings.limits = self.limits.clone();
-        settings.rpc = self.rpc.clone();
-        settings
     }
 }
 
@@ -264,7 +235,7 @@ pub(crate) fn own_socket(data: &Path) -> Option<PathBuf> {
 }
 
 /// Overrides the default limits with the configured ones.
-fn limit(limits: &mut ClientLimits, configured: &config::Limits) {
+fn override_limits(limits: &mut ClientLimits, configured: &config::Limits) {
     let set = |limit: &mut usize, configured: Option<usize>| *limit = configured.unwrap_or(*limit);
     set(&mut limits.body_bytes, configured.body_bytes);
     set(&mut limits.threads, configured.threads);
@@ -281,7 +252,7 @@ fn descriptors_for_clients() -> usize {
 }
 
 /// Overrides the default settings of run tracing with the configured ones.
-fn trace(rpc: &mut RpcSettings, configured: &config::Runs) {
+fn override_rpc(rpc: &mut RpcSettings, configured: &config::Runs) {
     let set = |time: &mut Duration, configured: Option<u64>| {
         *time = configured.map_or(*time, Duration::from_millis);
     };

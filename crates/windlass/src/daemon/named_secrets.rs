@@ -7,7 +7,7 @@ use windlass_core::named_secrets::{MAX_SECRET_BYTES, NamedSecret, NamedSecrets, 
 use windlass_core::network_access::NetworkAccessList;
 
 use crate::config::{Config, SecretEntry};
-use crate::own_file;
+use crate::data::own_file;
 
 /// The default header that contains a secret.
 const HEADER: &str = "Authorization: Bearer {}";
@@ -46,14 +46,14 @@ fn secret(
             let text = text.with_context(|| format!("{shown} cannot be read"))?;
             text.trim_end_matches(['\r', '\n']).to_owned()
         }
-        (Some(_), Some(_)) => bail!("it has both `variable` and `file`; it is in one of them"),
+        (Some(_), Some(_)) => bail!("it has both `variable` and `file`; a secret has one of them"),
         (None, None) => bail!("it has neither `variable` nor `file`"),
     };
     if value.len() > MAX_SECRET_BYTES {
         bail!("it is longer than {MAX_SECRET_BYTES} bytes");
     }
     if !entry.commands && entry.hosts.is_empty() {
-        bail!("it goes nowhere: set `commands`, or name `hosts`");
+        bail!("nothing may receive it: set `commands` or `hosts`");
     }
     Ok(NamedSecret {
         name: name.to_owned(),
@@ -81,14 +81,14 @@ fn header(entry: &SecretEntry) -> anyhow::Result<Option<SecretHeader>> {
     let to = NetworkAccessList::allow_only(hosts);
     to.validate()?;
     if to.allowed.iter().any(|host| host.contains("://*")) {
-        bail!("a secret goes to hosts that are named, not to `*`");
+        bail!("a secret is sent to named hosts, not to `*`");
     }
     let header = entry.header.as_deref().unwrap_or(HEADER);
     let read = header.split_once(':').and_then(|(name, value)| {
         let before = value.trim_start().strip_suffix("{}")?;
         Some((name, before))
     });
-    let (name, before) = read.context("`header` is written as `Name: {}`")?;
+    let (name, before) = read.context("`header` has the form `Name: {}`")?;
     Ok(Some(SecretHeader {
         to,
         name: name.to_owned(),
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_goes_where_the_operator_says() {
+    fn secret_is_sent_only_to_configured_receivers() {
         let secrets = read("variable = 'HELD'\ncommands = true\nhosts = ['api.example']").unwrap();
         let given: Vec<_> = secrets.variables().collect();
         assert_eq!(given, [("TOKEN", "abcdefgh-4711")]);
@@ -125,13 +125,13 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_obeyed_is_told_without_the_value() {
+    fn errors_do_not_contain_the_value() {
         for (text, why) in [
             ("commands = true", "neither `variable` nor `file`"),
             ("variable = 'HELD'\nfile = 'x'\ncommands = true", "both"),
             ("variable = 'NONE'\ncommands = true", "no variable NONE"),
             ("file = '/nowhere/x'\ncommands = true", "cannot be read"),
-            ("variable = 'HELD'", "goes nowhere"),
+            ("variable = 'HELD'", "nothing may receive it"),
             ("variable = 'HELD'\nhosts = ['*.example']", "not to `*`"),
             ("variable = 'HELD'\nhosts = ['a b']", "a b"),
             (
@@ -143,11 +143,14 @@ mod tests {
                 "needs `hosts`",
             ),
         ] {
-            let told = format!("{:#}", read(text).unwrap_err());
-            assert!(told.contains(why) && !told.contains("4711"), "{told}");
+            let error = format!("{:#}", read(text).unwrap_err());
+            assert!(error.contains(why) && !error.contains("4711"), "{error}");
         }
-        let told = Config::parse("[secrets.A]\nvalue = 'abcdefgh-4711'", Path::new(""));
-        let told = told.unwrap_err().to_string();
-        assert!(told.contains("value") && !told.contains("4711"), "{told}");
+        let error = Config::parse("[secrets.A]\nvalue = 'abcdefgh-4711'", Path::new(""));
+        let error = error.unwrap_err().to_string();
+        assert!(
+            error.contains("value") && !error.contains("4711"),
+            "{error}"
+        );
     }
 }

@@ -24,10 +24,10 @@ pub(super) fn open(
 /// Converts the storage limits of the configuration.
 pub(super) fn limits(configured: &config::Outputs) -> anyhow::Result<OutputLimits> {
     let mut limits = OutputLimits::default();
-    let bytes = |name: &str, megabytes: Option<u64>, usual: u64| match megabytes {
-        Some(0) => bail!("outputs.{name} is 0, which keeps nothing; set it to at least 1"),
+    let bytes = |name: &str, megabytes: Option<u64>, default: u64| match megabytes {
+        Some(0) => bail!("outputs.{name} is 0, which stores nothing; set it to at least 1"),
         Some(megabytes) => Ok(megabytes.saturating_mul(1024 * 1024)),
-        None => Ok(usual),
+        None => Ok(default),
     };
     limits.bytes_all = bytes("max_mb", configured.max_mb, limits.bytes_all)?;
     limits.bytes_each = bytes("each_mb", configured.each_mb, limits.bytes_each)?;

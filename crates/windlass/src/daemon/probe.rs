@@ -22,10 +22,10 @@ pub(crate) fn environments(
     let local = Environment::new("local", workspace, policy)?;
     let environments = Environments::with_default(local);
     environments.hide(directory);
-    if let Some(usual) = data::of_user() {
-        environments.hide(usual);
+    if let Some(default) = data::user_default() {
+        environments.hide(default);
     }
-    let key_file = secrets_key::named().or_else(|| config.secrets_key_file.clone());
+    let key_file = secrets_key::file_from_environment().or_else(|| config.secrets_key_file.clone());
     if let Some(file) = key_file {
         environments.hide(file);
     }

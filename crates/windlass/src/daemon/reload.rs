@@ -9,18 +9,20 @@ use windlass_core::in_memory::InMemoryLlmProviderStore;
 use windlass_server::{Models, Reload, Reloaded};
 
 use super::agent::{register, register_providers, unknown_models};
-use super::check::Check;
+use super::check::ConfigCheck;
 use crate::config::{self, Layers};
 use crate::model::Choice;
 use crate::{cli, model};
 
 /// Keys that apply immediately, in addition to the addresses and keys of providers.
-const AT_ONCE: [&str; 3] = ["model", "models", "unknown_models"];
+const IMMEDIATE: [&str; 3] = ["model", "models", "unknown_models"];
 
 /// Returns the provider whose address or API key a configuration key sets.
-fn reached_by(key: &str) -> Option<&str> {
-    let (provider, said) = key.strip_prefix("providers.")?.rsplit_once('.')?;
-    ["api_key", "base_url"].contains(&said).then_some(provider)
+fn provider_of(key: &str) -> Option<&str> {
+    let (provider, setting) = key.strip_prefix("providers.")?.rsplit_once('.')?;
+    ["api_key", "base_url"]
+        .contains(&setting)
+        .then_some(provider)
 }
 
 /// The location of the configuration and its current layers.
@@ -52,7 +54,7 @@ impl std::fmt::Debug for ConfigReload {
 }
 
 impl ConfigReload {
-    async fn again(&self) -> anyhow::Result<Reloaded> {
+    async fn load(&self) -> anyhow::Result<Reloaded> {
         let (named, data) = (self.source.named.clone(), self.data.clone());
         let reading = tokio::task::spawn_blocking(move || config::layers(named.as_deref(), &data));
         let layers = reading.await??;
@@ -60,7 +62,7 @@ impl ConfigReload {
         for origin in self.source.layers.origins() {
             if !layers.origins().any(|known| known == origin) {
                 bail!(
-                    "{origin} is gone, or was changed since it was trusted; look at it, then run `{}`",
+                    "{origin} is missing, or has changed since it was trusted; check it, then run `{}`",
                     config::trust_command(&self.data)
                 );
             }
@@ -69,16 +71,16 @@ impl ConfigReload {
         let variable = |name: &str| std::env::var(name).ok();
         let wanted = self.model.as_deref();
         // An unusable model is rejected before anything changes.
-        model::choose(wanted, &config, variable).context("its model cannot be asked")?;
+        model::choose(wanted, &config, variable).context("its model cannot be used")?;
         // A configuration that the next start would reject is rejected as well.
-        let check = Check {
+        let check = ConfigCheck {
             config: &config,
             data: &self.data,
             workspace: &self.workspace,
             model: wanted,
             has_agents: self.has_agents,
         };
-        check.all().context("the next start would be refused")?;
+        check.all().context("the next start would fail")?;
         let mut models = self.models.clone();
         let own = models.provider.clone().unwrap_or_default();
         let default = format!("{own}/{}", models.default);
@@ -108,25 +110,25 @@ impl ConfigReload {
         let named = config.model.clone().filter(|_| wanted.is_none());
         let is_default = wanted.is_some() || named.as_ref() == Some(&default);
         models.selected = named.filter(|name| !is_default && models.known.contains_key(name));
-        let counts = |key: &String| match key.as_str() {
+        let is_applied = |key: &String| match key.as_str() {
             key if key.starts_with("automations.") => true,
             _ if self.providers.is_none() => false,
             "model" => is_default || models.selected.is_some(),
-            key => match reached_by(key) {
+            key => match provider_of(key) {
                 Some(provider) => is_reached || provider != own,
-                None => AT_ONCE.contains(&key),
+                None => IMMEDIATE.contains(&key),
             },
         };
         let needs_restart = layers.changed_since(&self.source.layers);
         let needs_restart = needs_restart
             .into_iter()
-            .filter(|key| !counts(key))
+            .filter(|key| !is_applied(key))
             .collect();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         let applied = layers
             .changed_since(&last)
             .into_iter()
-            .filter(counts)
+            .filter(is_applied)
             .collect();
         *last = layers;
         Ok(Reloaded {
@@ -142,6 +144,6 @@ impl ConfigReload {
 #[async_trait]
 impl Reload for ConfigReload {
     async fn reload(&self) -> Result<Reloaded, String> {
-        self.again().await.map_err(|error| cli::words(&error))
+        self.load().await.map_err(|error| cli::error_text(&error))
     }
 }

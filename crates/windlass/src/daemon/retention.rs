@@ -15,18 +15,18 @@ const MIN_CHUNK_HOURS: u32 = 24;
 /// Reads `[retention]`.
 pub(crate) fn of(configured: &config::Retention) -> anyhow::Result<(SqliteRetention, Upkeep)> {
     let hours = |hours: u32| MINUTE * 60 * hours;
-    if let Some(kept) = configured
+    if let Some(hours) = configured
         .text_chunk_hours
         .filter(|hours| *hours < MIN_CHUNK_HOURS)
     {
         bail!(
-            "retention.text_chunk_hours is {kept}, but clients may ask for pieces of text for {MIN_CHUNK_HOURS} hours; \
+            "retention.text_chunk_hours is {hours}, but clients may need text chunks for {MIN_CHUNK_HOURS} hours; \
              set it to at least that"
         );
     }
     if configured.max_age_days == Some(0) {
         bail!(
-            "retention.max_age_days is 0, which keeps nothing; set it to at least 1, or leave it out"
+            "retention.max_age_days is 0, which stores nothing; set it to at least 1, or omit it"
         );
     }
     let retention = SqliteRetention {

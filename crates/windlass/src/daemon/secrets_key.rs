@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 use windlass_runtime::SecretsKey;
 
-use crate::private_file;
+use crate::data::private_file;
 
 /// The generated key file.
 pub(crate) const FILE: &str = "secrets.key";
@@ -20,10 +20,11 @@ const BYTES: usize = 32;
 pub(crate) struct NewKey(String);
 
 /// Returns the file from the environment variable; a blank variable is ignored.
-pub(crate) fn named() -> Option<PathBuf> {
-    let named = std::env::var_os(FILE_VARIABLE);
-    let named = named.filter(|name| !name.to_string_lossy().trim().is_empty());
-    named.map(PathBuf::from)
+pub(crate) fn file_from_environment() -> Option<PathBuf> {
+    let file_from_environment = std::env::var_os(FILE_VARIABLE);
+    let file_from_environment =
+        file_from_environment.filter(|name| !name.to_string_lossy().trim().is_empty());
+    file_from_environment.map(PathBuf::from)
 }
 
 /// Reads the given key, else the key of the data directory. If there is none, generates one, to be [stored](NewKey::keep) once the store is open: a
@@ -35,7 +36,7 @@ pub(crate) fn load(
     let Some(path) = given else {
         return match read(&directory.join(FILE))? {
             Some(key) => Ok((key, None)),
-            None => make().map(|(key, unkept)| (key, Some(unkept))),
+            None => generate().map(|(key, new_key)| (key, Some(new_key))),
         };
     };
     let key = read(path)?;
@@ -45,9 +46,11 @@ pub(crate) fn load(
 
 impl NewKey {
     /// Writes the key to a file that only its owner can read.
-    pub(crate) fn keep(self, directory: &Path) -> anyhow::Result<()> {
-        let put = private_file::put(directory, FILE, &self.0);
-        put.with_context(|| format!("cannot keep a key for secrets in {}", directory.display()))?;
+    pub(crate) fn store(self, directory: &Path) -> anyhow::Result<()> {
+        let stored = private_file::write(directory, FILE, &self.0);
+        stored.with_context(|| {
+            format!("cannot store a key for secrets in {}", directory.display())
+        })?;
         Ok(())
     }
 }
@@ -62,7 +65,7 @@ fn read(path: &Path) -> anyhow::Result<Option<SecretsKey>> {
     let mode = file.metadata().with_context(cannot)?.permissions().mode();
     if mode & 0o077 != 0 {
         bail!(
-            "the key for secrets {0} can be read by others; run `chmod 600 {0}`",
+            "the key for secrets {0} can be read by other users; run `chmod 600 {0}`",
             path.display()
         );
     }
@@ -73,7 +76,7 @@ fn read(path: &Path) -> anyhow::Result<Option<SecretsKey>> {
     let key = parse(text.trim());
     let key = key.with_context(|| {
         format!(
-            "{} holds no key for secrets: it must be {} hexadecimal digits",
+            "{} contains no key for secrets: it must be {} hexadecimal digits",
             path.display(),
             BYTES * 2
         )
@@ -93,8 +96,8 @@ fn parse(text: &str) -> Option<[u8; BYTES]> {
     Some(key)
 }
 
-fn make() -> anyhow::Result<(SecretsKey, NewKey)> {
-    let cannot = "cannot make a key for secrets from /dev/urandom";
+fn generate() -> anyhow::Result<(SecretsKey, NewKey)> {
+    let cannot = "cannot generate a key for secrets from /dev/urandom";
     let mut key = [0; BYTES];
     let mut random = File::open("/dev/urandom").context(cannot)?;
     random.read_exact(&mut key).context(cannot)?;

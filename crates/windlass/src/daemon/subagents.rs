@@ -12,14 +12,14 @@ pub(super) fn settings<'a>(
     configured: &Subagents,
     backends: impl Iterator<Item = &'a str>,
 ) -> Option<SubagentSettings> {
-    let usual = SubagentSettings::default();
+    let default = SubagentSettings::default();
     let backends = backends.filter(|name| configured.backends.iter().any(|it| it == name));
     let settings = SubagentSettings {
-        max_depth: configured.max_depth.unwrap_or(usual.max_depth),
-        at_once: configured.at_once.unwrap_or(usual.at_once),
-        per_turn: configured.per_turn.unwrap_or(usual.per_turn),
+        max_depth: configured.max_depth.unwrap_or(default.max_depth),
+        at_once: configured.at_once.unwrap_or(default.at_once),
+        per_turn: configured.per_turn.unwrap_or(default.per_turn),
         backends: backends.map(str::to_owned).collect(),
-        ..usual
+        ..default
     };
     let is_none = settings.max_depth == 0 || settings.at_once == 0 || settings.per_turn == 0;
     (configured.enabled.unwrap_or(true) && !is_none).then_some(settings)
@@ -30,7 +30,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_said_is_the_usual_and_a_limit_of_nothing_is_off() {
+    fn defaults_apply_and_zero_limits_disable_subagents() {
         let on = settings(&Subagents::default(), ["codex"].into_iter());
         assert_eq!(on, Some(SubagentSettings::default()));
         let none = |change: fn(&mut Subagents)| {
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn only_backends_that_are_named_and_there_can_be_chosen() {
+    fn only_configured_available_backends_are_allowed() {
         let configured = Subagents {
             backends: vec!["codex".to_owned(), "gone".to_owned()],
             ..Subagents::default()

@@ -23,12 +23,12 @@ impl<'a> Tools<'a> {
     pub(crate) fn of<'b>(
         directory: &Path,
         own_files: impl IntoIterator<Item = &'b Path>,
-        configured: &config::Shell,
+        configured: &config::ShellConfig,
         environments: &'a Environments,
     ) -> anyhow::Result<Self> {
         environments.hide(directory);
         // The default data directory may contain the list of trusted files and the tokens of another daemon.
-        if let Some(usual) = data::of_user() {
+        if let Some(usual) = data::user_default() {
             environments.hide(usual);
         }
         if let Some(directory) = config::user_directory() {
@@ -49,7 +49,7 @@ impl<'a> Tools<'a> {
         // The daemon starts programs only through its tools, so all orphans are theirs.
         if let Err(error) = adopt_orphans() {
             note(&format!(
-                "what commands without a sandbox leave behind cannot be told from other processes: {error}"
+                "processes that outlive unsandboxed commands cannot be distinguished from others: {error}"
             ));
         }
         let mut shell = ShellSettings {
@@ -89,8 +89,8 @@ impl<'a> Tools<'a> {
 pub(crate) fn warn_of_hidden(workspace: &Path, environments: &Environments) {
     if environments.hides(workspace).unwrap_or(false) {
         note(&format!(
-            "the workspace {} lies where the daemon keeps its own data or keys, which are out of the reach of tools: none will \
-             work in it; name another with --workspace, or keep the data elsewhere with --data",
+            "the workspace {} contains or is inside the daemon's data or keys, which tools cannot access, so no tool works in it; \
+             name another with --workspace, or another data directory with --data",
             workspace.display()
         ));
     }

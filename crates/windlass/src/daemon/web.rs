@@ -37,7 +37,7 @@ pub(super) fn of(
 pub(super) fn rules(config: &Config, opened: &[String]) -> anyhow::Result<Arc<WebRules>> {
     let allow = [config.web.allow.as_slice(), opened].concat();
     let rules = WebRules::parse(&allow, &config.web.deny);
-    let rules = rules.context("[web] of the configuration cannot be obeyed")?;
+    let rules = rules.context("[web] of the configuration is invalid")?;
     Ok(Arc::new(rules))
 }
 
@@ -57,7 +57,7 @@ pub(super) fn egress(config: &Config, rules: Arc<WebRules>) -> anyhow::Result<We
 pub(super) fn proxy(config: &Config) -> anyhow::Result<ShellProxy> {
     let egress = egress(config, rules(config, &[])?)?;
     let hosts = OpenHosts::parse(&config.shell.hosts);
-    let hosts = hosts.context("`hosts` in [shell] of the configuration cannot be obeyed")?;
+    let hosts = hosts.context("`hosts` in [shell] of the configuration is invalid")?;
     let own = std::env::current_exe().context("this program cannot be found")?;
     Ok(ShellProxy::new(egress, hosts, proxied::launcher(own)))
 }
@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nobody_is_asked_about_a_host_that_is_named_and_about_no_other() {
+    fn only_named_hosts_need_no_approval() {
         let allow = [
             "docs.rs",
             "127.0.0.1:8080",
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_obeyed_is_told() {
+    fn invalid_rules_are_reported() {
         let read = |text: &str| {
             let config = Config::parse(text, std::path::Path::new("")).unwrap();
             of(&config, &Environments::new()).map(drop)
@@ -144,8 +144,8 @@ mod tests {
             ("[web]\nallow = ['*']", "private network"),
             ("[web]\ndeny = ['a b']", "a b"),
         ] {
-            let told = format!("{:#}", read(text).unwrap_err());
-            assert!(told.contains("[web]") && told.contains(named), "{told}");
+            let error = format!("{:#}", read(text).unwrap_err());
+            assert!(error.contains("[web]") && error.contains(named), "{error}");
         }
     }
 }

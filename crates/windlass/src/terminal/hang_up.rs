@@ -10,18 +10,18 @@ use tokio::sync::Notify;
 
 /// Notifies when the terminal of stdin has gone away. If the system cannot detect it, there is no notification.
 pub(crate) fn hang_up() -> Arc<Notify> {
-    let told = Arc::new(Notify::new());
-    let tell = Arc::clone(&told);
+    let gone = Arc::new(Notify::new());
+    let notify = Arc::clone(&gone);
     thread::spawn(move || {
         let stdin = io::stdin();
         // No event is requested: `poll` always reports a hangup.
         let mut watched = [PollFd::new(&stdin, PollFlags::empty())];
         while poll(&mut watched, None) == Err(Errno::INTR) {}
         let [watched] = &watched;
-        let gone = PollFlags::HUP | PollFlags::ERR;
-        if watched.revents().intersects(gone) {
-            tell.notify_one();
+        let hang_up = PollFlags::HUP | PollFlags::ERR;
+        if watched.revents().intersects(hang_up) {
+            notify.notify_one();
         }
     });
-    told
+    gone
 }

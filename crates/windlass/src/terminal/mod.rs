@@ -1,34 +1,34 @@
-//! The view of a turn on a terminal, and the questions to the user.
+//! The view of a turn on the terminal, and the questions to the user.
 
-mod ask;
-mod call;
-mod fold;
+mod echo;
 mod hang_up;
-mod hush;
-mod listing;
 mod proposal;
+mod questions;
 mod screen;
+mod table;
+mod tool_call;
+mod word_wrap;
 
 use std::io::{self, IsTerminal};
 
 use unicode_width::UnicodeWidthChar;
 
-pub(crate) use ask::{Answer, Asked, InputQuestion, Questions, decision};
-pub(crate) use call::{Kind, ToolCall, about, asked};
-pub(crate) use fold::folded;
+pub(crate) use echo::{EchoOff, SavedTerminalModes, TypedAhead};
 pub(crate) use hang_up::hang_up;
-pub(crate) use hush::{AsItWas, Hush, TypedAhead};
-pub(crate) use listing::Listing;
-pub(crate) use proposal::described;
+pub(crate) use proposal::describe;
+pub(crate) use questions::{Answer, InputQuestion, PendingQuestion, Questions, decision};
 pub(crate) use screen::{FRAME, Screen, spent, time};
+pub(crate) use table::Listing;
+pub(crate) use tool_call::{ShownCall, ToolKind, approval_call, main_argument};
+pub(crate) use word_wrap::wrap_words;
 
 /// Width of a terminal that does not report one.
-const USUAL_WIDTH: usize = 80;
+const DEFAULT_WIDTH: usize = 80;
 /// Minimum and maximum number of rows of a question that are shown at once.
 const MIN_ROWS: usize = 10;
 const MAX_ROWS: usize = 40;
 
-/// The capabilities of the terminal of stderr.
+/// The capabilities of a terminal.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Style {
     /// Whether it is a terminal, so that lines can be redrawn.
@@ -39,7 +39,7 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// Plain text.
+    /// No colours, ASCII only.
     pub(crate) const PLAIN: Self = Self {
         is_live: false,
         has_colour: false,
@@ -80,7 +80,7 @@ impl Style {
         if self.has_unicode { "▌" } else { "!!" }
     }
 
-    /// Removes the mark of questions, and characters that look like it, from untrusted text. `last` is the character before the text.
+    /// Removes the mark of questions, and characters that look like it, from untrusted text. `last` is the preceding character.
     pub(crate) fn unmarked(self, text: &str, last: &mut Option<char>) -> String {
         let mut shown = String::with_capacity(text.len());
         for letter in text.chars() {
@@ -107,14 +107,14 @@ impl Style {
         if width_of(text) <= width {
             return text.to_owned();
         }
-        let room = width.saturating_sub(width_of(dots));
-        let mut taken = 0;
+        let width = width.saturating_sub(width_of(dots));
+        let mut used = 0;
         let fits = |c: &char| {
-            taken += c.width().unwrap_or_default();
-            taken <= room
+            used += c.width().unwrap_or_default();
+            used <= width
         };
-        let kept: String = text.chars().take_while(fits).collect();
-        kept + dots
+        let start: String = text.chars().take_while(fits).collect();
+        start + dots
     }
 }
 
@@ -126,7 +126,7 @@ pub(crate) enum Colour {
     Bold,
     Good,
     Bad,
-    Asked,
+    Warning,
 }
 
 impl Colour {
@@ -137,7 +137,7 @@ impl Colour {
             Self::Bold => Some("1"),
             Self::Good => Some("32"),
             Self::Bad => Some("31"),
-            Self::Asked => Some("33"),
+            Self::Warning => Some("33"),
         }
     }
 }
@@ -147,20 +147,20 @@ pub(crate) fn width_of(text: &str) -> usize {
     text.chars().filter_map(UnicodeWidthChar::width).sum()
 }
 
-/// Wraps a line into rows of at most `room` columns. A tab takes up to eight columns.
-pub(crate) fn wrapped(line: &str, room: usize) -> Vec<String> {
+/// Wraps a line into rows of at most `max_width` columns. A tab counts as eight columns.
+pub(crate) fn wrap_rows(line: &str, max_width: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
-    let mut taken = 0;
+    let mut used = 0;
     for letter in line.chars() {
         let width = match letter {
             '\t' => 8,
             letter => letter.width().unwrap_or_default(),
         };
-        if taken + width > room && taken > 0 {
+        if used + width > max_width && used > 0 {
             rows.push(String::new());
-            taken = 0;
+            used = 0;
         }
-        taken += width;
+        used += width;
         if let Some(row) = rows.last_mut() {
             row.push(letter);
         }
@@ -183,7 +183,7 @@ pub(crate) fn columns() -> usize {
     let columns = size.map(|size| usize::from(size.ws_col));
     columns
         .filter(|columns| *columns >= 20)
-        .unwrap_or(USUAL_WIDTH)
+        .unwrap_or(DEFAULT_WIDTH)
 }
 
 #[cfg(test)]
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_is_cut_to_what_fits() {
+    fn text_is_cut_to_its_width() {
         let plain = Style::PLAIN;
         let rich = Style {
             has_unicode: true,
@@ -206,22 +206,22 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_can_write_the_mark_of_a_question() {
+    fn untrusted_text_cannot_contain_the_mark_of_a_question() {
         let style = |has_unicode| Style {
             has_unicode,
             ..Style::PLAIN
         };
         for has_unicode in [true, false] {
             let style = style(has_unicode);
-            let told = format!("{0} Allow? {0}{0}", style.mark());
+            let forged = format!("{0} Allow? {0}{0}", style.mark());
             // The text may be split at any character.
             let mut last = None;
-            let pieces = told
+            let pieces = forged
                 .chars()
                 .map(|letter| style.unmarked(&letter.to_string(), &mut last));
             let shown: String = pieces.collect();
             assert!(!shown.contains(style.mark()), "{shown}");
-            assert_eq!(shown, style.unmarked(&told, &mut None));
+            assert_eq!(shown, style.unmarked(&forged, &mut None));
         }
         assert_eq!(
             style(true).unmarked("\u{258d} x!!", &mut None),
@@ -230,10 +230,10 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_wrapped_by_what_it_takes() {
-        assert_eq!(wrapped("", 4), [""]);
-        assert_eq!(wrapped("abcdefghi", 4), ["abcd", "efgh", "i"]);
-        assert_eq!(wrapped("漢字漢", 4), ["漢字", "漢"]);
-        assert_eq!(wrapped("a\tb", 8), ["a", "\t", "b"]);
+    fn line_is_wrapped_by_display_width() {
+        assert_eq!(wrap_rows("", 4), [""]);
+        assert_eq!(wrap_rows("abcdefghi", 4), ["abcd", "efgh", "i"]);
+        assert_eq!(wrap_rows("漢字漢", 4), ["漢字", "漢"]);
+        assert_eq!(wrap_rows("a\tb", 8), ["a", "\t", "b"]);
     }
 }

@@ -1,4 +1,4 @@
-//! Formats the subject of an approval as text: a command, the diff of a change, or the arguments. Nothing is omitted.
+//! Formats a call that needs an approval: its command, the diff of its change, or its arguments. Nothing is omitted.
 
 use std::path::Path;
 use std::time::Duration;
@@ -7,72 +7,68 @@ use serde_json::Value;
 use similar::{ChangeTag, TextDiff};
 use windlass_core::bounds::{exact_line, exact_lines, one_line};
 
-use super::call::{ToolCall, path_of};
-use super::{Colour, Kind, Style};
-use crate::own_file::{self, Refused};
+use super::tool_call::{ShownCall, path_of};
+use super::{Colour, Style, ToolKind};
+use crate::data::own_file::{self, FileRejected};
 
-/// Longer runs of spaces are replaced by their count, so that they cannot push text out of sight.
-const BLANKS: usize = 8;
+/// Longer runs of whitespace are replaced by their length, so that they cannot push text out of sight.
+const MAX_SPACES: usize = 8;
 /// The same limit at the beginning of a line of a file.
-const INDENT: usize = 40;
+const MAX_INDENT: usize = 40;
 /// Time limit for a minimal diff; beyond it, a larger one is shown.
-const PATIENCE: Duration = Duration::from_millis(500);
+const DIFF_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Maximum size of a file with its change to be shown with context, in bytes.
 const MAX_SHOWN: usize = 2 << 20;
 
-/// A line with its colour.
-pub(super) type Line = (Colour, String);
+pub(super) type StyledLine = (Colour, String);
 
 /// Names the tool and what it wants to do.
-pub(super) fn heading(tool: &ToolCall) -> String {
+pub(super) fn heading(tool: &ShownCall) -> String {
     let name = exact_line(&tool.name).into_owned();
     let input = &tool.input;
-    match (Kind::of(&name), path_of(input)) {
-        (Kind::Change, Some((_, path))) => format!("{name} wants to change {}", exact_line(path)),
-        (Kind::Command, _) | (_, None) => format!("{name} wants to run"),
+    match (ToolKind::of(&name), path_of(input)) {
+        (ToolKind::Change, Some((_, path))) => {
+            format!("{name} wants to change {}", exact_line(path))
+        }
+        (ToolKind::Command, _) | (_, None) => format!("{name} wants to run"),
         (_, Some((_, path))) => format!("{name} wants to run on {}", exact_line(path)),
     }
 }
 
-/// Formats a call as lines. The format depends on the name of the tool; arguments that it does not cover are listed below.
-pub(super) fn proposal(tool: &ToolCall, cwd: &Path, style: Style) -> Vec<Line> {
+/// Formats a call as lines. The format depends on the name of the tool; its other arguments follow.
+pub(super) fn proposal(tool: &ShownCall, cwd: &Path, style: Style) -> Vec<StyledLine> {
     let input = &tool.input;
     let text = |name: &str| input[name].as_str();
-    let change = (text("old_string"), text("new_string"), text("content"));
-    let (mut lines, is_shown): (_, &[&str]) = match (Kind::of(&tool.name), path_of(input), change) {
-        (Kind::Command, _, _) if text("command").is_some() => {
-            let command = text("command").unwrap_or_default();
-            (command_lines(command, style), &["command"])
-        }
-        (Kind::Change, Some((field, path)), (Some(old), Some(new), _)) => {
-            let shown: &[&str] = match field {
-                "path" => &["path", "old_string", "new_string"],
-                _ => &["file_path", "old_string", "new_string"],
-            };
-            let is_all = input["replace_all"] == true;
-            (edited(cwd, path, (old, new, is_all), style), shown)
-        }
-        (Kind::Change, Some((field, path)), (None, None, Some(content))) => {
-            let shown: &[&str] = match field {
-                "path" => &["path", "content"],
-                _ => &["file_path", "content"],
-            };
-            (written(cwd, path, content, style), shown)
-        }
+    let (command, content) = (text("command"), text("content"));
+    let replacement = (text("old_string"), text("new_string"));
+    let (mut lines, shown) = match (ToolKind::of(&tool.name), command, path_of(input)) {
+        (ToolKind::Command, Some(command), _) => (command_lines(command, style), vec!["command"]),
+        (ToolKind::Change, _, Some((field, path))) => match (replacement, content) {
+            ((Some(old), Some(new)), _) => {
+                let is_all = input["replace_all"] == true;
+                let diff = edit_diff(cwd, path, (old, new, is_all), style);
+                (diff, vec![field, "old_string", "new_string"])
+            }
+            ((None, None), Some(content)) => {
+                let diff = overwrite_diff(cwd, path, content, style);
+                (diff, vec![field, "content"])
+            }
+            _ => return arguments(input, style),
+        },
         _ => return arguments(input, style),
     };
     for (name, value) in input.as_object().into_iter().flatten() {
-        if !is_shown.contains(&name.as_str()) {
+        if !shown.contains(&name.as_str()) {
             let line = exact_lines(&format!("{name}: {value}")).replace('\n', "\\n");
-            lines.push((Colour::Plain, counted(&line, BLANKS, style)));
+            lines.push((Colour::Plain, counted(&line, MAX_SPACES, style)));
         }
     }
     lines
 }
 
 /// Formats a call as plain text.
-pub(crate) fn described(tool: &ToolCall, cwd: &Path) -> String {
+pub(crate) fn describe(tool: &ShownCall, cwd: &Path) -> String {
     let style = Style {
         has_unicode: true,
         ..Style::PLAIN
@@ -82,10 +78,10 @@ pub(crate) fn described(tool: &ToolCall, cwd: &Path) -> String {
     lines.join("\n")
 }
 
-fn command_lines(command: &str, style: Style) -> Vec<Line> {
+fn command_lines(command: &str, style: Style) -> Vec<StyledLine> {
     let command = exact_lines(command);
     let lines = command.split('\n').map(|line| {
-        let line = format!("$ {}", counted(line, BLANKS, style));
+        let line = format!("$ {}", counted(line, MAX_SPACES, style));
         (Colour::Plain, line)
     });
     let mut lines: Vec<_> = lines.collect();
@@ -96,23 +92,23 @@ fn command_lines(command: &str, style: Style) -> Vec<Line> {
     lines
 }
 
-fn arguments(input: &Value, style: Style) -> Vec<Line> {
+fn arguments(input: &Value, style: Style) -> Vec<StyledLine> {
     let text = serde_json::to_string_pretty(input).unwrap_or_default();
     let text = exact_lines(&text);
-    let lines = text.lines().map(|line| counted(line, INDENT, style));
+    let lines = text.lines().map(|line| counted(line, MAX_INDENT, style));
     lines.map(|line| (Colour::Plain, line)).collect()
 }
 
 /// Shows the new contents of a file as a diff to its current contents.
-fn written(cwd: &Path, path: &str, content: &str, style: Style) -> Vec<Line> {
-    match now(cwd, path) {
-        Ok(now) => difference(&now.unwrap_or_default(), content, style),
+fn overwrite_diff(cwd: &Path, path: &str, content: &str, style: Style) -> Vec<StyledLine> {
+    match current_contents(cwd, path) {
+        Ok(current) => difference(&current.unwrap_or_default(), content, style),
         Err(why) => {
             let note = format!(
-                "(what is there now is not shown: {})",
+                "(the current contents are not shown: {})",
                 one_line(&why.to_string())
             );
-            let mut lines = vec![(Colour::Asked, note)];
+            let mut lines = vec![(Colour::Warning, note)];
             lines.extend(difference("", content, style));
             lines
         }
@@ -120,13 +116,13 @@ fn written(cwd: &Path, path: &str, content: &str, style: Style) -> Vec<Line> {
 }
 
 /// Shows a replacement with its context if the file is readable and contains the old text, else the two texts.
-fn edited(
+fn edit_diff(
     cwd: &Path,
     path: &str,
     (old, new, is_all): (&str, &str, bool),
     style: Style,
-) -> Vec<Line> {
-    let before = now(cwd, path).ok().flatten();
+) -> Vec<StyledLine> {
+    let before = current_contents(cwd, path).ok().flatten();
     let count = match (&before, old) {
         (None, _) | (_, "") => 0,
         (Some(before), _) => before.matches(old).count(),
@@ -144,7 +140,7 @@ fn edited(
             let whole = |text: &str| format!("{text}\n");
             let mut lines = difference(&whole(old), &whole(new), style);
             if is_all && count > 1 {
-                lines.push((Colour::Asked, format!("({count} times)")));
+                lines.push((Colour::Warning, format!("({count} times)")));
             }
             lines
         }
@@ -152,7 +148,7 @@ fn edited(
 }
 
 /// Returns the current contents of a file below the directory; `None` if it does not exist.
-fn now(cwd: &Path, path: &str) -> Result<Option<String>, Refused> {
+fn current_contents(cwd: &Path, path: &str) -> Result<Option<String>, FileRejected> {
     let named = cwd.join(path);
     let real = match named.canonicalize() {
         Ok(real) => real,
@@ -160,17 +156,17 @@ fn now(cwd: &Path, path: &str) -> Result<Option<String>, Refused> {
         Err(error) => return Err(error.into()),
     };
     if !real.starts_with(cwd.canonicalize()?) {
-        return Err(Refused::Outside);
+        return Err(FileRejected::Outside);
     }
     own_file::read_regular(&real)
 }
 
-fn difference(before: &str, after: &str, style: Style) -> Vec<Line> {
+fn difference(before: &str, after: &str, style: Style) -> Vec<StyledLine> {
     if before == after {
         return vec![(Colour::Dim, "(nothing changes)".to_owned())];
     }
     let mut diff = TextDiff::configure();
-    let diff = diff.timeout(PATIENCE).diff_lines(before, after);
+    let diff = diff.timeout(DIFF_TIMEOUT).diff_lines(before, after);
     let mut lines = Vec::new();
     for hunk in diff.unified_diff().context_radius(2).iter_hunks() {
         lines.push((Colour::Plain, hunk.header().to_string()));
@@ -184,16 +180,19 @@ fn difference(before: &str, after: &str, style: Style) -> Vec<Line> {
                 ChangeTag::Equal => (Colour::Plain, ' '),
             };
             // The sign comes before the indent.
-            lines.push((colour, format!("{sign}{}", counted(&line, INDENT, style))));
+            lines.push((
+                colour,
+                format!("{sign}{}", counted(&line, MAX_INDENT, style)),
+            ));
             if ended.is_none() {
-                lines.push((Colour::Dim, "(its line has no end)".to_owned()));
+                lines.push((Colour::Dim, "(no line break at the end)".to_owned()));
             }
         }
     }
     lines
 }
 
-/// Replaces long runs of spaces with their count: runs over [`BLANKS`], and over `indent` at the beginning of the line.
+/// Replaces runs of whitespace that are longer than [`MAX_SPACES`], or than `indent` at the beginning of the line, by their length.
 fn counted(line: &str, indent: usize, style: Style) -> String {
     let mut shown = String::with_capacity(line.len());
     let mut rest = line;
@@ -204,12 +203,12 @@ fn counted(line: &str, indent: usize, style: Style) -> String {
         match (blanks.chars().count(), style.has_unicode) {
             (count, _) if count <= most => shown.push_str(blanks),
             (count, true) => shown.push_str(&format!("␣×{count}")),
-            (count, false) => shown.push_str(&format!("<{count} blanks>")),
+            (count, false) => shown.push_str(&format!("<{count} spaces>")),
         }
         let end = others.find(char::is_whitespace).unwrap_or(others.len());
         let (letters, after) = others.split_at(end);
         shown.push_str(letters);
-        (rest, most) = (after, BLANKS);
+        (rest, most) = (after, MAX_SPACES);
     }
     shown
 }
@@ -227,43 +226,43 @@ mod tests {
         ..Style::PLAIN
     };
 
-    fn of(name: &str, input: Value, cwd: &Path) -> Vec<String> {
+    fn format_call(name: &str, input: Value, cwd: &Path) -> Vec<String> {
         let name = name.to_owned();
-        let tool = ToolCall { name, input };
+        let tool = ShownCall { name, input };
         let lines = proposal(&tool, cwd, UNICODE).into_iter();
         lines.map(|(_, line)| line).collect()
     }
 
     #[test]
-    fn a_command_a_change_and_anything_else_can_be_judged() {
+    fn commands_changes_and_other_calls_are_formatted() {
         let directory = tempfile::tempdir().unwrap();
         let here = directory.path();
         std::fs::write(here.join("a"), "one\ntwo\n").unwrap();
-        let command = of("shell", json!({ "command": "ls\nrm x" }), here);
+        let command = format_call("shell", json!({ "command": "ls\nrm x" }), here);
         assert_eq!(command, ["$ ls", "$ rm x"]);
         for (tool, path) in [("write", "path"), ("Write", "file_path")] {
-            let change = of(tool, json!({ path: "a", "content": "one\n2\n" }), here);
+            let change = format_call(tool, json!({ path: "a", "content": "one\n2\n" }), here);
             assert_eq!(change[1..], [" one", "-two", "+2"]);
         }
         let edit = json!({ "path": "a", "old_string": "one", "new_string": "1" });
-        let edit = of("edit", edit, here);
-        assert_eq!(edit[1..], ["-one", "+1", " two"], "with what is around it");
+        let edit = format_call("edit", edit, here);
+        assert_eq!(edit[1..], ["-one", "+1", " two"], "with context");
         let other = json!({ "path": "a", "old_string": "three", "new_string": "3" });
-        assert_eq!(of("edit", other, here)[1..], ["-three", "+3"]);
+        assert_eq!(format_call("edit", other, here)[1..], ["-three", "+3"]);
         assert_eq!(
-            of("other", json!({ "x": 1 }), here),
+            format_call("other", json!({ "x": 1 }), here),
             ["{", "  \"x\": 1", "}"]
         );
-        let hostile = of("shell", json!({ "command": "echo \x1b[2J" }), here);
+        let hostile = format_call("shell", json!({ "command": "echo \x1b[2J" }), here);
         assert!(!hostile[0].contains('\x1b'));
     }
 
     #[test]
-    fn letters_that_are_spelt_differ_from_their_spelling() {
+    fn escaped_characters_differ_from_their_escapes() {
         let directory = tempfile::tempdir().unwrap();
         let here = directory.path();
         std::fs::write(here.join("a"), "\\u{202e}x\nend\n").unwrap();
-        let change = of(
+        let change = format_call(
             "write",
             json!({ "path": "a", "content": "\u{202e}x\nend" }),
             here,
@@ -275,22 +274,22 @@ mod tests {
                 "-end",
                 "+\\u{202e}x",
                 "+end",
-                "(its line has no end)"
+                "(no line break at the end)"
             ]
         );
     }
 
     #[test]
-    fn a_replacement_that_would_fill_the_memory_is_shown_as_two_texts() {
+    fn huge_replacement_is_shown_as_two_texts() {
         let directory = tempfile::tempdir().unwrap();
         let here = directory.path();
         std::fs::write(here.join("a"), "x".repeat(1 << 19)).unwrap();
         let new = "y".repeat(1 << 19);
         let edit =
             json!({ "path": "a", "old_string": "x", "new_string": new, "replace_all": true });
-        let told = of("edit", edit, here);
+        let lines = format_call("edit", edit, here);
         assert_eq!(
-            told[1..4],
+            lines[1..4],
             [
                 "-x".to_owned(),
                 format!("+{new}"),
@@ -302,71 +301,71 @@ mod tests {
     #[test]
     fn no_part_of_a_command_is_hidden() {
         let here = Path::new("/");
-        let long = of("Bash", json!({ "command": "x\n".repeat(100) }), here);
+        let long = format_call("Bash", json!({ "command": "x\n".repeat(100) }), here);
         assert_eq!(long.len(), 100);
         let far = format!("ls{}rm x", " ".repeat(40));
         assert_eq!(
-            of("Bash", json!({ "command": far }), here),
+            format_call("Bash", json!({ "command": far }), here),
             ["$ ls␣×40rm x"]
         );
         let wide = "\u{3000}\u{3000}rm\u{2003}x\u{a0}y";
         assert_eq!(
-            of("Bash", json!({ "command": wide }), here),
+            format_call("Bash", json!({ "command": wide }), here),
             ["$ \\u{3000}\\u{3000}rm\\u{2003}x\\u{a0}y"]
         );
-        let blank = of("Bash", json!({ "command": "ls\u{2800}\u{3164}" }), here);
+        let blank = format_call("Bash", json!({ "command": "ls\u{2800}\u{3164}" }), here);
         assert_eq!(blank, ["$ ls\\u{2800}\\u{3164}"]);
     }
 
     #[test]
-    fn what_a_picture_does_not_show_is_listed() {
+    fn other_arguments_are_listed() {
         let here = Path::new("/");
         let input = json!({ "command": "ls", "cwd": "/etc", "run_in_background": true });
-        let told = of("Bash", input, here);
-        assert_eq!(told, ["$ ls", "cwd: \"/etc\"", "run_in_background: true"]);
+        let lines = format_call("Bash", input, here);
+        assert_eq!(lines, ["$ ls", "cwd: \"/etc\"", "run_in_background: true"]);
         let edit = json!({
             "path": "a", "file_path": "b", "old_string": "x", "new_string": "y", "replace_all": true, "content": "z",
         });
-        let told = of("edit", edit, here).join("\n");
+        let lines = format_call("edit", edit, here).join("\n");
         for part in ["file_path: \"b\"", "replace_all: true", "content: \"z\""] {
-            assert!(told.contains(part), "{told}");
+            assert!(lines.contains(part), "{lines}");
         }
     }
 
     #[test]
-    fn the_name_chooses_the_picture_and_not_the_fields() {
+    fn tool_name_determines_the_format() {
         let here = Path::new("/");
-        let told = of(
+        let lines = format_call(
             "deploy",
             json!({ "command": "ls", "path": "a", "content": "b" }),
             here,
         );
-        assert_eq!(told.first().unwrap(), "{");
-        let told = of(
+        assert_eq!(lines.first().unwrap(), "{");
+        let lines = format_call(
             "write",
             json!({ "command": "ls", "path": "/none/a", "content": "b" }),
             here,
         );
-        assert!(told.contains(&"+b".to_owned()), "{told:?}");
-        assert!(told.contains(&"command: \"ls\"".to_owned()), "{told:?}");
+        assert!(lines.contains(&"+b".to_owned()), "{lines:?}");
+        assert!(lines.contains(&"command: \"ls\"".to_owned()), "{lines:?}");
     }
 
     #[test]
-    fn the_heading_names_the_file_that_changes() {
-        let of = |name: &str, input: Value| {
+    fn heading_names_the_changed_file() {
+        let heading_of = |name: &str, input: Value| {
             let name = name.to_owned();
-            heading(&ToolCall { name, input })
+            heading(&ShownCall { name, input })
         };
         assert_eq!(
-            of("Edit", json!({ "file_path": "a\nb" })),
+            heading_of("Edit", json!({ "file_path": "a\nb" })),
             "Edit wants to change a\\nb"
         );
         assert_eq!(
-            of("edit", json!({ "command": "x", "path": "a" })),
+            heading_of("edit", json!({ "command": "x", "path": "a" })),
             "edit wants to change a"
         );
         assert_eq!(
-            of("shell", json!({ "command": "x", "path": "a" })),
+            heading_of("shell", json!({ "command": "x", "path": "a" })),
             "shell wants to run"
         );
     }
@@ -395,14 +394,14 @@ mod tests {
             outside.to_str().unwrap(),
             "/proc/self/pagemap",
         ] {
-            let told = of("write", json!({ "path": path, "content": "new\n" }), &here);
-            assert!(told[0].contains("is not shown"), "{path}: {told:?}");
-            assert!(told.contains(&"+new".to_owned()), "{path}: {told:?}");
-            assert!(!told.join("\n").contains("secret"), "{path}: {told:?}");
+            let lines = format_call("write", json!({ "path": path, "content": "new\n" }), &here);
+            assert!(lines[0].contains("is not shown"), "{path}: {lines:?}");
+            assert!(lines.contains(&"+new".to_owned()), "{path}: {lines:?}");
+            assert!(!lines.join("\n").contains("secret"), "{path}: {lines:?}");
         }
         let big = vec![b'x'; usize::try_from(own_file::MAX_BYTES).unwrap() + 1];
         std::fs::write(here.join("big"), big).unwrap();
-        let told = of("write", json!({ "path": "big", "content": "new\n" }), &here);
-        assert!(told[0].contains("is not shown"), "{told:?}");
+        let lines = format_call("write", json!({ "path": "big", "content": "new\n" }), &here);
+        assert!(lines[0].contains("is not shown"), "{lines:?}");
     }
 }

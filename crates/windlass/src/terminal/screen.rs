@@ -10,17 +10,17 @@ use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::events::DeltaKind;
 use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Status, Turn};
 
-use super::fold::Fold;
-use super::{Colour, Style, ToolCall, about, columns, folded, width_of, wrapped};
+use super::word_wrap::WordWrap;
+use super::{Colour, ShownCall, Style, columns, main_argument, width_of, wrap_rows, wrap_words};
 use crate::inert_json::{event_line, json_line};
 
-/// Redraw interval of the live line.
+/// Interval between redraws of the live line.
 pub(crate) const FRAME: Duration = Duration::from_millis(100);
 /// Shorter waits do not get a live line.
-const PATIENCE: Duration = Duration::from_millis(400);
+const LIVE_DELAY: Duration = Duration::from_millis(400);
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// Maximum stored length of a call's description, in characters.
-const ABOUT: usize = 400;
+/// Maximum stored length of a call's main argument, in characters.
+const MAX_SUMMARY: usize = 400;
 const PLAIN_SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 /// Moves to the beginning of the line and clears it.
 const CLEAR: &str = "\r\x1b[2K";
@@ -31,15 +31,15 @@ pub(crate) struct Screen {
     out: io::Stdout,
     /// Whether the cursor of stdout is in the middle of a line.
     in_line: bool,
-    fold: Fold,
-    /// The last character of the answer, to detect a mark that is split between pieces.
+    wrap: WordWrap,
+    /// The last character of the answer: the mark of questions may be split between pieces.
     last: Option<char>,
     /// Whether the live line is drawn.
     is_drawn: bool,
-    asking: Asking,
+    question_state: QuestionState,
     frame: usize,
     /// Running calls, oldest first.
-    running: Vec<Running>,
+    running: Vec<RunningCall>,
     /// Since when the model has sent nothing.
     silent_since: Option<Instant>,
     /// Number of ended calls.
@@ -48,24 +48,24 @@ pub(crate) struct Screen {
     answer: Option<String>,
     /// Whether the answer is shown as the JSON value at the end of the turn.
     shows_value: bool,
-    /// That value, for the result that ends the lines of JSON.
+    /// That value, for the last line of JSON.
     value: Option<Value>,
 }
 
-/// Where a question is shown.
+/// The position of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Asking {
-    Nobody,
-    /// In the line of the cursor.
-    Here,
-    /// In a line above, because other output followed it.
+enum QuestionState {
+    Closed,
+    /// The cursor is in its line.
+    InLine,
+    /// Other output followed it.
     Above,
 }
 
-struct Running {
+struct RunningCall {
     item_id: String,
     name: String,
-    about: String,
+    argument: String,
     /// When it started; `None` while it waits for the user, and for a call that an earlier process started.
     since: Option<Instant>,
 }
@@ -77,10 +77,10 @@ impl Screen {
             is_json,
             out: io::stdout(),
             in_line: false,
-            fold: Fold::default(),
+            wrap: WordWrap::default(),
             last: None,
             is_drawn: false,
-            asking: Asking::Nobody,
+            question_state: QuestionState::Closed,
             frame: 0,
             running: Vec::new(),
             silent_since: Some(Instant::now()),
@@ -91,8 +91,8 @@ impl Screen {
         }
     }
 
-    /// Makes a screen that shows the answer as a JSON value, once it is known to match its schema.
-    pub(crate) fn of_value(is_json: bool) -> Self {
+    /// Creates a screen that shows the answer as a JSON value at the end, when it is known to match its schema.
+    pub(crate) fn for_value(is_json: bool) -> Self {
         Self {
             shows_value: true,
             ..Self::new(is_json)
@@ -127,26 +127,26 @@ impl Screen {
         }
         if let EventPayload::ItemDelta(piece) = &event.payload {
             if piece.kind == DeltaKind::AgentMessage && !self.shows_value {
-                self.say(&piece.delta)?;
+                self.write_answer(&piece.delta)?;
             }
             return Ok(());
         }
-        self.say_rest()?;
+        self.write_held_back()?;
         match &event.payload {
             EventPayload::ItemStarted(started) => {
                 if let Some(tool) = started.tool.clone() {
-                    self.begin(&started.item.id, &tool.into(), Some(Instant::now()));
+                    self.begin_call(&started.item.id, &tool.into(), Some(Instant::now()));
                 }
             }
             EventPayload::ApprovalRequired(approval) => {
-                self.count(Some(&approval.item_id), None);
+                self.set_timer(&approval.item_id, None);
             }
             EventPayload::ApprovalDecided(decided) => {
-                self.count(Some(&decided.item_id), Some(Instant::now()));
+                self.set_timer(&decided.item_id, Some(Instant::now()));
             }
             payload => {
                 if let Some(item) = payload.ended_item() {
-                    self.end(item)?;
+                    self.end_call(item)?;
                 }
             }
         }
@@ -164,19 +164,18 @@ impl Screen {
     }
 
     /// Writes a piece of the answer.
-    fn say(&mut self, text: &str) -> io::Result<()> {
+    fn write_answer(&mut self, text: &str) -> io::Result<()> {
         self.clear()?;
-        let shown = match self.out.is_terminal() {
-            true => {
-                let shown = self.style.unmarked(&lines(text), &mut self.last);
-                self.fold.add(&shown, columns())
-            }
-            // The answer may still reach the terminal, as with `| tee`, where questions are shown too.
-            false if io::stderr().is_terminal() => {
-                self.style.unmarked(&lines(text), &mut self.last)
-            }
-            false => text.to_owned(),
+        let is_terminal = self.out.is_terminal();
+        // A pipe may still lead to the terminal with the questions, as with `| tee`.
+        let mut shown = if is_terminal || io::stderr().is_terminal() {
+            self.style.unmarked(&lines(text), &mut self.last)
+        } else {
+            text.to_owned()
         };
+        if is_terminal {
+            shown = self.wrap.add(&shown, columns());
+        }
         self.out.write_all(shown.as_bytes())?;
         self.out.flush()?;
         if !text.is_empty() {
@@ -186,9 +185,9 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes the held-back end of the answer.
-    fn say_rest(&mut self) -> io::Result<()> {
-        let rest = self.fold.rest(columns());
+    /// Writes the end of the answer that word wrapping held back.
+    fn write_held_back(&mut self) -> io::Result<()> {
+        let rest = self.wrap.finish(columns());
         if rest.is_empty() {
             return Ok(());
         }
@@ -197,32 +196,31 @@ impl Screen {
         self.out.flush()
     }
 
-    /// Adds a call that an earlier process started, so that its end is shown.
-    pub(crate) fn take_up(&mut self, item: &str, tool: &ToolCall) {
-        self.begin(item, tool, None);
-    }
-
     /// Starts or stops the timer of a call. The time that it waits for the user is not counted.
-    fn count(&mut self, item: Option<&str>, since: Option<Instant>) {
+    fn set_timer(&mut self, item: &str, since: Option<Instant>) {
         let mut running = self.running.iter_mut();
-        if let Some(call) = running.find(|it| Some(it.item_id.as_str()) == item) {
+        if let Some(call) = running.find(|it| it.item_id == item) {
             call.since = since;
         }
     }
 
-    fn begin(&mut self, item: &str, tool: &ToolCall, since: Option<Instant>) {
-        self.running.push(Running {
+    /// Shows a running call; `since` is `None` if an earlier process started it.
+    pub(crate) fn begin_call(&mut self, item: &str, tool: &ShownCall, since: Option<Instant>) {
+        self.running.push(RunningCall {
             item_id: item.to_owned(),
             name: one_line(&tool.name).into_owned(),
-            // No line is wider, and the text is measured for every frame.
-            about: about(&tool.input).chars().take(ABOUT).collect(),
+            // Every frame measures the text, and no line is wider.
+            argument: main_argument(&tool.input)
+                .chars()
+                .take(MAX_SUMMARY)
+                .collect(),
             since,
         });
     }
 
-    fn end(&mut self, item: &Item) -> io::Result<()> {
+    fn end_call(&mut self, item: &Item) -> io::Result<()> {
         if item.kind == ItemKind::Status {
-            return self.tell(Colour::Asked, item.detail.as_deref().unwrap_or_default());
+            return self.notify(Colour::Warning, item.detail.as_deref().unwrap_or_default());
         }
         let at = self.running.iter().position(|it| it.item_id == item.id);
         let Some(at) = at else {
@@ -247,54 +245,54 @@ impl Screen {
         };
         let line = self.line(&call, &end);
         let mark = self.style.paint(colour, mark);
-        self.put(&format!("{mark} {line}"))
+        self.write_message(&format!("{mark} {line}"))
     }
 
     /// Formats a call as one line, with its result or status at the end.
-    fn line(&self, call: &Running, end: &str) -> String {
-        // Two columns for the mark, and some for the `^C` that a terminal echoes, so that nothing wraps.
+    fn line(&self, call: &RunningCall, end: &str) -> String {
+        // Two columns are for the mark, three for the `^C` that a terminal echoes, so that nothing wraps.
         let room = columns().saturating_sub(5);
         let cut = |text: &str, room| self.style.cut(&self.style.unmarked(text, &mut None), room);
         let end = cut(end, room / 2);
         let name = cut(&call.name, room / 3);
         let taken = width_of(&name) + width_of(&end) + 4;
-        let about = cut(&call.about, room.saturating_sub(taken));
+        let argument = cut(&call.argument, room.saturating_sub(taken));
         let end = self.style.paint(Colour::Dim, &end);
-        if about.is_empty() {
+        if argument.is_empty() {
             format!("{name}  {end}")
         } else {
-            format!("{name}  {about}  {end}")
+            format!("{name}  {argument}  {end}")
         }
     }
 
     /// Writes a message that is not part of the answer.
-    pub(crate) fn tell(&mut self, colour: Colour, text: &str) -> io::Result<()> {
+    pub(crate) fn notify(&mut self, colour: Colour, text: &str) -> io::Result<()> {
         let text = self.style.unmarked(&lines(text), &mut None);
         let width = if io::stderr().is_terminal() {
             columns()
         } else {
             usize::MAX
         };
-        for row in folded(&text, width) {
+        for row in wrap_words(&text, width) {
             let row = self.style.paint(colour, &row);
-            self.put(&row)?;
+            self.write_message(&row)?;
         }
         Ok(())
     }
 
     /// Writes a line of a question, in rows that all start with the reserved mark.
     pub(crate) fn question(&mut self, colour: Colour, line: &str) -> io::Result<()> {
-        let mark = self.style.paint(Colour::Asked, self.style.mark());
+        let mark = self.style.paint(Colour::Warning, self.style.mark());
         let room = columns().saturating_sub(width_of(self.style.mark()) + 1);
-        for row in wrapped(line, room) {
+        for row in wrap_rows(line, room) {
             let row = self.style.paint(colour, &row);
-            self.put(format!("{mark} {row}").trim_end())?;
+            self.write_message(format!("{mark} {row}").trim_end())?;
         }
         Ok(())
     }
 
     /// Writes a line to stderr, below the current output.
-    fn put(&mut self, line: &str) -> io::Result<()> {
+    fn write_message(&mut self, line: &str) -> io::Result<()> {
         self.clear()?;
         self.finish_line()?;
         writeln!(io::stderr(), "{line}")
@@ -302,8 +300,8 @@ impl Screen {
 
     /// Starts a new line if the answer is in the middle of one.
     fn finish_line(&mut self) -> io::Result<()> {
-        self.say_rest()?;
-        self.fold.begin_line();
+        self.write_held_back()?;
+        self.wrap.begin_line();
         if std::mem::take(&mut self.in_line) {
             writeln!(self.out)?;
             self.out.flush()?;
@@ -319,7 +317,7 @@ impl Screen {
 
     fn draw(&mut self) -> io::Result<()> {
         // A live line would overwrite the question.
-        if !self.style.is_live || self.is_json || self.asking != Asking::Nobody {
+        if !self.style.is_live || self.is_json || self.question_state != QuestionState::Closed {
             return Ok(());
         }
         if self.in_line {
@@ -339,7 +337,7 @@ impl Screen {
                 let took = took.unwrap_or_else(|| "waiting".to_owned());
                 self.line(call, &format!("{took}{others}"))
             }
-            (None, Some(waited)) if waited > PATIENCE => {
+            (None, Some(waited)) if waited > LIVE_DELAY => {
                 let text = format!("waiting for the model  {}", time(waited));
                 self.style.paint(Colour::Dim, &text)
             }
@@ -360,37 +358,37 @@ impl Screen {
     /// Returns whether the answer's last line can be ended, because a call is running and no more text comes. Only a terminal shows it: elsewhere the
     /// line break would become part of the answer.
     fn is_answer_over(&self) -> bool {
-        let is_silent = self
-            .silent_since
-            .is_none_or(|since| since.elapsed() > PATIENCE);
-        is_silent && !self.running.is_empty() && self.out.is_terminal()
+        let since = self.silent_since;
+        since.is_none_or(|since| since.elapsed() > LIVE_DELAY)
+            && !self.running.is_empty()
+            && self.out.is_terminal()
     }
 
     /// Writes the prompt of a question and leaves the cursor after it.
     pub(super) fn prompt(&mut self, text: &str) -> io::Result<()> {
-        self.asking = Asking::Here;
-        let mark = self.style.paint(Colour::Asked, self.style.mark());
+        self.question_state = QuestionState::InLine;
+        let mark = self.style.paint(Colour::Warning, self.style.mark());
         let mut err = io::stderr();
         write!(err, "{mark} {}", self.style.paint(Colour::Bold, text))?;
         err.flush()
     }
 
-    /// Records that the user has typed a line, which also ended the line of the question.
+    /// Records that the user has typed a line, which ends the line of the question.
     pub(super) fn answered(&mut self) {
-        self.asking = Asking::Nobody;
+        self.question_state = QuestionState::Closed;
     }
 
     /// Records that the question no longer needs an answer.
     pub(super) fn close_question(&mut self) -> io::Result<()> {
         self.clear()?;
-        self.asking = Asking::Nobody;
+        self.question_state = QuestionState::Closed;
         Ok(())
     }
 
     /// Removes the live line, and moves below the line of a question.
     pub(crate) fn clear(&mut self) -> io::Result<()> {
-        if self.asking == Asking::Here {
-            self.asking = Asking::Above;
+        if self.question_state == QuestionState::InLine {
+            self.question_state = QuestionState::Above;
             writeln!(io::stderr())?;
         }
         if std::mem::take(&mut self.is_drawn) {
@@ -412,14 +410,14 @@ impl Screen {
         }
     }
 
-    /// Prepares the terminal for a question below the output.
-    pub(crate) fn rest(&mut self) -> io::Result<()> {
+    /// Ends the current line, so that other output can follow.
+    pub(crate) fn end_line(&mut self) -> io::Result<()> {
         self.clear()?;
         self.finish_line()
     }
 
     /// Shows how the turn ended.
-    pub(crate) fn sum_up(&mut self, turn: &Turn) -> io::Result<()> {
+    pub(crate) fn summarize(&mut self, turn: &Turn) -> io::Result<()> {
         self.silent_since = None;
         if self.is_json {
             let answer = self.answer.take();
@@ -433,7 +431,7 @@ impl Screen {
             }
             return self.write_json(&result);
         }
-        self.rest()?;
+        self.end_line()?;
         let mut parts = Vec::new();
         match self.calls {
             0 => {}
@@ -442,7 +440,7 @@ impl Screen {
         }
         parts.extend(spent(turn));
         let separator = if self.style.has_unicode { " · " } else { ", " };
-        self.tell(Colour::Dim, &parts.join(separator))
+        self.notify(Colour::Dim, &parts.join(separator))
     }
 }
 
@@ -479,8 +477,7 @@ fn exit_code(item: &Item) -> Option<i64> {
 
 /// Summarizes the result of a call.
 fn result(item: &Item) -> String {
-    let figure = |name: &str| item.metadata.as_ref().and_then(|it| it.get(name)).cloned();
-    let number = |name: &str| figure(name).as_ref().and_then(Value::as_i64);
+    let number = |name: &str| item.metadata.as_ref()?.get(name)?.as_i64();
     let detail = item.detail.as_deref().unwrap_or_default().trim_end();
     if item.status == Status::Interrupted {
         return "interrupted".to_owned();
@@ -552,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_of_a_call_is_not_that_of_who_was_asked() {
+    fn time_of_a_call_excludes_the_wait_for_an_approval() {
         let mut screen = Screen::new(false);
         screen.show(&call_started()).unwrap();
         let begun = screen.running[0].since.unwrap();
@@ -572,12 +569,12 @@ mod tests {
     }
 
     #[test]
-    fn no_live_line_is_drawn_where_somebody_is_asked() {
+    fn open_question_suppresses_the_live_line() {
         let mut screen = Screen::new(false);
         screen.style.is_live = true;
         screen.prompt("Allow? ").unwrap();
         screen.show(&call_started()).unwrap();
-        screen.tell(Colour::Dim, "something else").unwrap();
+        screen.notify(Colour::Dim, "something else").unwrap();
         screen.tick().unwrap();
         assert!(!screen.is_drawn);
         screen.answered();
@@ -586,7 +583,7 @@ mod tests {
     }
 
     #[test]
-    fn times_are_written_as_people_read_them() {
+    fn durations_are_rounded_for_display() {
         let shown = [400, 12_000, 61_000, 3_720_000].map(|ms| time(Duration::from_millis(ms)));
         assert_eq!(shown, ["0.4s", "12s", "1m 01s", "1h 02m"]);
     }

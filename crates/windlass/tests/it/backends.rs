@@ -169,7 +169,7 @@ fn agent_with_the_user_home_sees_only_its_settings_and_workspace() {
         fs::remove_dir_all(home.join(".claude")).unwrap();
         std::os::unix::fs::symlink(".ssh", home.join(".claude")).unwrap();
         let output = version_in(&home, "work/own", sandbox, &entry);
-        assert!(output.contains("by a link"), "{sandbox:?}: {output}");
+        assert!(output.contains("contains a symlink"), "{sandbox:?}: {output}");
     }
 }
 
@@ -210,7 +210,7 @@ fn incomplete_or_contradictory_backend_entry_is_refused() {
         ("[backends.codex]\nsettings = '.codex'", "home = \"user\""),
         (
             "[backends.'../../home']\nkind = 'codex'\nhome = 'own'",
-            "cannot be called",
+            "cannot be named",
         ),
     ] {
         fs::write(&config, entry).unwrap();

@@ -160,7 +160,7 @@ fn user_file_writable_by_others_stops_every_command() {
     fs::rename(&file, file.with_file_name("elsewhere")).unwrap();
     symlink("elsewhere", &file).unwrap();
     let stderr = refused(&home, &["config", "show"]);
-    assert!(stderr.contains("it is a link to elsewhere"), "{stderr}");
+    assert!(stderr.contains("it is a symlink to elsewhere"), "{stderr}");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn data_directory_link_is_followed_and_a_dangling_one_is_refused() {
         let message = stderr(&refused);
         assert_eq!(refused.status.code(), Some(2), "{message}");
         assert!(
-            message.contains("is a link to real, which is not there"),
+            message.contains("is a symlink to real, which does not exist"),
             "{message}"
         );
     }
@@ -38,7 +38,7 @@ fn data_directory_link_is_followed_and_a_dangling_one_is_refused() {
     fs::create_dir(home.path().join("real")).unwrap();
     let message = stderr(&token_create(&home));
     assert!(
-        message.contains("is a link; ") && message.contains("/real is used"),
+        message.contains("is a symlink; ") && message.contains("/real is used"),
         "{message}"
     );
     let daemon = home.start();
@@ -55,7 +55,7 @@ fn file_at_the_data_path_is_refused_and_unchanged() {
     let message = stderr(&refused);
     assert_eq!(refused.status.code(), Some(2), "{message}");
     assert!(
-        message.contains("cannot make the data directory") && message.contains("--data"),
+        message.contains("cannot create the data directory") && message.contains("--data"),
         "{message}"
     );
     assert_eq!(fs::read(home.data()).unwrap(), b"mine");
@@ -89,7 +89,7 @@ fn unwritable_data_directory_is_refused_and_unchanged() {
     let message = stderr(&refused);
     assert_eq!(refused.status.code(), Some(2), "{message}");
     assert!(
-        message.contains("cannot be written by this user") && message.contains("--data"),
+        message.contains("cannot write to the data directory") && message.contains("--data"),
         "{message}"
     );
     assert_eq!(fs::read_dir(home.data()).unwrap().count(), 0);
@@ -108,7 +108,7 @@ fn unreadable_data_directory_is_not_treated_as_empty() {
     let refused = |out: &Output| {
         let message = stderr(out);
         assert_eq!(out.status.code(), Some(2), "{message}");
-        assert!(message.contains("cannot be looked into"), "{message}");
+        assert!(message.contains("cannot be read"), "{message}");
     };
     let home = Home::new();
     fs::write(home.path().join("file"), "").unwrap();
@@ -181,7 +181,7 @@ fn no_token_is_sent_to_a_socket_in_a_world_writable_directory() {
     let refused = refused.unwrap();
     let message = stderr(&refused);
     assert_eq!(refused.status.code(), Some(2), "{message}");
-    assert!(message.contains("everybody may write"), "{message}");
+    assert!(message.contains("all users can write"), "{message}");
     socket.set_nonblocking(true).unwrap();
     assert!(socket.accept().is_err(), "a client connected");
 }
@@ -300,7 +300,7 @@ fn directory_with_other_files_is_refused_and_unchanged() {
             if ["serve", "token", "run", "tasks"].contains(&words[0]) {
                 assert_eq!(out.status.code(), Some(2), "{words:?}: {message}");
                 assert!(
-                    message.contains("no data directory of Windlass") && message.contains("--data"),
+                    message.contains("not a data directory of Windlass") && message.contains("--data"),
                     "{words:?}: {message}"
                 );
             }

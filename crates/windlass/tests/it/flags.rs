@@ -38,7 +38,7 @@ fn original_flags_start_a_daemon() {
         assert_eq!(stderr.lines().filter(is_reported).count(), 1, "{stderr}");
         assert!(!stderr.contains("--workers"), "{stderr}");
         assert!(
-            stderr.contains("warning: --insecure: no token is asked for"),
+            stderr.contains("warning: --insecure: no token is required"),
             "{stderr}"
         );
     }
@@ -79,7 +79,7 @@ fn unused_config_flag_causes_a_warning() {
     let listed = { listed }.output().unwrap();
     assert!(listed.status.success());
     let stderr = String::from_utf8(listed.stderr).unwrap();
-    let none = "there are no tokens yet; `windlass token create` makes one";
+    let none = "there are no tokens yet; `windlass token create` creates one";
     assert_eq!(
         stderr,
         format!("--config has no effect on this command\n{none}\n")
@@ -104,7 +104,7 @@ fn invalid_values_are_reported_without_internal_terms() {
     for (words, expected) in [
         (&["threads", "list", "--limit", "0"][..], "1 or more"),
         (&["runs", "list", "--limit", "many"], "1 or more"),
-        (&["serve", "--log", "loud"], "write off, error, warn"),
+        (&["serve", "--log", "loud"], "expected off, error, warn"),
         (
             &["serve", "--port", "0", "--config", "c.toml"],
             "c.toml, line 2: it is a text, but a whole number, 0 or more, is expected",

@@ -233,7 +233,7 @@ fn changing_calls_are_refused_unless_the_operator_allows_them() {
     );
     let about = text(&result["content"][1]["text"]);
     assert!(
-        about.contains("refused: write made (nobody is here"),
+        about.contains("refused: write made (no user can be asked"),
         "{about}"
     );
     assert!(!made.exists());

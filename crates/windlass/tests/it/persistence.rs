@@ -292,7 +292,7 @@ fn invalid_retention_is_refused() {
     let config = home.path().join("windlass.toml");
     for (retention, word) in [
         ("text_chunk_hours = 2", "at least"),
-        ("max_age_days = 0", "keeps nothing"),
+        ("max_age_days = 0", "stores nothing"),
         ("max_weeks = 1", "max_weeks"),
     ] {
         std::fs::write(&config, format!("[retention]\n{retention}\n")).unwrap();

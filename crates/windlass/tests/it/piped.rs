@@ -124,7 +124,7 @@ fn tasks_can_be_added_during_a_run() {
     let out = home.command(&["tasks", "add", "later"]).output().unwrap();
     let id = stdout(&out);
     assert!(
-        stderr(&out).contains("once `windlass serve` runs"),
+        stderr(&out).contains("when `windlass serve` runs"),
         "{}",
         stderr(&out)
     );

@@ -74,7 +74,7 @@ fn always_allows_all_calls_and_the_next_run_reports_it() {
     terminal.until(&["done"]);
     assert!(terminal.ended().success());
     assert!(home.path().join("made").exists());
-    let notice = "everything is allowed in this thread without asking, commands too";
+    let notice = "this thread allows all calls without asking, commands included";
     let mut terminal = Terminal::start(&mut home.command(&["run", "--continue", "more"]));
     terminal.until(&[notice]);
     assert!(terminal.ended().success());
@@ -141,8 +141,8 @@ fn interrupt_at_a_question_is_reported_below_it() {
     let pid = terminal.child.id().to_string();
     let sent = Command::new("kill").args(["-INT", &pid]).status();
     assert!(sent.unwrap().success());
-    let seen = terminal.until(&["stopping; once more leaves at once"]);
-    assert_eq!(seen, "\r\nstopping; once more leaves at once");
-    terminal.until(&["(the question is closed)"]);
+    let seen = terminal.until(&["stopping; press Ctrl-C again to quit at once"]);
+    assert_eq!(seen, "\r\nstopping; press Ctrl-C again to quit at once");
+    terminal.until(&["(the question was settled elsewhere)"]);
     assert_eq!(terminal.ended().code(), Some(130));
 }

@@ -66,7 +66,7 @@ fn replay_decides_a_thread_again_and_asks_another_model() {
         "{stderr}"
     );
     assert!(
-        stderr.contains("write is not allowed"),
+        stderr.contains("write is denied"),
         "nobody is here: {stderr}"
     );
     assert!(!home.path().join("a.txt").exists());
@@ -80,7 +80,7 @@ fn replay_decides_a_thread_again_and_asks_another_model() {
 
     let (code, _, stderr) = run(&home, &["replay", &id, "--what-if", "other", "--back", "9"]);
     assert_eq!(code, Some(2), "{stderr}");
-    assert!(stderr.contains("does not have so many turns"), "{stderr}");
+    assert!(stderr.contains("does not have that many turns"), "{stderr}");
     let (code, _, _) = run(&home, &["replay", &id, "--back", "2"]);
     assert_eq!(code, Some(2));
 }

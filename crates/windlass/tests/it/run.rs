@@ -102,7 +102,7 @@ fn demonstration_works_without_a_key_and_identifies_itself_in_one_line() {
     for call in ["list", "read", "shell"] {
         assert!(stderr.contains(call), "{stderr}");
     }
-    assert!(stderr.contains("nobody is here to ask"), "{stderr}");
+    assert!(stderr.contains("no user can be asked"), "{stderr}");
     assert!(!stderr.contains('\x1b') && !stdout.contains('\x1b'));
     // A second run continues the same thread.
     let again = fixture.run(&["run", "--continue", "--json", "More?"], &[]);
@@ -383,7 +383,7 @@ fn unattended_yes_run_answers_questions_and_offers_no_question_tool() {
     let out = out.unwrap();
     assert_eq!(text(&out.stdout), "done\n", "{}", text(&out.stderr));
     let results = requests.results();
-    assert!(results[0].contains("Nobody is here"), "{results:?}");
+    assert!(results[0].contains("No user is available"), "{results:?}");
 
     let asking = "request_user_input".to_owned();
     assert!(requests.tools().contains(&asking));
@@ -760,7 +760,7 @@ fn demonstration_never_answers_for_a_named_model() {
     assert!(out.status.success(), "{out:?}");
     let stderr = text(&out.stderr);
     assert!(
-        stderr.contains("its demonstration model answers"),
+        stderr.contains("its demonstration model responds"),
         "{stderr}"
     );
     let listed = run(&["threads", "list", "--json"]);

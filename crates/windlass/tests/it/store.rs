@@ -101,7 +101,7 @@ fn restore_recovers_the_backup_and_preserves_the_replaced_data() {
         report["files"],
         json!(["secrets.key", "tokens.json", "windlass.db"])
     );
-    refused(&home, &["backup", text(&backup)], &["there already"]);
+    refused(&home, &["backup", text(&backup)], &["exists already"]);
 
     let daemon = home.start();
     let later = daemon.thread(&json!({}));
@@ -128,7 +128,7 @@ fn backup_contains_the_secrets_key_only_on_request() {
     let backup = home.path().join("backup");
     let out = store(&home, &["backup", text(&backup)]);
     assert!(out.status.success(), "{}", stderr(&out));
-    assert!(stderr(&out).contains("secrets.key is not in it"));
+    assert!(stderr(&out).contains("the backup does not contain secrets.key"));
     assert!(!backup.join("secrets.key").exists());
     fs::remove_file(home.data().join("secrets.key")).unwrap();
     let second = home.path().join("second");
@@ -233,7 +233,7 @@ fn exported_data_can_be_imported() {
     assert!(out.status.success());
     let file = home.path().join("all.jsonl");
     fs::write(&file, &out.stdout).unwrap();
-    refused(&home, &["export", text(&file)], &["there already"]);
+    refused(&home, &["export", text(&file)], &["exists already"]);
 
     let mut second = Home::new();
     // The thread's directory stays the same.
@@ -249,7 +249,7 @@ fn exported_data_can_be_imported() {
     // Existing threads are listed, and the exit code is 1.
     let repeated = store(&second, &["import", text(&file)]);
     assert_eq!(repeated.status.code(), Some(1));
-    assert!(stderr(&repeated).contains("it is there already"));
+    assert!(stderr(&repeated).contains("exists already"));
 }
 
 /// Changes the recorded input of an export's only turn.
@@ -314,7 +314,7 @@ fn truncated_export_leaves_no_data() {
     let file = home.path().join("cut.jsonl");
     fs::write(&file, &export[..export.len() - 9]).unwrap();
     let second = Home::new();
-    let words = ["is cut off in line", "nothing was taken in"];
+    let words = ["ends in the middle of line", "nothing was imported"];
     refused(&second, &["import", text(&file)], &words);
     assert!(!second.data().exists());
     // An existing empty directory is not removed.
@@ -335,7 +335,7 @@ fn backup_inside_the_data_directory_is_refused() {
         home.data().join("a/../b"),
         home.path().join("link/backup"),
     ] {
-        let words = ["is inside of the data directory", "name a place outside"];
+        let words = ["is inside the data directory", "name a directory outside"];
         refused(&home, &["backup", text(&inside)], &words);
     }
     assert!(!home.data().join("backup").exists());

@@ -81,7 +81,7 @@ fn task_queued_without_a_daemon_waits_for_one() {
     assert!(shown.contains("> first words"), "{shown}");
     let (second, _) = succeed(&home, &["tasks", "add", "second"]);
     let (_, stderr) = succeed(&home, &["tasks", "cancel", end(second.trim_end())]);
-    assert!(stderr.contains("is called off"), "{stderr}");
+    assert!(stderr.contains("is canceled"), "{stderr}");
     let canceled = json(&home, &["tasks", "list", "--status", "canceled,failed"]);
     assert_eq!(canceled.len(), 1);
     assert_eq!(canceled[0]["id"], second.trim_end());
@@ -115,7 +115,7 @@ fn task_uses_the_current_directory_or_is_refused() {
         let out = output_in(&home, directory, &add);
         let stderr = String::from_utf8(out.stderr).unwrap();
         assert!(out.status.success(), "{stderr}");
-        let where_to_serve = format!("runs in {} or above it", directory.display());
+        let where_to_serve = format!("runs in {} or a parent directory", directory.display());
         assert!(stderr.contains(&where_to_serve), "{stderr}");
         String::from_utf8(out.stdout).unwrap().trim_end().to_owned()
     };
@@ -260,7 +260,7 @@ fn invalid_task_exits_with_2() {
         (&["tasks", "add", " "], "the prompt is empty"),
         (
             &["tasks", "add", "--cwd", "/does/not/exist", "x"],
-            "cannot be worked in",
+            "cannot work in",
         ),
         (&["tasks", "add", "--backend", "acme", "x"], "acme"),
         (
@@ -271,7 +271,7 @@ fn invalid_task_exits_with_2() {
             &["tasks", "cancel", "task_00000000000000000000000000000000"],
             "task_not_found",
         ),
-        (&["tasks", "show", "../threads"], "is no id"),
+        (&["tasks", "show", "../threads"], "is not an ID"),
         (&["tasks", "list", "--status", "done"], "queued"),
         (
             &["automations", "pause", "12345678"],
@@ -305,7 +305,7 @@ fn chat_preserves_the_queue_and_starts_no_tasks() {
     let stderr = String::from_utf8(out.stderr).unwrap();
     assert!(out.status.success(), "{stderr}");
     assert!(
-        stderr.contains("starts no tasks") && stderr.contains("once `windlass serve` runs"),
+        stderr.contains("starts no tasks") && stderr.contains("when `windlass serve` runs"),
         "{stderr}"
     );
     drop(chat.stdin.take());

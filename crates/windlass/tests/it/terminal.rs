@@ -24,7 +24,7 @@ fn killed_demonstration_resumes() {
     assert!(out.status.success(), "{stderr}");
     assert!(stdout.contains("outcome is unknown"), "{stdout}");
     // The answer reports the last count, and the count did not continue afterwards.
-    let came = stdout.rsplit_once("I came to ").unwrap().1;
+    let came = stdout.rsplit_once("The count reached ").unwrap().1;
     let came: usize = came.trim_end().trim_end_matches('.').parse().unwrap();
     assert!((4..12).contains(&came), "{stdout}");
     let proof = format!("the file had {came} lines at the kill and has {came} now");
@@ -207,13 +207,13 @@ fn doctor_reports_problems_of_the_home() {
     std::fs::write(fixture.workspace().join("file"), "").unwrap();
     let file = fixture.workspace().join("file").display().to_string();
     for (home, words) in [
-        (None, &["HOME is not set", "there is no place for data"][..]),
-        (Some(""), &["HOME is not set", "there is no place for data"]),
+        (None, &["HOME is not set", "there is no data directory"][..]),
+        (Some(""), &["HOME is not set", "there is no data directory"]),
         (
             Some("some/where"),
-            &["HOME is some/where", "begin with `/`", "no place for data"],
+            &["HOME is some/where", "begin with `/`", "no data directory"],
         ),
-        (Some(&file), &["is no directory", "cannot be made"]),
+        (Some(&file), &["is not a directory", "cannot be created"]),
     ] {
         let mut command = fixture.command(&["doctor"], &[]);
         command.env_remove("WINDLASS_DATA");

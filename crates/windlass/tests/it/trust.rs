@@ -93,7 +93,7 @@ fn untrusted_repository_configuration_gets_no_key() {
     assert_eq!(message.lines().count(), 2, "{message}");
     for word in [
         "windlass.toml is ignored",
-        "nobody has trusted it",
+        "it is not trusted",
         "`windlass config trust`",
         "--config",
     ] {
@@ -207,20 +207,20 @@ fn trust_lists_the_programs_of_a_file_and_their_inputs() {
         "notes-server",
         "NOTES_TOKEN",
         "NOTES_KEY",
-        "without a question",
+        "without an approval",
         "https://far.example/mcp",
         "FAR_TOKEN",
         "/opt/mine",
         "--fast",
         "MINE_KEY",
-        "has your home directory",
+        "can access your home directory",
         "SOME_API_KEY",
         "telemetry.example",
         "/home/ann/.ssh/id",
-        "all that this machine does",
+        "this machine's network access",
         "start agents on [\"mine\"]",
-        "calls of \"write\" with path \"docs/**\" run without a question",
-        "calls of \"shell\" with command \"cargo test\" run without a question",
+        "calls of \"write\" with path \"docs/**\" run without an approval",
+        "calls of \"shell\" with command \"cargo test\" run without an approval",
         "calls of \"read\" with path \"private/**\" are refused",
     ] {
         assert!(message.contains(word), "{word}: {message}");
@@ -250,7 +250,7 @@ type Put = fn(&Path, &Path);
 
 /// Kinds of files that must not be read as `windlass.toml`, with the expected words of the error.
 const REFUSED: [(&str, Put); 5] = [
-    ("a link to", |file, elsewhere| {
+    ("a symlink to", |file, elsewhere| {
         symlink(elsewhere, file).unwrap();
     }),
     ("not a regular file", |file, _| {

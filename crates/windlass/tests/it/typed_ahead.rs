@@ -130,7 +130,9 @@ fn echo_is_restored_however_the_command_ends() {
         assert!(!scene.has_echo());
         scene.kill(signals[0]);
         if signals.len() > 1 {
-            scene.terminal.until(&["once more leaves at once"]);
+            scene
+                .terminal
+                .until(&["press Ctrl-C again to quit at once"]);
             scene.kill(signals[1]);
         }
         let status = scene.terminal.child.wait().unwrap();

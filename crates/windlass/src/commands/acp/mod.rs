@@ -19,11 +19,11 @@ use windlass_core::json_rpc::Message;
 use windlass_protocol::CreateThread;
 
 use crate::cli::{note, or_current};
-use crate::connect::{DaemonConnection, DaemonTarget, Purpose};
+use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget};
+use crate::client::thread_session::in_environment;
 use crate::data;
-use crate::stdio_rpc::{self, Failure, Lines, Peer};
-use crate::thread_session::in_environment;
-use session::{Prompted, Session};
+use crate::stdio_rpc::{self, Peer, RpcFailure, StdinLines};
+use session::{AcpSession, PromptGuard};
 
 /// The supported version of the protocol.
 const PROTOCOL_VERSION: u32 = 1;
@@ -35,30 +35,30 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Serves threads as an agent of the Agent Client Protocol, over standard input and output.
 #[derive(Args)]
 #[command(after_help = "\
-An editor starts this command by itself. For Zed, in its settings:
+An editor starts this command. For Zed, in its settings:
 
   \"agent_servers\": { \"Windlass\": { \"command\": \"windlass\", \"args\": [\"acp\"] } }
 
-Where a daemon runs on the data directory it is used, so that its other clients see the same threads; else the command works by itself.")]
+If a daemon runs on the data directory, the command uses it, and its other clients see the same threads.")]
 pub(crate) struct Acp {
-    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
+    /// Data directory [default: `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`].
     #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
     data: Option<PathBuf>,
-    /// The model that answers, as `provider/model`.
+    /// Model of new threads, as `provider/model`.
     #[arg(long, env = "WINDLASS_MODEL")]
     model: Option<String>,
-    /// The agent of others that carries the turns, such as `claude-code`.
+    /// External agent that executes the turns of new threads, such as `claude-code`.
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
 }
 
 /// State shared by all requests.
-struct Agent {
-    link: Arc<DaemonConnection>,
+struct AcpAgent {
+    daemon: Arc<DaemonConnection>,
     peer: Peer,
     model: Option<String>,
     backend: Option<String>,
-    sessions: Mutex<HashMap<String, Arc<Session>>>,
+    sessions: Mutex<HashMap<String, Arc<AcpSession>>>,
 }
 
 impl Acp {
@@ -68,17 +68,14 @@ impl Acp {
         config: Option<&Path>,
     ) -> Result<ExitCode> {
         let workspace = or_current(workspace)?;
+        let (data, purpose) = (data::directory(self.data)?, ConnectionPurpose::RunTurns);
         let target = DaemonTarget {
-            data: data::directory(self.data)?,
-            config: config.map(Path::to_owned),
             model: self.model.clone(),
-            workspace,
-            purpose: Purpose::Work,
-            backend: None,
+            ..DaemonTarget::new(data, workspace, config, purpose)
         };
-        let link = Arc::new(DaemonConnection::open(target).await?);
-        let agent = Arc::new(Agent {
-            link: Arc::clone(&link),
+        let daemon = Arc::new(DaemonConnection::open(target).await?);
+        let agent = Arc::new(AcpAgent {
+            daemon: Arc::clone(&daemon),
             peer: Peer::on_stdout(),
             model: self.model,
             backend: self.backend,
@@ -86,15 +83,15 @@ impl Acp {
         });
         let served = agent.serve().await;
         agent.peer.flushed().await;
-        link.leave().await;
+        daemon.close().await;
         served.map(|()| ExitCode::SUCCESS)
     }
 }
 
-impl Agent {
+impl AcpAgent {
     /// Serves requests until standard input ends.
     async fn serve(self: &Arc<Self>) -> Result<()> {
-        let mut lines = Lines::on_stdin();
+        let mut lines = StdinLines::on_stdin();
         let mut work = JoinSet::new();
         // Every unanswered request holds a clone of this sender.
         let (unanswered, mut all_answered) = mpsc::channel::<()>(1);
@@ -121,7 +118,7 @@ impl Agent {
                         agent.peer.answer(&id, answer);
                         drop(unanswered);
                         if is_loaded && let Ok(session) = agent.session(&params) {
-                            agent.tell_of_open(&session).await;
+                            agent.follow_open_turn(&session).await;
                         }
                     });
                 }
@@ -132,12 +129,12 @@ impl Agent {
                         work.spawn(async move { session.cancel().await });
                     }
                 }
-                Ok(Message::Response { id, outcome }) => self.peer.answered(&id, outcome),
+                Ok(Message::Response { id, outcome }) => self.peer.resolve(&id, outcome),
                 Err(failure) => self.peer.answer(&Value::Null, Err(failure)),
             }
             while work.try_join_next().is_some() {}
         }
-        // Standard input has ended and pending requests are answered. An open turn continues when its session is loaded again.
+        // Standard input has ended; pending requests are still answered. An open turn continues when its session is loaded again.
         drop(unanswered);
         let _ = tokio::time::timeout(GRACE, all_answered.recv()).await;
         work.shutdown().await;
@@ -145,26 +142,26 @@ impl Agent {
     }
 
     /// Sends updates about a turn that was open when its session was loaded.
-    async fn tell_of_open(&self, session: &Session) {
-        if let Err(failure) = session.go_on(&self.peer).await {
+    async fn follow_open_turn(&self, session: &AcpSession) {
+        if let Err(failure) = session.follow_open_turn(&self.peer).await {
             note(&format!("the open turn cannot be followed: {failure}"));
         }
     }
 
     async fn prompt(
         &self,
-        session: Result<Prompted, Failure>,
+        session: Result<PromptGuard, RpcFailure>,
         params: &Value,
-    ) -> Result<Value, Failure> {
+    ) -> Result<Value, RpcFailure> {
         let session = session?;
-        self.link.is_there().await?;
+        self.daemon.ensure_connected().await?;
         let text = prompt::text(&params["prompt"])?;
         session.prompt(&self.peer, &text).await
     }
 
-    async fn answer(&self, method: &str, params: &Value) -> Result<Value, Failure> {
+    async fn answer(&self, method: &str, params: &Value) -> Result<Value, RpcFailure> {
         if method.starts_with("session/") {
-            self.link.is_there().await?;
+            self.daemon.ensure_connected().await?;
         }
         match method {
             "initialize" => Ok(initialized()),
@@ -175,14 +172,14 @@ impl Agent {
                 let mode = params["modeId"].as_str().unwrap_or_default();
                 self.session(params)?.set_mode(mode).await
             }
-            _ => Err(Failure::unknown_method(method)),
+            _ => Err(RpcFailure::unknown_method(method)),
         }
     }
 
-    async fn new_session(&self, params: &Value) -> Result<Value, Failure> {
+    async fn new_session(&self, params: &Value) -> Result<Value, RpcFailure> {
         let cwd = cwd(params)?;
-        tell_of_servers(params);
-        let environment = self.link.environment(&cwd).await?;
+        warn_of_servers(params);
+        let environment = self.daemon.environment(&cwd).await?;
         let cwd = cwd.canonicalize().unwrap_or(cwd);
         let request = CreateThread {
             environments: Some(vec![in_environment(environment, &cwd)]),
@@ -190,14 +187,14 @@ impl Agent {
             backend: self.backend.clone(),
             ..CreateThread::default()
         };
-        let session = Session::new(&self.link, request).await?;
+        let session = AcpSession::new(&self.daemon, request).await?;
         Ok(self.open(session))
     }
 
-    async fn load_session(&self, params: &Value) -> Result<Value, Failure> {
+    async fn load_session(&self, params: &Value) -> Result<Value, RpcFailure> {
         let id = params["sessionId"].as_str().unwrap_or_default();
-        tell_of_servers(params);
-        let session = Session::load(&self.link, id, &cwd(params)?, &self.peer).await?;
+        warn_of_servers(params);
+        let session = AcpSession::load(&self.daemon, id, &cwd(params)?, &self.peer).await?;
         let mut opened = self.open(session);
         if let Some(opened) = opened.as_object_mut() {
             opened.remove("sessionId");
@@ -206,21 +203,21 @@ impl Agent {
     }
 
     /// Registers a session and returns its initial state for the client.
-    fn open(&self, session: Session) -> Value {
+    fn open(&self, session: AcpSession) -> Value {
         let opened = json!({ "sessionId": session.id(), "modes": session.modes() });
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         sessions.insert(session.id().to_owned(), Arc::new(session));
         opened
     }
 
-    fn session(&self, params: &Value) -> Result<Arc<Session>, Failure> {
+    fn session(&self, params: &Value) -> Result<Arc<AcpSession>, RpcFailure> {
         let id = params["sessionId"].as_str().unwrap_or_default();
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
         let session = sessions.get(id).cloned();
         session.ok_or_else(|| {
             let message =
-                format!("there is no session `{id}`; make one with session/new, or load it");
-            Failure::new(NO_SESSION, message)
+                format!("there is no session `{id}`; create it with session/new, or load it");
+            RpcFailure::new(NO_SESSION, message)
         })
     }
 }
@@ -244,18 +241,18 @@ fn initialized() -> Value {
 }
 
 /// Returns the working directory of a session. It must be absolute.
-fn cwd(params: &Value) -> Result<PathBuf, Failure> {
+fn cwd(params: &Value) -> Result<PathBuf, RpcFailure> {
     let cwd = params["cwd"].as_str().map(PathBuf::from);
     cwd.filter(|cwd| cwd.is_absolute())
-        .ok_or_else(|| Failure::bad("cwd must be an absolute path"))
+        .ok_or_else(|| RpcFailure::invalid_params("cwd must be an absolute path"))
 }
 
 /// Warns that the client's MCP servers are not used.
-fn tell_of_servers(params: &Value) {
+fn warn_of_servers(params: &Value) {
     let servers = params["mcpServers"].as_array();
     if servers.is_some_and(|servers| !servers.is_empty()) {
         note(
-            "the MCP servers of the client are not used; name them under [mcp_servers] in windlass.toml",
+            "the MCP servers of the client are not used; configure them under [mcp_servers] in windlass.toml",
         );
     }
 }

@@ -11,93 +11,93 @@ use windlass_protocol::{
     PatchThread, StartTurn, Status, Thread, ThreadDetail, Turn,
 };
 
-use super::updates::{Updates, asked_for, past};
-use crate::calls;
-use crate::connect::DaemonConnection;
-use crate::follow::{self, Follower, Next};
-use crate::stdio_rpc::{Failure, Peer};
-use crate::terminal::{ToolCall, asked, decision};
-use crate::thread_session::{ASKING_TOOL, decide_approval};
+use super::updates::{Updates, permission_request, recorded_updates};
+use crate::client::calls;
+use crate::client::connect::DaemonConnection;
+use crate::client::follow::{self, EventFollower, FollowStep};
+use crate::client::thread_session::{ASKING_TOOL, decide_approval, open_turn};
+use crate::stdio_rpc::{Peer, RpcFailure};
+use crate::terminal::{ShownCall, approval_call, decision};
 
 /// A thread that an editor has open.
-pub(super) struct Session {
-    link: Arc<DaemonConnection>,
+pub(super) struct AcpSession {
+    daemon: Arc<DaemonConnection>,
     thread: Thread,
-    work: Mutex<Work>,
+    activity: Mutex<SessionActivity>,
     /// The thread as it was loaded, if it has an open turn for which no updates are sent yet.
     open: Mutex<Option<ThreadDetail>>,
 }
 
 /// The current work of a session.
 #[derive(Debug, Default, PartialEq, Eq)]
-enum Work {
+enum SessionActivity {
     #[default]
-    Nothing,
+    Idle,
     /// A prompt was received and has no turn yet.
     Starting { is_canceled: bool },
     /// The ID of the running turn.
     Turn(String),
 }
 
-impl Session {
+impl AcpSession {
     /// Creates a thread.
     pub(super) async fn new(
-        link: &Arc<DaemonConnection>,
+        daemon: &Arc<DaemonConnection>,
         request: CreateThread,
-    ) -> Result<Self, Failure> {
-        let thread = link.api().create_thread(Call::new((), request)).await?;
-        Ok(Self::on(link, thread))
+    ) -> Result<Self, RpcFailure> {
+        let thread = daemon.api().create_thread(Call::new((), request)).await?;
+        Ok(Self::on(daemon, thread))
     }
 
-    /// Opens an existing thread that works in `cwd` and sends its history to the client. The history of an open turn is sent when the turn is
-    /// [followed](Self::go_on).
+    /// Opens an existing thread that works in `cwd` and sends its history to the client, without that of an open turn: see
+    /// [`follow_open_turn`](Self::follow_open_turn).
     pub(super) async fn load(
-        link: &Arc<DaemonConnection>,
+        daemon: &Arc<DaemonConnection>,
         id: &str,
         cwd: &Path,
         peer: &Peer,
-    ) -> Result<Self, Failure> {
-        let api = link.api();
+    ) -> Result<Self, RpcFailure> {
+        let api = daemon.api();
         let thread = calls::newest_turns(&*api, id, 0).await?.thread;
         let real = cwd.canonicalize().unwrap_or_else(|_| cwd.to_owned());
         if Path::new(&thread.workspace) != real {
-            return Err(Failure::bad(format!(
+            return Err(RpcFailure::invalid_params(format!(
                 "the session works in {}, and not in {}",
                 thread.workspace,
                 cwd.display()
             )));
         }
         calls::resume(&*api, id).await?;
-        let detail = calls::whole_thread(&*api, id).await?;
-        let open = open_turn(&detail).map(str::to_owned);
+        let detail = calls::full_thread(&*api, id).await?;
+        let open = open_turn(&detail).map(|turn| turn.id.clone());
         for item in &detail.items {
             let is_open = open.as_ref() == Some(&item.turn_id);
             if is_open && item.kind != ItemKind::UserMessage {
                 continue;
             }
-            for update in past(item) {
+            for update in recorded_updates(item) {
                 send_update(peer, id, update);
             }
         }
-        let mut session = Self::on(link, detail.thread.clone());
+        let mut session = Self::on(daemon, detail.thread.clone());
         if let Some(turn) = open {
-            session.work = Mutex::new(Work::Turn(turn));
+            session.activity = Mutex::new(SessionActivity::Turn(turn));
             session.open = Mutex::new(Some(detail));
         }
         Ok(session)
     }
 
-    fn on(link: &Arc<DaemonConnection>, thread: Thread) -> Self {
+    fn on(daemon: &Arc<DaemonConnection>, thread: Thread) -> Self {
         Self {
-            link: Arc::clone(link),
+            daemon: Arc::clone(daemon),
             thread,
-            work: Mutex::default(),
+            activity: Mutex::default(),
             open: Mutex::default(),
         }
     }
 
     /// Sends all updates of the turn that was open when the thread was loaded, from its beginning to its end.
-    pub(super) async fn go_on(&self, peer: &Peer) -> Result<(), Failure> {
+    pub(super) async fn follow_open_turn(&self, peer: &Peer) -> Result<(), RpcFailure> {
         let open = self
             .open
             .lock()
@@ -106,7 +106,7 @@ impl Session {
         let Some(detail) = open else {
             return Ok(());
         };
-        let Some(turn) = open_turn(&detail) else {
+        let Some(turn) = open_turn(&detail).map(|turn| turn.id.as_str()) else {
             return Ok(());
         };
         // Approvals that were already decided are not requested again.
@@ -115,17 +115,18 @@ impl Session {
             since: detail.latest_seq,
             pending: pending.map(|approval| approval.id.clone()).collect(),
         };
-        let told = async {
-            let mut events = Follower::after(&self.link, self.id(), 0).await?;
-            self.tell(peer, &mut events, turn, &open_approvals).await
+        let followed = async {
+            let mut events = EventFollower::after(&self.daemon, self.id(), 0).await?;
+            self.send_updates(peer, &mut events, turn, &open_approvals)
+                .await
         };
-        let told = told.await;
+        let followed = followed.await;
         // If another prompt has arrived in the meantime, the session is not idle.
-        let mut work = self.work();
-        if matches!(&*work, Work::Turn(at) if at == turn) {
-            *work = Work::Nothing;
+        let mut activity = self.activity();
+        if matches!(&*activity, SessionActivity::Turn(at) if at == turn) {
+            *activity = SessionActivity::Idle;
         }
-        told.map(drop)
+        followed.map(drop)
     }
 
     pub(super) fn id(&self) -> &str {
@@ -141,18 +142,18 @@ impl Session {
         json!({
             "currentModeId": current,
             "availableModes": [
-                { "id": "agent", "name": "Agent", "description": "Works, and asks before it changes something" },
-                { "id": "plan", "name": "Plan", "description": "Looks and plans, and changes nothing" },
+                { "id": "agent", "name": "Agent", "description": "Works, and asks before it changes anything" },
+                { "id": "plan", "name": "Plan", "description": "Reads and plans, and changes nothing" },
             ],
         })
     }
 
-    pub(super) async fn set_mode(&self, mode: &str) -> Result<Value, Failure> {
+    pub(super) async fn set_mode(&self, mode: &str) -> Result<Value, RpcFailure> {
         let mode = match mode {
             "agent" => Mode::Agent,
             "plan" => Mode::Plan,
             _ => {
-                return Err(Failure::bad(format!(
+                return Err(RpcFailure::invalid_params(format!(
                     "there is no mode `{mode}`; there are agent and plan"
                 )));
             }
@@ -161,24 +162,24 @@ impl Session {
             mode: Some(mode),
             ..PatchThread::default()
         };
-        calls::patch(&*self.link.api(), self.id(), change).await?;
+        calls::patch(&*self.daemon.api(), self.id(), change).await?;
         Ok(json!({}))
     }
 
     /// Runs a turn to its end and sends updates about it.
-    pub(super) async fn prompt(&self, peer: &Peer, text: &str) -> Result<Value, Failure> {
-        let newest = calls::newest_turns(&*self.link.api(), self.id(), 0).await?;
+    pub(super) async fn prompt(&self, peer: &Peer, text: &str) -> Result<Value, RpcFailure> {
+        let newest = calls::newest_turns(&*self.daemon.api(), self.id(), 0).await?;
         let since = newest.latest_seq;
-        let mut events = Follower::after(&self.link, self.id(), since).await?;
+        let mut events = EventFollower::after(&self.daemon, self.id(), since).await?;
         let turn = StartTurn {
             prompt: text.to_owned(),
             // The protocol has no request for the questions of this tool.
             disallowed_tools: Some(vec![ASKING_TOOL.to_owned()]),
             ..StartTurn::default()
         };
-        let started = follow::start_turn(&self.link, self.id(), turn).await??;
-        let begun = Work::Turn(started.turn.id.clone());
-        if self.now(begun) == (Work::Starting { is_canceled: true }) {
+        let started = follow::start_turn(&self.daemon, self.id(), turn).await??;
+        let begun = SessionActivity::Turn(started.turn.id.clone());
+        if self.replace_activity(begun) == (SessionActivity::Starting { is_canceled: true }) {
             self.cancel().await;
         }
         let open_approvals = OpenApprovals {
@@ -186,14 +187,14 @@ impl Session {
             pending: HashSet::new(),
         };
         let turn = self
-            .tell(peer, &mut events, &started.turn.id, &open_approvals)
+            .send_updates(peer, &mut events, &started.turn.id, &open_approvals)
             .await?;
         match turn.status {
             Status::Completed => Ok(json!({ "stopReason": "end_turn" })),
             Status::Interrupted | Status::Canceled => Ok(json!({ "stopReason": "cancelled" })),
             _ => {
                 let cause = turn.error.as_deref().unwrap_or("the turn failed");
-                let failure = Failure::internal(cause);
+                let failure = RpcFailure::internal(cause);
                 Err(match &turn.error_code {
                     Some(code) => failure.with_code(code),
                     None => failure,
@@ -203,25 +204,25 @@ impl Session {
     }
 
     /// Sends updates about a turn until it ends.
-    async fn tell(
+    async fn send_updates(
         &self,
         peer: &Peer,
-        events: &mut Follower,
+        events: &mut EventFollower,
         turn_id: &str,
         open_approvals: &OpenApprovals,
-    ) -> Result<Turn, Failure> {
+    ) -> Result<Turn, RpcFailure> {
         let mut updates = Updates::default();
-        let mut calls: HashMap<String, ToolCall> = HashMap::new();
+        let mut calls: HashMap<String, ShownCall> = HashMap::new();
         let mut questions = JoinSet::new();
         loop {
-            let Next::Event(event) = events.next().await? else {
-                events.reach_again().await?;
+            let FollowStep::Event(event) = events.next().await? else {
+                events.reconnect().await?;
                 continue;
             };
             if event.turn_id.as_deref() != Some(turn_id) {
                 continue;
             }
-            if let Some(update) = updates.of(&event) {
+            if let Some(update) = updates.convert(&event) {
                 send_update(peer, self.id(), update);
             }
             match event.payload {
@@ -234,14 +235,14 @@ impl Session {
                     if open_approvals.has(event.seq, &approval.id) =>
                 {
                     let item_id = &approval.item_id;
-                    let known = calls.get(item_id);
-                    let tool = asked(&approval.tool_name, &approval.description, known);
+                    let announced = calls.get(item_id);
+                    let call = approval_call(&approval.tool_name, &approval.description, announced);
                     let cwd = Path::new(&self.thread.workspace);
                     questions.spawn(decide(
-                        Arc::clone(&self.link),
+                        Arc::clone(&self.daemon),
                         peer.clone(),
                         self.id().to_owned(),
-                        asked_for(item_id, &tool, cwd),
+                        permission_request(item_id, &call, cwd),
                         approval.id,
                     ));
                 }
@@ -252,55 +253,55 @@ impl Session {
     }
 
     /// Registers a prompt before its turn starts, so that a later cancel applies to it. There is at most one prompt at a time.
-    pub(super) fn expect_turn(self: &Arc<Self>) -> Result<Prompted, Failure> {
-        let mut work = self.work();
-        if *work != Work::Nothing {
-            return Err(Failure::bad(
-                "a turn of this session is at work; wait for its end, or cancel it",
+    pub(super) fn expect_turn(self: &Arc<Self>) -> Result<PromptGuard, RpcFailure> {
+        let mut activity = self.activity();
+        if *activity != SessionActivity::Idle {
+            return Err(RpcFailure::invalid_params(
+                "a turn of this session is running; wait for its end, or cancel it",
             ));
         }
-        *work = Work::Starting { is_canceled: false };
-        Ok(Prompted(Arc::clone(self)))
+        *activity = SessionActivity::Starting { is_canceled: false };
+        Ok(PromptGuard(Arc::clone(self)))
     }
 
     /// Interrupts the running turn, or cancels the one that is about to start.
     pub(super) async fn cancel(&self) {
-        let turn = match &mut *self.work() {
-            Work::Turn(turn) => turn.clone(),
-            Work::Starting { is_canceled } => {
+        let turn = match &mut *self.activity() {
+            SessionActivity::Turn(turn) => turn.clone(),
+            SessionActivity::Starting { is_canceled } => {
                 *is_canceled = true;
                 return;
             }
-            Work::Nothing => return,
+            SessionActivity::Idle => return,
         };
         // The turn may have ended in the meantime; then there is nothing to interrupt.
-        let _ = calls::interrupt(&*self.link.api(), self.id(), &turn).await;
+        let _ = calls::interrupt(&*self.daemon.api(), self.id(), &turn).await;
     }
 
     /// Replaces the current work and returns the previous one.
-    fn now(&self, work: Work) -> Work {
-        std::mem::replace(&mut *self.work(), work)
+    fn replace_activity(&self, activity: SessionActivity) -> SessionActivity {
+        std::mem::replace(&mut *self.activity(), activity)
     }
 
-    fn work(&self) -> MutexGuard<'_, Work> {
-        self.work.lock().unwrap_or_else(PoisonError::into_inner)
+    fn activity(&self) -> MutexGuard<'_, SessionActivity> {
+        self.activity.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// A session with a registered prompt. Dropping it makes the session idle again.
-pub(super) struct Prompted(Arc<Session>);
+pub(super) struct PromptGuard(Arc<AcpSession>);
 
-impl std::ops::Deref for Prompted {
-    type Target = Session;
+impl std::ops::Deref for PromptGuard {
+    type Target = AcpSession;
 
-    fn deref(&self) -> &Session {
+    fn deref(&self) -> &AcpSession {
         &self.0
     }
 }
 
-impl Drop for Prompted {
+impl Drop for PromptGuard {
     fn drop(&mut self) {
-        self.0.now(Work::Nothing);
+        self.0.replace_activity(SessionActivity::Idle);
     }
 }
 
@@ -324,16 +325,9 @@ impl OpenApprovals {
     }
 }
 
-/// Returns the ID of the thread's last turn if it has not ended.
-fn open_turn(detail: &ThreadDetail) -> Option<&str> {
-    let last = detail.turns.last()?;
-    let is_open = matches!(last.status, Status::InProgress | Status::Queued);
-    is_open.then_some(last.id.as_str())
-}
-
 /// Asks the editor's user whether a call may run and forwards the decision. Anything but a clear yes denies the call.
 async fn decide(
-    link: Arc<DaemonConnection>,
+    daemon: Arc<DaemonConnection>,
     peer: Peer,
     session_id: String,
     call: Value,
@@ -363,16 +357,16 @@ async fn decide(
     };
     // If the daemon is gone, the next one has the same approval. Other errors are ignored: another client may have decided, or the turn was
     // interrupted.
-    while let Err(error) = decide_approval(&*link.api(), &approval, request.clone()).await
+    while let Err(error) = decide_approval(&*daemon.api(), &approval, request.clone()).await
         && error.is_lost()
-        && link.again().await.is_ok()
+        && daemon.reconnect().await.is_ok()
     {}
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stub_api::{StubApi, detail_json, thread_json, turn_json};
+    use crate::client::stub_api_test::{StubApi, detail_json, thread_json, turn_json};
 
     #[tokio::test]
     async fn prompt_reads_no_earlier_turns() {
@@ -382,8 +376,10 @@ mod tests {
             "StreamEvents": null,
             "StartTurn": { "thread": thread_json(), "turn": turn_json() },
         })));
-        let link = DaemonConnection::to_stub(api.clone());
-        let session = Session::new(&link, CreateThread::default()).await.unwrap();
+        let daemon = DaemonConnection::to_stub(api.clone());
+        let session = AcpSession::new(&daemon, CreateThread::default())
+            .await
+            .unwrap();
         // The stub's event stream ends, and there is no other daemon.
         let stopped = session.prompt(&Peer::on_stdout(), "hello").await;
         assert!(stopped.is_err());

@@ -1,4 +1,4 @@
-//! The defaults of the configuration, taken from the settings types that use them.
+//! The defaults of the configuration, from the settings types that use them.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ pub(super) fn layer() -> Layer {
     let (settings, outputs) = (RuntimeSettings::default(), OutputLimits::default());
     let (subagents, jobs) = (SubagentSettings::default(), JobSettings::default());
     let none: Vec<String> = Vec::new();
-    let mut layer = Layer::of(Origin::Default)
+    let mut layer = Layer::new(Origin::Default)
         .with(&["models"], none.clone())
         .with(&["tools", "disabled"], none.clone())
         .with(&["web", "enabled"], true)

@@ -14,14 +14,14 @@ use crate::config::{self, FILE};
 /// Every key with an explanation; all lines are comments.
 const TEMPLATE: &str = include_str!("template.toml");
 
-/// Writes a file in which every key is explained, and none is set.
+/// Creates a file that explains every key and sets none.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  windlass config init\n  windlass config init --user")]
 pub(super) struct Init {
-    /// The directory to write `windlass.toml` into [default: the current one].
+    /// Directory for `windlass.toml` [default: the current one].
     #[arg(value_name = "DIR", conflicts_with = "user")]
     directory: Option<PathBuf>,
-    /// Writes your own file, which counts everywhere.
+    /// Creates your own file, which applies everywhere.
     #[arg(long)]
     user: bool,
 }
@@ -30,17 +30,17 @@ impl Init {
     pub(super) fn run(self, data: &Path) -> Result<()> {
         let path = if self.user {
             config::user_file()
-                .context("there is no place for your own file; set HOME or XDG_CONFIG_HOME")?
+                .context("there is no directory for your own file; set HOME or XDG_CONFIG_HOME")?
         } else {
             self.directory.unwrap_or_default().join(FILE)
         };
         let shown = printable(&path);
         if let Some(directory) = path.parent().filter(|_| self.user) {
-            let made = fs::DirBuilder::new()
+            let created = fs::DirBuilder::new()
                 .recursive(true)
                 .mode(0o700)
                 .create(directory);
-            made.with_context(|| format!("cannot make {}", printable(directory)))?;
+            created.with_context(|| format!("cannot create {}", printable(directory)))?;
         }
         // The user's own file may contain keys, and is rejected if other users can write to it.
         let mode = if self.user { 0o600 } else { 0o644 };
@@ -51,17 +51,17 @@ impl Init {
             .open(&path);
         let mut file = match opened {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                bail!("{shown} is there already; nothing was changed")
+                bail!("{shown} exists already; nothing was changed")
             }
-            opened => opened.with_context(|| format!("cannot make {shown}"))?,
+            opened => opened.with_context(|| format!("cannot create {shown}"))?,
         };
         let written = file.write_all(TEMPLATE.as_bytes());
         written.with_context(|| format!("cannot write {shown}"))?;
         note(&if self.user {
-            format!("{shown} is made; what you set in it counts everywhere")
+            format!("created {shown}; its settings apply everywhere")
         } else {
             format!(
-                "{shown} is made; what you set in it counts once you run `{}` beside it, and again after each change",
+                "created {shown}; its settings apply after you run `{}` in its directory, also after each change",
                 config::trust_command(data)
             )
         });
@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_template_sets_nothing_and_shows_every_key_with_a_value_that_is_read() {
+    fn template_sets_nothing_and_has_every_key_with_a_valid_value() {
         let nothing = Config::parse(TEMPLATE, Path::new("")).unwrap();
         assert_eq!(nothing, Config::default());
         let mut layers = Layers::default();

@@ -1,9 +1,9 @@
 //! `windlass config`: shows the configuration and its files, and marks files as trusted.
 
 mod defaults;
+mod effects;
 mod init;
 mod show;
-mod told;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,58 +13,55 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::{note, printable, words};
-use crate::config::{self, Config, FILE, whole};
-use crate::daemon::check::Check;
-use crate::inert_json::{json_line, write_value};
-use crate::trust::{TrustList, Trusted};
-use crate::{data, own_file};
+use crate::cli::{error_text, note, printable};
+use crate::commands::data_options::DataOptions;
+use crate::config::trust::{TrustList, TrustedFile};
+use crate::config::{self, Config, FILE, absolute};
+use crate::daemon::check::ConfigCheck;
+use crate::data::{self, own_file};
+use crate::inert_json::{write_json, write_value};
 
-/// Shows and begins the configuration, and says which files count. A `windlass.toml` that is found in a directory may come from
-/// a stranger, and it says where keys are sent; it is ignored until it was trusted, and again once it was changed.
+/// Shows and creates configuration files, and controls which ones apply. A `windlass.toml` in a directory may come from a stranger
+/// and determines where API keys are sent, so it is ignored until it is trusted, and again after each change.
 #[derive(Args)]
-pub(crate) struct ConfigWords {
-    /// The data directory that keeps what was trusted [default: the user's own].
-    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
-    data: Option<PathBuf>,
-    /// Writes JSON.
-    #[arg(long, global = true)]
-    json: bool,
+pub(crate) struct ConfigCommand {
+    #[command(flatten)]
+    options: DataOptions,
     #[command(subcommand)]
     subcommand: Subcommand,
 }
 
 #[derive(clap::Subcommand)]
 enum Subcommand {
-    /// Shows every value that counts, and where it comes from. Keys are masked.
+    /// Shows each effective value and its origin. API keys are masked.
     Show(show::Show),
-    /// Writes a file that explains every key, and sets none.
+    /// Creates a file that explains every key and sets none.
     Init(init::Init),
-    /// Writes a JSON schema of the file, for editors.
+    /// Writes a JSON Schema of the file, for editors.
     #[command(after_help = "Example: windlass config schema > ~/.config/windlass/schema.json")]
     Schema,
-    /// Trusts a file as it is now.
+    /// Trusts a file with its current content.
     #[command(
         after_help = "Examples:\n  windlass config trust\n  windlass config trust ~/project/windlass.toml\n  \
                             windlass config trust --list"
     )]
     Trust {
-        /// The file, or the directory it is in.
+        /// File, or its directory.
         #[arg(default_value = FILE)]
         path: PathBuf,
-        /// Lists what was trusted instead.
+        /// Lists the trusted files instead.
         #[arg(long, conflicts_with = "path")]
         list: bool,
     },
-    /// Trusts a file no longer.
+    /// Revokes the trust in a file.
     Untrust {
-        /// The file, or the directory it is in; it may be gone.
+        /// File, which may no longer exist, or its directory.
         #[arg(default_value = FILE)]
         path: PathBuf,
     },
 }
 
-impl ConfigWords {
+impl ConfigCommand {
     /// Returns whether this subcommand reads the configuration.
     pub(crate) fn is_configured(&self) -> bool {
         matches!(self.subcommand, Subcommand::Show(_))
@@ -77,24 +74,26 @@ impl ConfigWords {
             writeln!(stdout, "{schema}")?;
             return Ok(ExitCode::SUCCESS);
         }
-        let directory = data::directory(self.data)?;
-        let list = TrustList::of(&directory);
+        let directory = self.options.directory()?;
+        let list = TrustList::new(&directory);
         match self.subcommand {
-            Subcommand::Show(show) => show.run(named, &directory, self.json, &mut stdout)?,
+            Subcommand::Show(show) => {
+                show.run(named, &directory, self.options.json, &mut stdout)?
+            }
             Subcommand::Init(init) => init.run(&directory)?,
             Subcommand::Schema => {}
             Subcommand::Trust { list: true, .. } => {
                 let files = list.files()?;
                 if files.is_empty() {
                     note(
-                        "no file is trusted yet; `windlass config trust` trusts that of a directory",
+                        "no file is trusted yet; `windlass config trust` trusts the file of the current directory",
                     );
                 }
-                for Trusted { path, digest } in files {
+                for TrustedFile { path, digest } in files {
                     let start = &digest[..digest.len().min(12)];
                     let line = format!("{start}  {}", printable(&path));
                     let file = json!({"path": path, "digest": digest});
-                    write_value(&mut stdout, self.json, &file, &line)?;
+                    write_value(&mut stdout, self.options.json, &file, &line)?;
                 }
             }
             Subcommand::Trust { path, .. } => {
@@ -104,32 +103,28 @@ impl ConfigWords {
                 {
                     let named = printable(named);
                     bail!(
-                        "nothing was trusted: --config has no effect here; `windlass config trust {named}` trusts that file"
+                        "nothing was trusted: --config has no effect here; use `windlass config trust {named}` to trust that file"
                     );
                 }
                 let path = file_of(&path)?;
-                let (shown, text) = (printable(&path), text_of(&path)?);
+                let (shown, text) = (printable(&path), read_to_trust(&path)?);
                 let config = config::parse(&text, &path)?;
-                data::make(&directory)?;
-                let Trusted { path, digest } = list.add(&path, &text)?;
-                told::tell(&config);
-                let place = path.parent().unwrap_or(Path::new("/"));
-                warn_of_refused(&config::over_own(&text, &path)?, &directory, place);
-                if self.json {
-                    writeln!(
-                        stdout,
-                        "{}",
-                        json_line(&json!({"path": path, "digest": digest}))?
-                    )?
+                data::create(&directory)?;
+                let TrustedFile { path, digest } = list.add(&path, &text)?;
+                effects::note_effects(&config);
+                let workspace = path.parent().unwrap_or(Path::new("/"));
+                warn_if_rejected(&config::over_own(&text, &path)?, &directory, workspace);
+                if self.options.json {
+                    write_json(&mut stdout, &json!({"path": path, "digest": digest}))?
                 } else {
-                    note(&format!("{shown} is trusted until it is changed"))
+                    note(&format!("{shown} is trusted until it changes"))
                 }
             }
             Subcommand::Untrust { path } => {
                 let path = file_of(&path)?;
                 if !directory.is_dir() || !list.remove(&path)? {
                     bail!(
-                        "{} was not trusted; `windlass config trust --list` shows what is",
+                        "{} is not trusted; `windlass config trust --list` lists the trusted files",
                         printable(&path)
                     );
                 }
@@ -141,8 +136,8 @@ impl ConfigWords {
 }
 
 /// Warns about settings that a daemon would reject. They are not errors here: a missing variable may be set where the daemon starts.
-fn warn_of_refused(config: &Config, data: &Path, workspace: &Path) {
-    let check = Check {
+fn warn_if_rejected(config: &Config, data: &Path, workspace: &Path) {
+    let check = ConfigCheck {
         config,
         data,
         workspace,
@@ -151,30 +146,32 @@ fn warn_of_refused(config: &Config, data: &Path, workspace: &Path) {
     };
     if let Err(error) = check.all() {
         note(&format!(
-            "warning: `windlass run` and `windlass serve` refuse this configuration: {}",
-            words(&error)
+            "warning: `windlass run` and `windlass serve` reject this configuration: {}",
+            error_text(&error)
         ));
     }
 }
 
 fn file_of(path: &Path) -> anyhow::Result<PathBuf> {
     if path.is_dir() {
-        whole(&path.join(FILE))
+        absolute(&path.join(FILE))
     } else {
-        whole(path)
+        absolute(path)
     }
 }
 
 /// Reads a file that is to be trusted. Files that the configuration would never load are rejected.
-fn text_of(path: &Path) -> anyhow::Result<String> {
+fn read_to_trust(path: &Path) -> anyhow::Result<String> {
     let shown = printable(path);
     if path.file_name() != Some(FILE.as_ref()) {
-        bail!("{shown} is never looked for, only {FILE} is; name it with --config instead");
+        bail!(
+            "only files named {FILE} are loaded automatically; use {shown} with --config instead"
+        );
     }
     let read = own_file::read(path);
     let read = read.with_context(|| {
-        format!("{shown} cannot be trusted; nothing was changed. What is right can be named with --config")
+        format!("{shown} cannot be trusted; nothing was changed. Use --config to load it anyway")
     })?;
-    let file = read.with_context(|| format!("there is no {shown}"))?;
+    let file = read.with_context(|| format!("there is no file {shown}"))?;
     Ok(file.text)
 }

@@ -10,14 +10,14 @@ use serde_json::{Value, json};
 use windlass_config::{SetValue, schema, without_login};
 use windlass_core::bounds::one_line;
 
-use super::{defaults, warn_of_refused};
-use crate::cli::or_current;
+use super::{defaults, warn_if_rejected};
+use crate::cli::{or_current, set_variable};
+use crate::config::flags::FlagLayers;
 use crate::config::{self, Layers, Origin};
-use crate::config_flags::FlagLayers;
-use crate::inert_json::json_line;
+use crate::inert_json::write_json;
 use crate::model;
 
-/// Shows what counts, with the flags of `windlass serve` where they are given too.
+/// Shows each effective value. The flags of `windlass serve` can be added.
 #[derive(Args)]
 pub(super) struct Show {
     #[command(flatten)]
@@ -33,18 +33,16 @@ impl Show {
         out: &mut impl Write,
     ) -> Result<()> {
         let layers = self.layers(named, data)?;
-        // A combination of values that is invalid is an error.
         let config = layers.config()?;
         config::warn_of_unknown_tools(&config);
-        warn_of_refused(&config, data, &or_current(None)?);
+        warn_if_rejected(&config, data, &or_current(None)?);
         let values = layers.values();
         if is_json {
             for set in &values {
                 let (from, name) = from_of(set.origin);
-                let line = json!({
-                    "key": set.key, "value": shown(set)?, "from": from, "name": name,
-                });
-                writeln!(out, "{}", json_line(&line)?)?;
+                let value = shown(set)?;
+                let line = json!({ "key": set.key, "value": value, "from": from, "name": name });
+                write_json(out, &line)?;
             }
             return Ok(());
         }
@@ -52,28 +50,20 @@ impl Show {
         let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max();
         let (keys, texts) = (width(0).unwrap_or(0), width(1).unwrap_or(0).min(40));
         for [key, value, from] in &rows {
-            writeln!(
-                out,
-                "{}",
-                one_line(&format!("{key:<keys$}  {value:<texts$}  {from}"))
-            )?;
+            let line = format!("{key:<keys$}  {value:<texts$}  {from}");
+            writeln!(out, "{}", one_line(&line))?;
         }
         Ok(())
     }
 
     /// Returns all configuration layers in order of increasing precedence.
     fn layers(self, named: Option<&Path>, data: &Path) -> Result<Layers> {
-        let mut layers = Layers::default();
-        layers.push(defaults::layer());
-        for layer in config::layers(named, data)? {
-            layers.push(layer);
-        }
-        let variable = |name: &str| {
-            std::env::var(name)
-                .ok()
-                .filter(|value| !value.trim().is_empty())
-        };
-        for layer in model::layers_of(variable).into_iter().chain(self.flags.0) {
+        let mut layers = config::layers(named, data)?;
+        layers.push_defaults(defaults::layer());
+        for layer in model::layers_of(set_variable)
+            .into_iter()
+            .chain(self.flags.0)
+        {
             layers.push(layer);
         }
         Ok(layers)

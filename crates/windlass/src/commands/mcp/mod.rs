@@ -1,7 +1,7 @@
 //! `windlass mcp serve`: gives other agents access to Windlass threads and runs through the Model Context Protocol on standard input and output.
 
-mod answer;
-mod look;
+mod read_tools;
+mod result;
 mod run_agent;
 mod tools;
 
@@ -19,12 +19,12 @@ use tokio::task::JoinSet;
 use windlass_core::json_rpc::{INVALID_REQUEST, Message};
 
 use crate::cli::{or_current, printable};
-use crate::connect::{DaemonConnection, DaemonTarget, Purpose};
+use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget};
 use crate::data;
-use crate::stdio_rpc::{self, Failure, Lines, Peer};
-use answer::Refusal;
-use run_agent::Progress;
-use tools::Tools;
+use crate::stdio_rpc::{self, Peer, RpcFailure, StdinLines};
+use result::ToolRefusal;
+use run_agent::CallProgress;
+use tools::McpTools;
 
 /// The supported protocol versions, newest first.
 const VERSIONS: [&str; 4] = ["2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05"];
@@ -34,8 +34,8 @@ const MAX_CALLS: usize = 32;
 const GRACE: Duration = Duration::from_secs(10);
 
 /// Instructions sent to a client when it connects.
-const INSTRUCTIONS: &str = "Windlass runs AI agents and records what they do. run_agent gives an agent something to do and waits for its answer; \
-its thread_id goes on with the same thread. The other tools only look.";
+const INSTRUCTIONS: &str = "Windlass runs AI agents and records every step. run_agent gives a prompt to an agent and waits for its answer; pass its \
+thread_id to continue the thread. The other tools only read.";
 
 /// Serves threads and runs to other agents.
 #[derive(Args)]
@@ -58,23 +58,23 @@ enum Subcommand {
 /// Serves tools over standard input and output.
 #[derive(Args)]
 #[command(after_help = "\
-Another agent starts this command by itself. In the file where it keeps its servers:
+Another agent starts this command. In its configuration of MCP servers:
 
   { \"mcpServers\": { \"windlass\": { \"command\": \"windlass\", \"args\": [\"mcp\", \"serve\"] } } }
 
-Agents work in the directory of --workspace (default: the current one) or below it, and only threads from there are shown. Nobody can be asked, so \
-calls that change something are refused unless the approval rules of the configuration allow them; --yes allows everything.")]
+Agents work in the directory of --workspace (default: the current one) or below it, and only its threads are shown. No user can be asked, so calls \
+that change something are refused unless the approval rules of the configuration allow them; --yes allows all calls.")]
 struct Serve {
-    /// The data directory [default: the user's own, under `$XDG_STATE_HOME/windlass`].
+    /// Data directory [default: `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`].
     #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
     data: Option<PathBuf>,
-    /// The model that answers where the caller names none, as `provider/model`.
+    /// Model of threads for which the caller names none, as `provider/model`.
     #[arg(long, env = "WINDLASS_MODEL")]
     model: Option<String>,
-    /// The agent of others that carries the turns where the caller names none, such as `claude-code`.
+    /// External agent of threads for which the caller names none, such as `claude-code`.
     #[arg(long, value_name = "NAME")]
     backend: Option<String>,
-    /// Allows everything without asking.
+    /// Allows all calls without asking.
     #[arg(long, short)]
     yes: bool,
 }
@@ -95,24 +95,21 @@ impl Serve {
         let named = or_current(workspace)?;
         let workspace = named.canonicalize();
         let workspace =
-            workspace.with_context(|| format!("{} cannot be worked in", printable(&named)))?;
+            workspace.with_context(|| format!("cannot work in {}", printable(&named)))?;
         let data = data::directory(self.data)?;
+        let (directory, purpose) = (workspace.clone(), ConnectionPurpose::RunTurns);
         let target = DaemonTarget {
-            data: data.clone(),
-            config: config.map(Path::to_owned),
             model: self.model.clone(),
-            workspace: workspace.clone(),
-            purpose: Purpose::Work,
-            backend: None,
+            ..DaemonTarget::new(data.clone(), directory, config, purpose)
         };
-        let link = Arc::new(DaemonConnection::open(target).await?);
-        let tools = Tools {
-            link: Arc::clone(&link),
+        let daemon = Arc::new(DaemonConnection::open(target).await?);
+        let tools = McpTools {
+            daemon: Arc::clone(&daemon),
             data,
             workspace,
             model: self.model,
             backend: self.backend,
-            is_all_allowed: self.yes,
+            approves_all: self.yes,
         };
         let service = Arc::new(Service {
             tools,
@@ -121,14 +118,14 @@ impl Serve {
         });
         let served = service.serve().await;
         service.peer.flushed().await;
-        link.leave().await;
+        daemon.close().await;
         served.map(|()| ExitCode::SUCCESS)
     }
 }
 
 /// State shared by all requests.
 struct Service {
-    tools: Tools,
+    tools: McpTools,
     peer: Peer,
     /// Cancellation of the open calls, by request ID.
     calls: Mutex<HashMap<String, watch::Sender<bool>>>,
@@ -150,7 +147,7 @@ impl Service {
     }
 
     async fn read(self: &Arc<Self>, work: &mut JoinSet<()>) -> Result<()> {
-        let mut lines = Lines::on_stdin();
+        let mut lines = StdinLines::on_stdin();
         while let Some(line) = lines.next().await? {
             match stdio_rpc::read(&line) {
                 Ok(Message::Request { id, method, params }) => match method.as_str() {
@@ -173,12 +170,12 @@ impl Service {
         Ok(())
     }
 
-    fn answer(&self, method: &str, params: &Value) -> Result<Value, Failure> {
+    fn answer(&self, method: &str, params: &Value) -> Result<Value, RpcFailure> {
         match method {
             "initialize" => Ok(initialized(params)),
             "ping" => Ok(json!({})),
             "tools/list" => Ok(json!({ "tools": self.tools.list() })),
-            _ => Err(Failure::unknown_method(method)),
+            _ => Err(RpcFailure::unknown_method(method)),
         }
     }
 
@@ -189,19 +186,19 @@ impl Service {
         {
             let mut calls = self.calls();
             if calls.contains_key(&key) {
-                let failure = Failure::new(INVALID_REQUEST, "a request with this id is open");
+                let failure = RpcFailure::new(INVALID_REQUEST, "a request with this ID is open");
                 return self.peer.answer(&id, Err(failure));
             }
             if calls.len() >= MAX_CALLS {
                 let message = format!("{MAX_CALLS} calls are open already");
-                let refusal = Refusal::new("limit_reached", message);
+                let refusal = ToolRefusal::new("limit_reached", message);
                 return self.peer.answer(&id, Ok(refusal.result()));
             }
             calls.insert(key.clone(), cancel);
         }
         let service = Arc::clone(self);
         work.spawn(async move {
-            let progress = Progress::new(&service.peer, &params["_meta"]["progressToken"]);
+            let progress = CallProgress::new(&service.peer, &params["_meta"]["progressToken"]);
             let answer = service.tools.call(&params, progress, canceled).await;
             service.calls().remove(&key);
             if let Some(answer) = answer.transpose() {
@@ -217,8 +214,10 @@ impl Service {
 
 /// The capabilities of this server, in the client's protocol version if it is supported, else in the newest.
 fn initialized(params: &Value) -> Value {
-    let asked = params["protocolVersion"].as_str();
-    let version = VERSIONS.into_iter().find(|version| asked == Some(version));
+    let requested = params["protocolVersion"].as_str();
+    let version = VERSIONS
+        .into_iter()
+        .find(|version| requested == Some(version));
     json!({
         "protocolVersion": version.unwrap_or(VERSIONS[0]),
         "capabilities": { "tools": {} },

@@ -6,35 +6,33 @@ use serde_json::{Value, json};
 use tokio::sync::watch;
 use windlass_core::bounds::lines;
 use windlass_protocol::{
-    ApprovalDecision, Call, CreateThread, DecideApproval, EventPayload, Item, ItemKind, Mode,
-    RuntimeEventEnvelope, StartTurn, Status, Thread, Turn, UserInputAnswers,
+    ApprovalDecision, Call, CreateThread, EventPayload, Item, ItemKind, Mode, RuntimeEventEnvelope,
+    StartTurn, Status, Thread, Turn,
 };
 
-use super::answer::{LIMIT, Refusal, beginning, clean, texts};
-use super::look::cut;
-use super::tools::{RunAgent, Tools};
-use crate::calls;
-use crate::follow::{self, Follower, Next};
-use crate::stdio_rpc::Peer;
-use crate::terminal::{ToolCall, about, asked, decision};
-use crate::thread_session::{
-    ASKING_TOOL, answer_input, decide_approval, in_environment, is_settled, unanswered,
+use super::result::{LIMIT, ToolRefusal, beginning, clean, texts};
+use super::tools::{McpTools, RunAgentArguments, read};
+use crate::client::calls;
+use crate::client::follow::{self, EventFollower, FollowStep};
+use crate::client::thread_session::{
+    ASKING_TOOL, in_environment, is_settled, send_answer, unattended_answers,
 };
+use crate::stdio_rpc::{Peer, title};
+use crate::terminal::{Answer, ShownCall, approval_call, decision, main_argument};
 
 /// Maximum number of denied calls in a result.
 const MAX_REFUSED: usize = 20;
 /// The reason for denied calls.
-const NOBODY: &str =
-    "nobody is here to ask; the operator's approval rules or `windlass mcp serve --yes` allow it";
+const UNATTENDED: &str = "no user can be asked; the operator's approval rules or `windlass mcp serve --yes` can allow it";
 
 /// Reports a call's progress if the caller asked for it.
-pub(super) struct Progress {
+pub(super) struct CallProgress {
     peer: Peer,
     token: Option<Value>,
     count: u64,
 }
 
-impl Progress {
+impl CallProgress {
     pub(super) fn new(peer: &Peer, token: &Value) -> Self {
         let is_token = token.is_string() || token.is_number();
         Self {
@@ -44,32 +42,34 @@ impl Progress {
         }
     }
 
-    fn tell(&mut self, message: &str) {
+    fn report(&mut self, message: &str) {
         let Some(token) = &self.token else { return };
         self.count += 1;
         let params =
-            json!({ "progressToken": token, "progress": self.count, "message": cut(message) });
+            json!({ "progressToken": token, "progress": self.count, "message": title(message) });
         self.peer.notify("notifications/progress", &params);
     }
 }
 
-impl Tools {
+impl McpTools {
     /// Runs a turn; `None` if the caller canceled.
-    pub(super) async fn run(
+    pub(super) async fn run_agent(
         &self,
-        wanted: RunAgent,
-        progress: Progress,
+        arguments: Value,
+        progress: CallProgress,
         canceled: watch::Receiver<bool>,
-    ) -> Result<Option<Value>, Refusal> {
-        if wanted.prompt.trim().is_empty() {
-            return Err(Refusal::new("prompt_required", "the prompt is blank"));
+    ) -> Result<Option<Value>, ToolRefusal> {
+        let arguments: RunAgentArguments = read(arguments)?;
+        self.daemon.ensure_connected().await?;
+        if arguments.prompt.trim().is_empty() {
+            return Err(ToolRefusal::new("prompt_required", "the prompt is blank"));
         }
-        let thread = match &wanted.thread_id {
-            Some(id) => self.earlier(id, &wanted).await?,
-            None => self.new_thread(&wanted).await?,
+        let thread = match &arguments.thread_id {
+            Some(id) => self.continued_thread(id, &arguments).await?,
+            None => self.new_thread(&arguments).await?,
         };
         let id = thread.id.clone();
-        let done = self.run_on(thread, &wanted, progress, canceled).await;
+        let done = self.run_on(thread, &arguments, progress, canceled).await;
         // An error includes the thread's ID, so that the caller can continue in that thread.
         Ok(done.unwrap_or_else(|refusal| Some(refusal.result_with(json!({ "thread_id": id })))))
     }
@@ -77,18 +77,18 @@ impl Tools {
     async fn run_on(
         &self,
         thread: Thread,
-        wanted: &RunAgent,
-        mut progress: Progress,
+        arguments: &RunAgentArguments,
+        mut progress: CallProgress,
         mut canceled: watch::Receiver<bool>,
-    ) -> Result<Option<Value>, Refusal> {
+    ) -> Result<Option<Value>, ToolRefusal> {
         if *canceled.borrow() {
             return Ok(None);
         }
-        let newest = calls::newest_turns(&*self.link.api(), &thread.id, 0).await?;
-        let events = Follower::after(&self.link, &thread.id, newest.latest_seq).await?;
-        let turn = self.started(&thread, wanted).await?;
-        progress.tell(&format!("thread {}", thread.id));
-        let turn = Watched {
+        let newest = calls::newest_turns(&*self.daemon.api(), &thread.id, 0).await?;
+        let events = EventFollower::after(&self.daemon, &thread.id, newest.latest_seq).await?;
+        let turn = self.start(&thread, arguments).await?;
+        progress.report(&format!("thread {}", thread.id));
+        let turn = AwaitedTurn {
             tools: self,
             thread,
             turn_id: turn.id,
@@ -98,87 +98,90 @@ impl Tools {
             open: Vec::new(),
             refused: Vec::new(),
         };
-        turn.watched(&mut progress, &mut canceled).await
+        turn.watch(&mut progress, &mut canceled).await
     }
 
-    async fn new_thread(&self, wanted: &RunAgent) -> Result<Thread, Refusal> {
-        let cwd = self.cwd(wanted.cwd.as_deref())?;
-        let environment = self.link.environment(&cwd).await?;
+    async fn new_thread(&self, arguments: &RunAgentArguments) -> Result<Thread, ToolRefusal> {
+        let cwd = self.cwd(arguments.cwd.as_deref())?;
+        let environment = self.daemon.environment(&cwd).await?;
         let request = CreateThread {
             environments: Some(vec![in_environment(environment, &cwd)]),
-            model: wanted.model.clone().or_else(|| self.model.clone()),
-            backend: wanted.backend.clone().or_else(|| self.backend.clone()),
+            model: arguments.model.clone().or_else(|| self.model.clone()),
+            backend: arguments.backend.clone().or_else(|| self.backend.clone()),
             ..CreateThread::default()
         };
         Ok(self
-            .link
+            .daemon
             .api()
             .create_thread(Call::new((), request))
             .await?)
     }
 
-    async fn earlier(&self, id: &str, wanted: &RunAgent) -> Result<Thread, Refusal> {
-        if wanted.cwd.is_some() || wanted.backend.is_some() {
-            let message = "a thread keeps its directory and its agent: leave cwd and backend out";
-            return Err(Refusal::field(message));
+    async fn continued_thread(
+        &self,
+        id: &str,
+        arguments: &RunAgentArguments,
+    ) -> Result<Thread, ToolRefusal> {
+        if arguments.cwd.is_some() || arguments.backend.is_some() {
+            let message = "a thread keeps its directory and its agent: omit cwd and backend";
+            return Err(ToolRefusal::field(message));
         }
         let thread = self.thread(id).await?;
         self.check_roots(&thread).await?;
-        Ok(calls::resume(&*self.link.api(), id).await?)
+        Ok(calls::resume(&*self.daemon.api(), id).await?)
     }
 
     /// Starts the turn of a call.
-    async fn started(&self, thread: &Thread, wanted: &RunAgent) -> Result<Turn, Refusal> {
-        let is_earlier = wanted.thread_id.is_some();
+    async fn start(
+        &self,
+        thread: &Thread,
+        arguments: &RunAgentArguments,
+    ) -> Result<Turn, ToolRefusal> {
+        let is_earlier = arguments.thread_id.is_some();
         let turn = StartTurn {
-            prompt: wanted.prompt.clone(),
-            model: wanted.model.clone().filter(|_| is_earlier),
+            prompt: arguments.prompt.clone(),
+            model: arguments.model.clone().filter(|_| is_earlier),
             // A thread whose mode approves everything does not pass that right on to this client.
-            mode: (thread.mode == Mode::Yolo && !self.is_all_allowed).then_some(Mode::Agent),
-            auto_approve: Some(self.is_all_allowed),
+            mode: (thread.mode == Mode::Yolo && !self.approves_all).then_some(Mode::Agent),
+            auto_approve: Some(self.approves_all),
             disallowed_tools: Some(vec![ASKING_TOOL.to_owned()]),
             ..StartTurn::default()
         };
-        let started = follow::start_turn(&self.link, &thread.id, turn).await??;
-        Ok(started.turn)
+        let start = follow::start_turn(&self.daemon, &thread.id, turn).await??;
+        Ok(start.turn)
     }
 }
 
 /// A turn whose result the caller waits for.
-struct Watched<'a> {
-    tools: &'a Tools,
+struct AwaitedTurn<'a> {
+    tools: &'a McpTools,
     thread: Thread,
     turn_id: String,
-    events: Follower,
+    events: EventFollower,
     /// The agent's last message.
     answer: String,
     /// The tool calls by item ID.
-    calls: HashMap<String, ToolCall>,
+    calls: HashMap<String, ShownCall>,
     /// Approvals and questions that are not answered yet.
-    open: Vec<Question>,
+    open: Vec<AnsweredQuestion>,
     /// The denied calls.
     refused: Vec<String>,
 }
 
-/// An approval or a question, with the answer to it.
-struct Question {
+/// An approval or a question of a tool, with its answer.
+struct AnsweredQuestion {
     id: String,
-    answer: QuestionAnswer,
+    answer: Answer,
     /// The call that the answer denies, if any.
-    refuses: Option<String>,
+    denied: Option<String>,
 }
 
-enum QuestionAnswer {
-    Approval(DecideApproval),
-    Input(UserInputAnswers),
-}
-
-impl Watched<'_> {
-    async fn watched(
+impl AwaitedTurn<'_> {
+    async fn watch(
         mut self,
-        progress: &mut Progress,
+        progress: &mut CallProgress,
         canceled: &mut watch::Receiver<bool>,
-    ) -> Result<Option<Value>, Refusal> {
+    ) -> Result<Option<Value>, ToolRefusal> {
         let mut is_stopping = false;
         loop {
             if let Err(refusal) = self.settle().await
@@ -197,8 +200,8 @@ impl Watched<'_> {
                 }
                 next = self.events.next() => next?,
             };
-            let Next::Event(event) = next else {
-                self.events.reach_again().await?;
+            let FollowStep::Event(event) = next else {
+                self.events.reconnect().await?;
                 if is_stopping {
                     self.interrupt().await;
                 }
@@ -210,82 +213,75 @@ impl Watched<'_> {
             if let EventPayload::TurnCompleted(ended) = &event.payload {
                 return Ok((!is_stopping).then(|| self.result(&ended.turn)));
             }
-            self.take(*event, progress);
+            self.apply(*event, progress);
         }
     }
 
     /// Updates the state with an event.
-    fn take(&mut self, event: RuntimeEventEnvelope, progress: &mut Progress) {
+    fn apply(&mut self, event: RuntimeEventEnvelope, progress: &mut CallProgress) {
         match event.payload {
-            EventPayload::ItemStarted(started) => {
-                if let Some(tool) = started.tool.map(ToolCall::from) {
-                    progress.tell(&format!("calls {}", named(&tool)));
-                    self.calls.insert(started.item.id, tool);
+            EventPayload::ItemStarted(start) => {
+                if let Some(call) = start.tool.map(ShownCall::from) {
+                    progress.report(&format!("calls {}", describe_call(&call)));
+                    self.calls.insert(start.item.id, call);
                 }
             }
             EventPayload::ApprovalRequired(approval) => {
-                let known = self.calls.get(&approval.item_id);
-                let call = asked(&approval.tool_name, &approval.description, known);
-                let is_allowed = self.tools.is_all_allowed;
+                let announced = self.calls.get(&approval.item_id);
+                let call = approval_call(&approval.tool_name, &approval.description, announced);
+                let is_allowed = self.tools.approves_all;
                 let decided = if is_allowed {
                     ApprovalDecision::Allow
                 } else {
                     ApprovalDecision::Deny
                 };
-                self.open.push(Question {
+                self.open.push(AnsweredQuestion {
                     id: approval.id,
-                    answer: QuestionAnswer::Approval(decision(decided)),
-                    refuses: (!is_allowed).then(|| named(&call)),
+                    answer: Answer::Approval(decision(decided)),
+                    denied: (!is_allowed).then(|| describe_call(&call)),
                 });
             }
-            EventPayload::UserInputRequired(input) => self.open.push(Question {
-                answer: QuestionAnswer::Input(unanswered(&input.request)),
+            EventPayload::UserInputRequired(input) => self.open.push(AnsweredQuestion {
+                answer: Answer::Input(unattended_answers(&input.request)),
                 id: input.id,
-                refuses: None,
+                denied: None,
             }),
             EventPayload::ItemCompleted(ended)
             | EventPayload::ItemFailed(ended)
-            | EventPayload::ItemInterrupted(ended) => self.take_item(ended.item, progress),
+            | EventPayload::ItemInterrupted(ended) => self.apply_item(ended.item, progress),
             _ => {}
         }
     }
 
-    fn take_item(&mut self, item: Item, progress: &mut Progress) {
+    fn apply_item(&mut self, item: Item, progress: &mut CallProgress) {
         let text = item.detail.unwrap_or_default();
         match item.kind {
             ItemKind::AgentMessage if !text.trim().is_empty() => {
-                progress.tell(&format!("says {text}"));
+                progress.report(&format!("says {text}"));
                 self.answer = text;
             }
             ItemKind::AgentMessage | ItemKind::UserMessage => {}
-            ItemKind::AgentReasoning => progress.tell("thought"),
+            ItemKind::AgentReasoning => progress.report("thought"),
             _ => {
                 let how = match item.status {
                     Status::Completed => "done",
                     Status::Interrupted | Status::Canceled => "stopped",
                     _ => "failed",
                 };
-                let tool = self.calls.get(&item.id);
-                let what = tool.map_or(item.summary, named);
-                progress.tell(&format!("{how}: {what}"));
+                let call = self.calls.get(&item.id);
+                let what = call.map_or(item.summary, describe_call);
+                progress.report(&format!("{how}: {what}"));
             }
         }
     }
 
     /// Answers open approvals and questions: there is no user to answer them.
-    async fn settle(&mut self) -> Result<(), Refusal> {
+    async fn settle(&mut self) -> Result<(), ToolRefusal> {
         while let Some(question) = self.open.pop() {
-            let api = self.tools.link.api();
-            let answered = match &question.answer {
-                QuestionAnswer::Approval(request) => {
-                    decide_approval(&*api, &question.id, request.clone()).await
-                }
-                QuestionAnswer::Input(answers) => {
-                    answer_input(&*api, &self.thread.id, &question.id, answers.clone()).await
-                }
-            };
-            match answered {
-                Ok(()) => self.refused.extend(question.refuses),
+            let api = self.tools.daemon.api();
+            let (thread_id, id) = (&self.thread.id, &question.id);
+            match send_answer(&*api, thread_id, id, &question.answer).await {
+                Ok(()) => self.refused.extend(question.denied),
                 // The connection is restored while waiting for events; then the next daemon gets the answer.
                 Err(error) if error.is_lost() => {
                     self.open.push(question);
@@ -299,7 +295,7 @@ impl Watched<'_> {
     }
 
     async fn interrupt(&mut self) {
-        let api = self.tools.link.api();
+        let api = self.tools.daemon.api();
         // The turn may have ended in the meantime; then there is nothing to interrupt.
         let _ = calls::interrupt(&*api, &self.thread.id, &self.turn_id).await;
     }
@@ -318,36 +314,36 @@ impl Watched<'_> {
         let refusal = match turn.status {
             Status::Completed => None,
             Status::Interrupted | Status::Canceled => {
-                Some(Refusal::new("interrupted", "somebody stopped the turn"))
+                Some(ToolRefusal::new("interrupted", "the turn was stopped"))
             }
             _ => {
                 let code = turn.error_code.as_deref().unwrap_or("internal");
                 let cause = turn.error.as_deref().unwrap_or("the turn failed");
-                Some(Refusal::new(code, cause))
+                Some(ToolRefusal::new(code, cause))
             }
         };
         let mut result = match refusal {
             Some(refusal) => refusal.result_with(data),
             None => {
-                let mut about = format!("thread_id: {}", self.thread.id);
+                let mut main_argument = format!("thread_id: {}", self.thread.id);
                 if let Some(usage) = &turn.usage {
                     let (read, written) = (usage.input_tokens, usage.output_tokens);
-                    about.push_str(&format!("\ntokens: {read} read, {written} written"));
+                    main_argument.push_str(&format!("\ntokens: {read} read, {written} written"));
                 }
                 for call in data["refused"].as_array().into_iter().flatten() {
                     let call = call.as_str().unwrap_or_default();
-                    about.push_str(&format!("\nrefused: {call} ({NOBODY})"));
+                    main_argument.push_str(&format!("\nrefused: {call} ({UNATTENDED})"));
                 }
                 let left = self.refused.len().saturating_sub(MAX_REFUSED);
                 if left > 0 {
-                    about.push_str(&format!("\nrefused: {left} calls more"));
+                    main_argument.push_str(&format!("\nrefused: {left} more calls"));
                 }
-                let said = if answer.is_empty() {
-                    "[the agent said nothing]"
+                let text = if answer.is_empty() {
+                    "[the agent gave no answer]"
                 } else {
                     &answer
                 };
-                let mut result = texts(&[said, &about]);
+                let mut result = texts(&[text, &main_argument]);
                 result["structuredContent"] = data;
                 result
             }
@@ -363,8 +359,8 @@ async fn cancel_of(canceled: &mut watch::Receiver<bool>) {
 }
 
 /// Describes a call in one line: the tool and its main argument.
-fn named(tool: &ToolCall) -> String {
-    cut(format!("{} {}", tool.name, about(&tool.input)).trim_end())
+fn describe_call(call: &ShownCall) -> String {
+    title(format!("{} {}", call.name, main_argument(&call.input)).trim_end())
 }
 
 #[cfg(test)]
@@ -375,7 +371,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_a_question_that_is_answered_is_let_go() {
+    fn only_settled_questions_are_dropped() {
         let refused = |code: ErrorCode| {
             let body = json!({ "error": { "code": code, "message": "no", "status": 400 } });
             CallError::Refused(Box::new(serde_json::from_value(body).unwrap()))

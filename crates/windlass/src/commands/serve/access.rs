@@ -9,15 +9,15 @@ use windlass_server::{Access, Token, TokenFile, Tokens};
 
 use super::Serve;
 use crate::cli::note;
-use crate::daemon::made_token;
+use crate::daemon::api_token;
 
 impl Serve {
-    /// Determines the access settings before any file is opened; `None` if a token must be generated.
-    pub(super) fn access(&self, book: &Arc<TokenFile>) -> anyhow::Result<Option<Access>> {
+    /// Returns the access settings; `None` if a token must be generated. No file is written yet.
+    pub(super) fn access(&self, tokens: &Arc<TokenFile>) -> anyhow::Result<Option<Access>> {
         if self.insecure {
             if !is_loopback(&self.host) {
                 bail!(
-                    "--insecure is only for a loopback address, and {} is open to others; give a token",
+                    "--insecure requires a loopback address, and other machines can reach {}; use a token",
                     self.host
                 );
             }
@@ -25,42 +25,42 @@ impl Serve {
         }
         let given = match (&self.token, &self.token_file) {
             (Some(token), _) => Some(token.clone()),
-            (None, Some(file)) => Some(made_token::read(file)?),
+            (None, Some(file)) => Some(api_token::read(file)?),
             (None, None) => from_environment(),
         };
         if let Some(token) = given {
             if token.trim().is_empty() {
-                bail!("the token is blank; give one, or leave it out to have one made");
+                bail!("the token is blank; set one, or omit the flag to generate one");
             }
-            return Ok(Some(with(Some(Token::new(token.trim())), book)));
+            return Ok(Some(token_access(Some(Token::new(token.trim())), tokens)));
         }
         if is_loopback(&self.host) {
             return Ok(None);
         }
-        if book.list()?.is_empty() {
+        if tokens.list()?.is_empty() {
             bail!(
-                "refusing to listen on {} without a token; give one with --token or --token-file, or make one with \
+                "refusing to listen on {} without a token; set one with --token or --token-file, or create one with \
                  `windlass token create`",
                 self.host
             );
         }
-        Ok(Some(with(None, book)))
+        Ok(Some(token_access(None, tokens)))
     }
 }
 
-fn with(operator: Option<Token>, book: &Arc<TokenFile>) -> Access {
-    let stored = Arc::clone(book) as Arc<dyn Tokens>;
+fn token_access(operator: Option<Token>, tokens: &Arc<TokenFile>) -> Access {
+    let stored = Arc::clone(tokens) as Arc<dyn Tokens>;
     Access::Tokens { operator, stored }
 }
 
 /// Loads or creates the token of the data directory and reports its path.
-pub(super) fn made(data: &Path, book: &Arc<TokenFile>) -> anyhow::Result<Access> {
-    let (token, path) = made_token::kept(data)?;
+pub(super) fn created(data: &Path, tokens: &Arc<TokenFile>) -> anyhow::Result<Access> {
+    let (token, path) = api_token::load_or_create(data)?;
     note(&format!("the token is in {}", path.display()));
-    Ok(with(Some(Token::new(token)), book))
+    Ok(token_access(Some(Token::new(token)), tokens))
 }
 
-/// The environment variable with the token. It takes precedence over the names that other programs use.
+/// Environment variable with the token. It takes precedence over the variables of other programs.
 pub(crate) const TOKEN_VARIABLE: &str = "WINDLASS_RUNTIME_TOKEN";
 
 /// Returns the token from the environment; blank variables are ignored.
@@ -102,16 +102,16 @@ mod tests {
     use crate::cli::{Cli, Command};
 
     #[test]
-    fn a_public_address_needs_a_token_and_a_stored_one_will_do() {
+    fn public_address_requires_a_token_which_may_be_stored() {
         let directory = tempfile::tempdir().unwrap();
-        let book = Arc::new(TokenFile::new(directory.path()));
+        let tokens = Arc::new(TokenFile::new(directory.path()));
         let parsed = Cli::parse_from(["windlass", "serve", "--host", "192.0.2.1"]);
         let Command::Serve(serve) = parsed.command else {
             panic!("another command")
         };
-        assert!(serve.access(&book).is_err());
-        book.create(TokenScope::Client, None).unwrap();
-        let access = serve.access(&book).unwrap();
+        assert!(serve.access(&tokens).is_err());
+        tokens.create(TokenScope::Client, None).unwrap();
+        let access = serve.access(&tokens).unwrap();
         assert!(matches!(
             access,
             Some(Access::Tokens { operator: None, .. })

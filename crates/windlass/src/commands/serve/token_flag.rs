@@ -1,4 +1,4 @@
-//! A token on the command line is visible in the process list, which every command may read. The process therefore restarts itself without it.
+//! Restarts the process without the token on its command line, because every command can read the process list.
 
 use std::convert::Infallible;
 use std::ffi::{OsStr, OsString};
@@ -12,33 +12,33 @@ use super::access::TOKEN_VARIABLE;
 const FLAGS: [&[u8]; 2] = [b"--token", b"--auth-token"];
 
 /// Replaces the process by the same program with the token in its environment, which sandboxed commands cannot read. Returns only on failure.
-pub(super) fn begin_again_without(token: &str) -> io::Result<Infallible> {
-    let mut words = std::env::args_os();
-    let name = words.next().unwrap_or_default();
+pub(super) fn restart_without(token: &str) -> io::Result<Infallible> {
+    let mut arguments = std::env::args_os();
+    let name = arguments.next().unwrap_or_default();
     let failed = Command::new(std::env::current_exe()?)
         .arg0(name)
-        .args(without_token(words))
+        .args(without_token(arguments))
         .env(TOKEN_VARIABLE, token)
         .exec();
     Err(failed)
 }
 
-fn without_token(words: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
-    let is_flag = |word: &OsStr| FLAGS.contains(&word.as_bytes());
-    let has_value = |word: &OsStr| {
-        let name = word.as_bytes().split(|byte| *byte == b'=').next();
-        !is_flag(word) && name.is_some_and(|name| FLAGS.contains(&name))
+fn without_token(arguments: impl IntoIterator<Item = OsString>) -> Vec<OsString> {
+    let is_flag = |argument: &OsStr| FLAGS.contains(&argument.as_bytes());
+    let has_value = |argument: &OsStr| {
+        let name = argument.as_bytes().split(|byte| *byte == b'=').next();
+        !is_flag(argument) && name.is_some_and(|name| FLAGS.contains(&name))
     };
-    let mut kept = Vec::new();
-    let mut words = words.into_iter();
-    while let Some(word) = words.next() {
-        if is_flag(&word) {
-            words.next();
-        } else if !has_value(&word) {
-            kept.push(word);
+    let mut remaining = Vec::new();
+    let mut arguments = arguments.into_iter();
+    while let Some(argument) = arguments.next() {
+        if is_flag(&argument) {
+            arguments.next();
+        } else if !has_value(&argument) {
+            remaining.push(argument);
         }
     }
-    kept
+    remaining
 }
 
 #[cfg(test)]
@@ -46,8 +46,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_token_goes_in_every_spelling_and_nothing_else_does() {
-        for (given, kept) in [
+    fn token_is_removed_in_every_spelling() {
+        for (given, remaining) in [
             (
                 vec!["serve", "--token", "t", "--port", "1"],
                 vec!["serve", "--port", "1"],
@@ -62,8 +62,8 @@ mod tests {
                 vec!["serve", "--token-file", "f"],
             ),
         ] {
-            let words = given.into_iter().map(OsString::from);
-            assert_eq!(without_token(words), kept);
+            let arguments = given.into_iter().map(OsString::from);
+            assert_eq!(without_token(arguments), remaining);
         }
     }
 }

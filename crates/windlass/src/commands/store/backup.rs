@@ -8,14 +8,14 @@ use clap::Args;
 use serde_json::json;
 use windlass_store::{SqliteOptions, SqliteStore};
 
-use super::progress::Progress;
-use super::{StoreCommand, as_json, named, shown};
+use super::progress::ProgressReporter;
+use super::{StoreContext, as_json, report_findings, shown};
 use crate::cli::{note, printable};
 
 pub(super) const EXAMPLES: &str = "Examples:\n  windlass store backup /var/backups/windlass/monday\n  windlass store backup --verify \
---json ~/backup\n\nIn it: the database, and tokens.json (digests of tokens, no secrets). Not in it: secrets.key, unless \
---with-secrets-key asks for it, since who has both can read the secrets of sessions; the operator's token; trusted.json; \
-windlass.toml; workspaces.";
+--json ~/backup\n\nIt contains the database and tokens.json (digests of tokens, no secrets). It does not contain secrets.key (unless \
+--with-secrets-key is given: both together reveal the secrets of sessions), the operator's token, trusted.json, windlass.toml \
+and workspaces.";
 
 /// The key that encrypts the secrets of sessions.
 pub(super) const SECRETS_KEY: &str = "secrets.key";
@@ -24,41 +24,41 @@ pub(super) const TOKENS: &str = "tokens.json";
 
 #[derive(Args)]
 pub(super) struct Backup {
-    /// The directory to make; it must not be there yet.
+    /// Directory to create.
     destination: PathBuf,
-    /// Puts `secrets.key` into the backup: who gets the backup can then read the secrets of sessions.
+    /// Includes `secrets.key`: readers of the backup can then decrypt the secrets of sessions.
     #[arg(long)]
     with_secrets_key: bool,
-    /// Checks every record of the backup afterwards.
+    /// Verifies every record of the backup afterwards.
     #[arg(long)]
     verify: bool,
 }
 
 impl Backup {
-    pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
-        let store = place.open_to_read().await?;
+    pub(super) async fn run(self, context: &StoreContext) -> anyhow::Result<ExitCode> {
+        let store = context.open_to_read().await?;
         ensure!(
-            !is_below(&self.destination, &place.directory)?,
-            "{} is inside of the data directory, which a restore moves away; name a place outside of {}",
+            !is_below(&self.destination, &context.directory)?,
+            "{} is inside the data directory, which a restore moves away; name a directory outside of {}",
             printable(&self.destination),
-            printable(&place.directory)
+            printable(&context.directory)
         );
-        let key = place.directory.join(SECRETS_KEY);
+        let key = context.directory.join(SECRETS_KEY);
         ensure!(
             !self.with_secrets_key || key.exists(),
-            "there is no {SECRETS_KEY} in {}; a key that is named with --secrets-key-file is saved where it is",
-            printable(&place.directory)
+            "there is no {SECRETS_KEY} in {}; back up a key of --secrets-key-file separately",
+            printable(&context.directory)
         );
-        let mut files = vec![place.directory.join(TOKENS)];
+        let mut files = vec![context.directory.join(TOKENS)];
         files.retain(|file| file.exists());
         if self.with_secrets_key {
             files.push(key.clone());
         }
-        let progress = Progress::of("copying pages:");
+        let progress = ProgressReporter::start("copying pages:");
         let state = progress.state();
         let copied = move |at: windlass_store::sqlite::BackupProgress| state.set(at.done, at.total);
         let report = store.back_up(&self.destination, files, copied).await?;
-        progress.state().go_on("verifying the backup");
+        progress.state().start_phase("verifying the backup");
         let verified = if self.verify {
             let options = SqliteOptions::new(&self.destination);
             let backup = SqliteStore::open_read_only(options).await?;
@@ -70,7 +70,7 @@ impl Backup {
         let findings = verified
             .as_ref()
             .map_or(&[][..], |verified| &verified.findings);
-        let said = json!({
+        let json = json!({
             "backup": shown(&self.destination),
             "files": report.files,
             "bytes": report.bytes,
@@ -78,19 +78,19 @@ impl Backup {
             "verified": verified.as_ref().map(|verified| verified.records),
             "findings": as_json(findings),
         });
-        let words = format!(
-            "{} holds {} ({} bytes)",
+        let text = format!(
+            "{} contains {} ({} bytes)",
             printable(&self.destination),
             report.files.join(", "),
             report.bytes
         );
-        place.tell(&said, &words)?;
+        context.print(&json, &text)?;
         if key.exists() && !self.with_secrets_key {
-            note("secrets.key is not in it; keep a copy of it in another place");
+            note("the backup does not contain secrets.key; keep a copy of it elsewhere");
         }
-        Ok(named(
+        Ok(report_findings(
             findings,
-            "the backup is as damaged as the store; keep older ones",
+            "the backup is as damaged as the store; keep older backups",
         ))
     }
 }

@@ -14,76 +14,76 @@ use uuid::Uuid;
 use windlass_store::SqliteError;
 use windlass_store::sqlite::ImportedRecords;
 
-use super::progress::{Progress, State};
-use super::{StoreCommand, as_json, named};
+use super::progress::{ProgressReporter, State};
+use super::{StoreContext, as_json, report_findings};
 use crate::cli::{note, printable};
 use crate::config::FILE;
 use crate::data;
 
 pub(super) const EXPORT_EXAMPLES: &str = "Examples:\n  windlass store export all.jsonl\n  windlass store export | gzip > all.jsonl.gz\n\n\
-What cannot be read is named, the rest is written, and the exit code is 1.";
+Unreadable records are named, the others are written, and the exit code is 1.";
 pub(super) const IMPORT_EXAMPLES: &str = "Examples:\n  windlass store import all.jsonl\n  gunzip < all.jsonl.gz | windlass store \
-import --data /srv/windlass -\n\nIt needs the data directory for itself: stop the daemon first.";
+import --data /srv/windlass -\n\nIt needs exclusive access to the data directory: stop the daemon first.";
 
 #[derive(Args)]
-pub(super) struct Export {
-    /// The file to write, which must not be there yet; `-` is stdout.
+pub(super) struct ExportCommand {
+    /// File to create; `-` is standard output.
     #[arg(default_value = "-")]
     file: PathBuf,
 }
 
 #[derive(Args)]
-pub(super) struct Import {
-    /// The file to read; `-` is stdin.
+pub(super) struct ImportCommand {
+    /// File to read; `-` is standard input.
     file: PathBuf,
 }
 
-impl Export {
-    pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
-        let store = place.open_to_read().await?;
+impl ExportCommand {
+    pub(super) async fn run(self, context: &StoreContext) -> anyhow::Result<ExitCode> {
+        let store = context.open_to_read().await?;
         let is_stdout = self.file == Path::new("-");
         let target = if is_stdout {
-            Target::Stdout(io::stdout())
+            ExportTarget::Stdout(io::stdout())
         } else {
-            Target::File(UnnamedFile::beside(&self.file)?)
+            ExportTarget::File(UnnamedFile::beside(&self.file)?)
         };
-        let progress = Progress::of("exporting bytes:");
-        let counted = Counted {
+        let progress = ProgressReporter::start("exporting bytes:");
+        let counted = CountingStream {
             inner: target,
             state: progress.state(),
         };
         let (written, report) = store.export(counted).await?;
         drop(progress);
-        if let Target::File(fresh) = written.inner {
-            fresh.keep(&self.file)?;
+        if let ExportTarget::File(file) = written.inner {
+            file.publish(&self.file)?;
         }
-        let words = format!("{} streams, {} records", report.streams, report.records);
-        let said = json!({
+        let text = format!("{} streams, {} records", report.streams, report.records);
+        let json = json!({
             "streams": report.streams,
             "records": report.records,
             "left_out": report.left_out,
             "findings": as_json(&report.findings),
         });
-        match (is_stdout, place.json) {
-            (true, true) => note(&said.to_string()),
-            (true, false) => note(&words),
-            (false, _) => place.tell(&said, &words)?,
+        match (is_stdout, context.json) {
+            (true, true) => note(&json.to_string()),
+            (true, false) => note(&text),
+            (false, _) => context.print(&json, &text)?,
         }
-        if report.left_out > 0 && !place.json {
+        if report.left_out > 0 && !context.json {
             note(
-                "the queues of tasks, automations and fleets are not in it, their threads are; `windlass store backup` keeps all",
+                "tasks, automations and fleet runs are omitted, their threads are included; `windlass store backup` contains everything",
             );
         }
-        Ok(named(
+        Ok(report_findings(
             &report.findings,
-            "the rest was written; `windlass store import --data NEW_DIRECTORY` takes in the streams that are whole and names the \
-             others, which only a backup still has (`windlass store restore`)",
+            "the other records were written; `windlass store import --data NEW_DIRECTORY` imports the undamaged streams and names \
+             the others, which only a backup can restore (`windlass store restore`)",
         ))
     }
 }
 
-impl Import {
-    pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
+impl ImportCommand {
+    pub(super) async fn run(self, context: &StoreContext) -> anyhow::Result<ExitCode> {
         let cannot = || format!("cannot read {}", printable(&self.file));
         let (lines, total): (Box<dyn Read + Send>, u64) = if self.file == Path::new("-") {
             (Box::new(io::stdin()), 0)
@@ -101,13 +101,13 @@ impl Import {
                 printable(&self.file)
             );
         }
-        let was_there = place.directory.is_dir();
-        let had_store = data::has_store(&place.directory)?;
-        data::make(&place.directory)?;
-        let store = place.open_to_write().await?;
-        let progress = Progress::of("importing bytes:");
+        let existed = context.directory.is_dir();
+        let had_store = data::has_store(&context.directory)?;
+        data::create(&context.directory)?;
+        let store = context.open_to_write().await?;
+        let progress = ProgressReporter::start("importing bytes:");
         progress.state().set(0, total);
-        let counted = Counted {
+        let counted = CountingStream {
             inner: lines,
             state: progress.state(),
         };
@@ -118,9 +118,9 @@ impl Import {
             Ok(report) => report,
             Err(error) => {
                 if !had_store {
-                    remove_made(&place.directory, was_there);
+                    remove_created(&context.directory, existed);
                 }
-                return Err(self.not_taken_in(error));
+                return Err(self.import_error(error));
             }
         };
         let kinds = [
@@ -128,14 +128,14 @@ impl Import {
             ("agents", report.agents),
             ("sessions", report.sessions),
         ];
-        let words = std::iter::once(format!(
+        let text = std::iter::once(format!(
             "{} streams and {} records were imported",
             report.streams, report.records
         ));
         let imported = kinds
             .iter()
             .filter(|(_, counts)| *counts != ImportedRecords::default());
-        let words = words.chain(imported.map(|(name, counts)| {
+        let text = text.chain(imported.map(|(name, counts)| {
             let ImportedRecords {
                 inserted,
                 identical,
@@ -143,64 +143,64 @@ impl Import {
             } = counts;
             format!("{name}: {inserted} inserted, {identical} identical, {different} different and left unchanged")
         }));
-        let words = words.collect::<Vec<_>>().join("\n");
-        let mut said = json!({"streams": report.streams, "records": report.records, "findings": as_json(&report.findings)});
+        let text = text.collect::<Vec<_>>().join("\n");
+        let mut json = json!({"streams": report.streams, "records": report.records, "findings": as_json(&report.findings)});
         for (name, counts) in kinds {
-            said[name] = json!({"inserted": counts.inserted, "identical": counts.identical, "different": counts.different});
+            json[name] = json!({"inserted": counts.inserted, "identical": counts.identical, "different": counts.different});
         }
-        place.tell(&said, &words)?;
-        Ok(named(
+        context.print(&json, &text)?;
+        Ok(report_findings(
             &report.findings,
-            "these were left out; the rest was imported. Existing streams and records are never overwritten",
+            "these were omitted; the others were imported. Existing streams and records are never overwritten",
         ))
     }
-}
 
-impl Import {
-    fn not_taken_in(&self, error: SqliteError) -> anyhow::Error {
+    fn import_error(&self, error: SqliteError) -> anyhow::Error {
         match error {
-            SqliteError::Import { line, why } if why.starts_with("EOF while parsing") => anyhow!(
-                "{} is cut off in line {line}; nothing was taken in. Copy it again, or export it again",
-                printable(&self.file)
-            ),
-            error => anyhow::Error::new(error).context("nothing was taken in"),
+            SqliteError::Import { line, why } if why.starts_with("EOF while parsing") => {
+                anyhow!(
+                    "{} ends in the middle of line {line}; nothing was imported. Copy it again, or export it again",
+                    printable(&self.file)
+                )
+            }
+            error => anyhow::Error::new(error).context("nothing was imported"),
         }
     }
 }
 
 /// Removes the empty store of a failed import, and its directory if the import created it. Files of other programs are not removed.
-fn remove_made(directory: &Path, was_there: bool) {
+fn remove_created(directory: &Path, existed: bool) {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     for entry in entries {
         let name = entry.file_name();
         let is_of_store = name.to_string_lossy().starts_with("windlass.") && name != FILE;
-        if is_of_store || !was_there && name == ".gitignore" {
+        if is_of_store || !existed && name == ".gitignore" {
             let _ = fs::remove_file(entry.path());
         }
     }
-    if !was_there {
+    if !existed {
         let _ = fs::remove_dir(directory);
     }
 }
 
 /// The destination of an export.
-enum Target {
+enum ExportTarget {
     Stdout(io::Stdout),
     File(UnnamedFile),
 }
 
-impl Write for Target {
+impl Write for ExportTarget {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match self {
             Self::Stdout(stdout) => stdout.write(bytes),
-            Self::File(fresh) => fresh.file.write(bytes),
+            Self::File(file) => file.file.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match self {
             Self::Stdout(stdout) => stdout.flush(),
-            Self::File(fresh) => fresh.file.flush(),
+            Self::File(file) => file.file.flush(),
         }
     }
 }
@@ -214,10 +214,7 @@ struct UnnamedFile {
 impl UnnamedFile {
     fn beside(file: &Path) -> anyhow::Result<Self> {
         if file.symlink_metadata().is_ok() {
-            bail!(
-                "{} is there already; name a file that is not",
-                printable(file)
-            );
+            bail!("{} exists already; name a new file", printable(file));
         }
         let name = file.file_name().unwrap_or_default().to_string_lossy();
         let path = file.with_file_name(format!(".{name}-{}", Uuid::new_v4().as_simple()));
@@ -230,11 +227,11 @@ impl UnnamedFile {
         Ok(Self { file, path })
     }
 
-    fn keep(self, as_file: &Path) -> anyhow::Result<()> {
-        let cannot = || format!("cannot write {}", printable(as_file));
+    fn publish(self, path: &Path) -> anyhow::Result<()> {
+        let cannot = || format!("cannot write {}", printable(path));
         self.file.sync_all().with_context(cannot)?;
         // Unlike a rename, a hard link does not replace a file that was created in the meantime.
-        fs::hard_link(&self.path, as_file).with_context(cannot)
+        fs::hard_link(&self.path, path).with_context(cannot)
     }
 }
 
@@ -245,12 +242,12 @@ impl Drop for UnnamedFile {
 }
 
 /// Counts the bytes that pass through.
-struct Counted<T> {
+struct CountingStream<T> {
     inner: T,
     state: Arc<State>,
 }
 
-impl<T: Write> Write for Counted<T> {
+impl<T: Write> Write for CountingStream<T> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.inner.write(bytes)?;
         self.state.add(written as u64);
@@ -262,7 +259,7 @@ impl<T: Write> Write for Counted<T> {
     }
 }
 
-impl<T: Read> Read for Counted<T> {
+impl<T: Read> Read for CountingStream<T> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
         let read = self.inner.read(bytes)?;
         self.state.add(read as u64);

@@ -18,78 +18,75 @@ use windlass_store::sqlite::Finding;
 use windlass_store::{SqliteOptions, SqliteStore};
 
 use crate::cli::{FAILED, note, printable};
+use crate::commands::data_options::DataOptions;
 use crate::data;
 use crate::inert_json::write_value;
 
-/// Looks after what the daemon keeps. `verify`, `export` and `backup` work beside a running daemon; `import`, `rebuild`,
-/// `compact` and `restore` need the data directory for themselves.
+/// Checks, backs up, restores and compacts the daemon's data. `verify`, `export` and `backup` work while a daemon runs; `import`,
+/// `rebuild`, `compact` and `restore` need exclusive access to the data directory.
 #[derive(Args)]
 #[command(after_help = EXIT_CODES)]
-pub(crate) struct Store {
-    /// The data directory of the daemon [default: the user's own].
-    #[arg(long, global = true, value_name = "DIR", env = "WINDLASS_DATA")]
-    data: Option<PathBuf>,
-    /// Writes what was done as JSON.
-    #[arg(long, global = true)]
-    json: bool,
+pub(crate) struct StoreCommand {
+    #[command(flatten)]
+    options: DataOptions,
     #[command(subcommand)]
     subcommand: Subcommand,
 }
 
-const EXIT_CODES: &str = "Exit codes: 0 all is well, 1 something is damaged or was left out, and is named, 2 it could not \
-be done; nothing was changed.";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 something is damaged or was omitted, which the output names, 2 the \
+command could not run and changed nothing.";
 
 #[derive(clap::Subcommand)]
 enum Subcommand {
-    /// Checks every record of the journal, and everything that is made from it.
+    /// Checks every record of the journal and all data derived from it.
     #[command(after_help = verify::EXAMPLES)]
     Verify(verify::Verify),
     /// Writes agents, sessions, events and runs as lines of JSON, also from a damaged store. Files, values, secrets and
-    /// environments are not in it: a backup holds all.
+    /// environments are omitted; a backup contains everything.
     #[command(after_help = exchange::EXPORT_EXAMPLES)]
-    Export(exchange::Export),
+    Export(exchange::ExportCommand),
     /// Imports the output of `export`. Existing streams, agents, harnesses and sessions are left unchanged and reported.
     #[command(after_help = exchange::IMPORT_EXAMPLES)]
-    Import(exchange::Import),
-    /// Makes everything anew that is made from the journal, such as lists of threads and runs.
+    Import(exchange::ImportCommand),
+    /// Rebuilds all data derived from the journal, such as lists of threads and runs.
     #[command(after_help = rebuild::EXAMPLES)]
     Rebuild,
     /// Rewrites the database without free pages, so that its file becomes smaller.
     #[command(after_help = compact::EXAMPLES)]
     Compact,
-    /// Makes a backup of the store as it is at one moment, while the daemon works on.
+    /// Creates a consistent backup of the store, also while the daemon runs.
     #[command(after_help = backup::EXAMPLES)]
     Backup(backup::Backup),
-    /// Puts a backup in the place of the data directory, whole or not at all. What was there before is kept beside it.
+    /// Replaces the data directory with a backup, completely or not at all. The previous directory is renamed.
     #[command(after_help = restore::EXAMPLES)]
     Restore(restore::Restore),
 }
 
 /// The data directory and the output format of a subcommand.
-struct StoreCommand {
+struct StoreContext {
     directory: PathBuf,
     json: bool,
 }
 
-impl Store {
+impl StoreCommand {
     pub(crate) async fn run(self) -> anyhow::Result<ExitCode> {
-        let place = StoreCommand {
-            directory: data::directory(self.data)?,
-            json: self.json,
+        let context = StoreContext {
+            directory: self.options.directory()?,
+            json: self.options.json,
         };
         match self.subcommand {
-            Subcommand::Verify(verify) => verify.run(&place).await,
-            Subcommand::Export(export) => export.run(&place).await,
-            Subcommand::Import(import) => import.run(&place).await,
-            Subcommand::Rebuild => rebuild::run(&place).await,
-            Subcommand::Compact => compact::run(&place).await,
-            Subcommand::Backup(backup) => backup.run(&place).await,
-            Subcommand::Restore(restore) => restore.run(&place).await,
+            Subcommand::Verify(verify) => verify.run(&context).await,
+            Subcommand::Export(export) => export.run(&context).await,
+            Subcommand::Import(import) => import.run(&context).await,
+            Subcommand::Rebuild => rebuild::run(&context).await,
+            Subcommand::Compact => compact::run(&context).await,
+            Subcommand::Backup(backup) => backup.run(&context).await,
+            Subcommand::Restore(restore) => restore.run(&context).await,
         }
     }
 }
 
-impl StoreCommand {
+impl StoreContext {
     fn options(&self) -> SqliteOptions {
         SqliteOptions::new(&self.directory)
     }
@@ -117,14 +114,14 @@ impl StoreCommand {
     }
 
     /// Prints a report, as JSON or as text.
-    fn tell(&self, report: &Value, words: &str) -> anyhow::Result<()> {
+    fn print(&self, report: &Value, text: &str) -> anyhow::Result<()> {
         let mut stdout = std::io::stdout().lock();
-        Ok(write_value(&mut stdout, self.json, report, words)?)
+        Ok(write_value(&mut stdout, self.json, report, text)?)
     }
 }
 
-/// Lists the findings and returns the exit code for them.
-fn named(findings: &[Finding], what_next: &str) -> ExitCode {
+/// Prints the findings and returns their exit code.
+fn report_findings(findings: &[Finding], what_next: &str) -> ExitCode {
     if findings.is_empty() {
         return ExitCode::SUCCESS;
     }

@@ -8,34 +8,34 @@ use std::time::{Duration, Instant};
 use crate::cli::note;
 
 /// Interval between progress lines.
-const EVERY: Duration = Duration::from_secs(5);
+const INTERVAL: Duration = Duration::from_secs(5);
 
 /// Reports progress until it is dropped.
-pub(super) struct Progress {
+pub(super) struct ProgressReporter {
     state: Arc<State>,
     /// Dropping it ends the reporting thread.
     _end: Sender<()>,
 }
 
-/// Progress, in units of the operation.
+/// Progress, in the unit of the operation.
 #[derive(Default)]
 pub(super) struct State {
-    doing: RwLock<&'static str>,
+    phase: RwLock<&'static str>,
     done: AtomicU64,
     /// Zero if the total is unknown.
     total: AtomicU64,
 }
 
-impl Progress {
-    pub(super) fn of(doing: &'static str) -> Self {
+impl ProgressReporter {
+    pub(super) fn start(phase: &'static str) -> Self {
         let state = Arc::new(State {
-            doing: RwLock::new(doing),
+            phase: RwLock::new(phase),
             ..State::default()
         });
         let (end, ended) = mpsc::channel();
         let (begun, shown) = (Instant::now(), Arc::clone(&state));
         std::thread::spawn(move || {
-            while ended.recv_timeout(EVERY) == Err(RecvTimeoutError::Timeout) {
+            while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 note(&shown.line(begun.elapsed()));
             }
         });
@@ -58,20 +58,20 @@ impl State {
     }
 
     /// Starts the next phase and resets the counters.
-    pub(super) fn go_on(&self, doing: &'static str) {
-        *self.doing.write().unwrap_or_else(PoisonError::into_inner) = doing;
+    pub(super) fn start_phase(&self, phase: &'static str) {
+        *self.phase.write().unwrap_or_else(PoisonError::into_inner) = phase;
         self.set(0, 0);
     }
 
     fn line(&self, elapsed: Duration) -> String {
-        let doing = *self.doing.read().unwrap_or_else(PoisonError::into_inner);
+        let phase = *self.phase.read().unwrap_or_else(PoisonError::into_inner);
         let (done, total) = (&self.done, &self.total);
         let (done, total) = (done.load(Ordering::Relaxed), total.load(Ordering::Relaxed));
-        let far = match (done, total) {
+        let count = match (done, total) {
             (0, 0) => String::new(),
             (done, 0) => format!(" {done}"),
             (done, total) => format!(" {done} of {total}"),
         };
-        format!("{doing}{far}, for {} s", elapsed.as_secs())
+        format!("{phase}{count}, for {} s", elapsed.as_secs())
     }
 }

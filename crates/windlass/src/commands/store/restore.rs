@@ -10,28 +10,28 @@ use windlass_store::sqlite::{
 };
 
 use super::backup::{SECRETS_KEY, TOKENS};
-use super::progress::Progress;
-use super::{StoreCommand, shown};
+use super::progress::ProgressReporter;
+use super::{StoreContext, shown};
 use crate::cli::{note, printable};
-use crate::daemon::made_token;
+use crate::daemon::api_token;
 
 pub(super) const EXAMPLES: &str = "Examples:\n  windlass store restore /var/backups/windlass/monday\n  windlass store restore \
---data /srv/windlass ~/backup\n\nIt needs the data directory for itself: stop the daemon first. The backup is verified before \
-anything is replaced, and what was there before is kept as DIR.before-restore-TIME. Tokens that the directory has stay as they \
-are, so that revoked ones do not come back; a key for secrets comes from the backup, where it holds one.";
+--data /srv/windlass ~/backup\n\nIt needs exclusive access to the data directory: stop the daemon first. The backup is verified before \
+anything is replaced, and the previous directory becomes DIR.before-restore-TIME. The directory's current tokens remain, so \
+that revoked ones stay revoked; the key for secrets comes from the backup if it contains one.";
 
 #[derive(Args)]
 pub(super) struct Restore {
-    /// The directory that `windlass store backup` made.
+    /// Directory that `windlass store backup` created.
     source: PathBuf,
 }
 
-/// Files that belong to the data besides the database, and which version is preferred if both exist.
+/// Files of the data besides the database, and the version that is used if both exist.
 fn host_files() -> Vec<HostFile> {
     let files = [
         (TOKENS, Prefer::Present),
         (SECRETS_KEY, Prefer::Backup),
-        (made_token::FILE, Prefer::Present),
+        (api_token::FILE, Prefer::Present),
         ("chat_history", Prefer::Present),
         ("trusted.json", Prefer::Present),
         ("approvals.json", Prefer::Present),
@@ -45,60 +45,60 @@ fn host_files() -> Vec<HostFile> {
 }
 
 impl Restore {
-    pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
+    pub(super) async fn run(self, context: &StoreContext) -> anyhow::Result<ExitCode> {
         let options = RestoreOptions {
             from: self.source.clone(),
-            into: place.directory.clone(),
+            into: context.directory.clone(),
             host_files: host_files(),
             chain_key: None,
         };
-        let progress = Progress::of("copying the backup");
+        let progress = ProgressReporter::start("copying the backup");
         let state = progress.state();
         let step = move |step| {
             if step == RestoreStep::Completed {
-                state.go_on("verifying the copy");
+                state.start_phase("verifying the copy");
             }
         };
         let report = restore(options, step).await?;
         drop(progress);
-        self.tell(place, &report)?;
+        Self::print_report(context, &report)?;
         Ok(ExitCode::SUCCESS)
     }
 
-    fn tell(&self, place: &StoreCommand, report: &RestoreReport) -> anyhow::Result<()> {
-        let whose = |prefer| match prefer {
+    fn print_report(context: &StoreContext, report: &RestoreReport) -> anyhow::Result<()> {
+        let source = |prefer| match prefer {
             Prefer::Backup => "backup",
             Prefer::Present => "kept",
         };
         let taken = report.taken.iter();
         let taken: Map<String, Value> = taken
-            .map(|(name, prefer)| (name.clone(), whose(*prefer).into()))
+            .map(|(name, prefer)| (name.clone(), source(*prefer).into()))
             .collect();
         let has_key = taken.contains_key(SECRETS_KEY);
-        let said = json!({
-            "restored": shown(&place.directory),
+        let json = json!({
+            "restored": shown(&context.directory),
             "made_at": report.made_at,
             "commits": report.commits,
             "records": report.records,
             "files": taken,
             "former": report.former.as_deref().map(shown),
         });
-        let words = format!(
+        let text = format!(
             "{} is as it was at {}, with {} records",
-            printable(&place.directory),
+            printable(&context.directory),
             report.made_at,
             report.records
         );
-        place.tell(&said, &words)?;
+        context.print(&json, &text)?;
         if let Some(former) = &report.former {
             note(&format!(
-                "what was there before is in {}; remove it once it is not needed",
+                "the previous data is in {}; remove it when it is no longer needed",
                 printable(former)
             ));
         }
         if !has_key {
             note(
-                "there is no key for secrets; where sessions have some, start with --secrets-key-file",
+                "there is no key for secrets; if sessions have secrets, start with --secrets-key-file",
             );
         }
         Ok(())

@@ -6,24 +6,24 @@ use clap::Args;
 use serde_json::json;
 use windlass_store::sqlite::{Report, StreamHead};
 
-use super::progress::Progress;
-use super::{StoreCommand, as_json, named};
+use super::progress::ProgressReporter;
+use super::{StoreContext, as_json, report_findings};
 
 pub(super) const EXAMPLES: &str = "Examples:\n  windlass store verify\n  windlass store verify --data /var/backups/monday --json\n\n\
-It finds records that were changed, moved, added or taken out of the middle. A tail that was cut it finds only for who \
-kept the heads (--heads).";
+It finds records that were changed, moved, added or removed from the middle. A removed tail is found only by comparison with \
+stored heads (--heads).";
 
 #[derive(Args)]
 pub(super) struct Verify {
-    /// Writes where each stream ends, in JSON; keep it to find a cut tail later.
+    /// Adds the head of each stream to the JSON; store it to detect a removed tail later.
     #[arg(long, requires = "json")]
     heads: bool,
 }
 
 impl Verify {
-    pub(super) async fn run(self, place: &StoreCommand) -> anyhow::Result<ExitCode> {
-        let store = place.open_to_read().await?;
-        let progress = Progress::of("verifying");
+    pub(super) async fn run(self, context: &StoreContext) -> anyhow::Result<ExitCode> {
+        let store = context.open_to_read().await?;
+        let progress = ProgressReporter::start("verifying");
         let report = store.verify().await?;
         drop(progress);
         let Report {
@@ -35,11 +35,11 @@ impl Verify {
         let streams = heads.len();
         let verdict = match findings.len() {
             0 => "sound".to_owned(),
-            1 => "1 thing is wrong".to_owned(),
-            count => format!("{count} things are wrong"),
+            1 => "1 problem".to_owned(),
+            count => format!("{count} problems"),
         };
-        let words = format!("{streams} streams, {records} records, {pruned} pruned: {verdict}");
-        let mut said = json!({
+        let text = format!("{streams} streams, {records} records, {pruned} pruned: {verdict}");
+        let mut json = json!({
             "streams": streams,
             "records": records,
             "pruned": pruned,
@@ -49,13 +49,13 @@ impl Verify {
             let heads = heads.iter().map(|StreamHead { stream, seq, chain }| {
                 json!({"stream": stream.to_string(), "seq": seq, "chain": chain})
             });
-            said["heads"] = heads.collect();
+            json["heads"] = heads.collect();
         }
-        place.tell(&said, &words)?;
-        Ok(named(
+        context.print(&json, &text)?;
+        Ok(report_findings(
             &findings,
-            "save what can be read with `windlass store export FILE`; where only lists are wrong, `windlass store rebuild` makes \
-             them anew; else put a backup in place with `windlass store restore`",
+            "save readable records with `windlass store export FILE`; if only lists are wrong, `windlass store rebuild` repairs \
+             them; otherwise restore a backup with `windlass store restore`",
         ))
     }
 }

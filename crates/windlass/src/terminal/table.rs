@@ -1,0 +1,82 @@
+//! Lists with columns. They fit the width of a terminal; in a pipe nothing is shortened, because a program reads them.
+
+use std::io::{self, IsTerminal, Write};
+
+use windlass_core::bounds::one_line;
+
+use super::{Style, columns};
+
+/// The width of a list.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Listing {
+    style: Style,
+    /// `None` if the output is not a terminal.
+    width: Option<usize>,
+}
+
+impl Listing {
+    pub(crate) fn for_stdout() -> Self {
+        Self {
+            style: Style::of_stdout(),
+            width: io::stdout().is_terminal().then(columns),
+        }
+    }
+
+    /// Writes a header and rows without terminal control characters. A column has a name and a width in characters; the last one takes the rest of the
+    /// line.
+    pub(crate) fn write<const N: usize>(
+        self,
+        out: &mut impl Write,
+        columns: [(&str, usize); N],
+        rows: impl IntoIterator<Item = [String; N]>,
+    ) -> io::Result<()> {
+        let header = columns.map(|(name, _)| name.to_owned());
+        for cells in std::iter::once(header).chain(rows) {
+            let mut line = String::new();
+            for (index, (cell, (_, width))) in cells.iter().zip(columns).enumerate() {
+                let cell = one_line(cell);
+                if index + 1 == N {
+                    line.push_str(&cell);
+                } else {
+                    line.push_str(&format!("{:<width$}  ", self.cut(&cell, Some(width))));
+                }
+            }
+            writeln!(out, "{}", self.cut(line.trim_end(), self.width))?;
+        }
+        Ok(())
+    }
+
+    fn cut(self, text: &str, width: Option<usize>) -> String {
+        match (self.width, width) {
+            (Some(_), Some(width)) => self.style.cut(text, width),
+            _ => text.to_owned(),
+        }
+    }
+
+    /// Shortens a text at its beginning, because its end matters most, as in a path. `width` is in characters.
+    pub(crate) fn end_of(self, text: &str, width: usize) -> String {
+        let count = text.chars().count();
+        if self.width.is_none() || count <= width {
+            return text.to_owned();
+        }
+        let dots = self.style.dots();
+        let omitted = count - width + dots.chars().count();
+        let end: String = text.chars().skip(omitted).collect();
+        format!("{dots}{end}")
+    }
+}
+
+#[cfg(test)]
+impl Listing {
+    pub(crate) const FOR_PIPE: Self = Self {
+        style: Style::PLAIN,
+        width: None,
+    };
+
+    pub(crate) const fn with_width(width: usize) -> Self {
+        Self {
+            style: Style::PLAIN,
+            width: Some(width),
+        }
+    }
+}
