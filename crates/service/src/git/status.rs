@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_protocol::WorkspaceStatus;
-use windlass_tools::{Environments, HostCommand, HostCommandError, HostCommandOutput, ShellSettings};
+use windlass_tools::{
+    Environments, HostCommand, HostCommandError, HostCommandOutput, ShellSettings,
+};
 
 use super::parse::parse_status;
 
@@ -113,7 +115,12 @@ pub(super) async fn read_status(
 }
 
 /// Builds a git command with all settings disabled that would run programs, and these settings cleared.
-fn command(program: &Path, workspace: &str, words: &[&str], empty_settings: &[String]) -> HostCommand {
+fn command(
+    program: &Path,
+    workspace: &str,
+    words: &[&str],
+    empty_settings: &[String],
+) -> HostCommand {
     let mut arguments: Vec<_> = ["--no-pager", "--no-optional-locks"].map(Into::into).into();
     for setting in SETTINGS {
         arguments.extend(["-c", setting].map(Into::into));

@@ -82,7 +82,9 @@ impl BackendSandboxes {
                 let is_file = settings_file
                     .symlink_metadata()
                     .is_ok_and(|metadata| metadata.is_file());
-                bounds.also_readable.extend(is_file.then_some(settings_file));
+                bounds
+                    .also_readable
+                    .extend(is_file.then_some(settings_file));
             }
         }
         Ok(())

@@ -31,8 +31,8 @@ use windlass_runtime::{
     InProcessRuntime, OnLostCommits, RecoveryPolicy, SqliteOptions, SqliteStore,
 };
 use windlass_server::{
-    Access, ClientLimits, HostConfig, HostWireStore, Limits, ProjectApprovals, Reload, RpcSettings, Settings,
-    open_environments,
+    Access, ClientLimits, HostConfig, HostWireStore, ProjectApprovals, Reload, RpcSettings,
+    Settings, open_environments,
 };
 use windlass_tools::Environments;
 

@@ -169,7 +169,10 @@ fn agent_with_the_user_home_sees_only_its_settings_and_workspace() {
         fs::remove_dir_all(home.join(".claude")).unwrap();
         std::os::unix::fs::symlink(".ssh", home.join(".claude")).unwrap();
         let output = version_in(&home, "work/own", sandbox, &entry);
-        assert!(output.contains("contains a symlink"), "{sandbox:?}: {output}");
+        assert!(
+            output.contains("contains a symlink"),
+            "{sandbox:?}: {output}"
+        );
     }
 }
 

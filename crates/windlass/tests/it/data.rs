@@ -300,7 +300,8 @@ fn directory_with_other_files_is_refused_and_unchanged() {
             if ["serve", "token", "run", "tasks"].contains(&words[0]) {
                 assert_eq!(out.status.code(), Some(2), "{words:?}: {message}");
                 assert!(
-                    message.contains("not a data directory of Windlass") && message.contains("--data"),
+                    message.contains("not a data directory of Windlass")
+                        && message.contains("--data"),
                     "{words:?}: {message}"
                 );
             }

@@ -284,7 +284,12 @@ fn model_is_informed_why_landlock_refuses_new_files() {
     let daemon = home.start_in(Sandbox::Landlock.name());
     run_turn(&daemon, &json!({"auto_approve": true}));
     let result = &requests.results()[0];
-    for word in ["landlock", "`--data`", "bubblewrap", "no entries can be created"] {
+    for word in [
+        "landlock",
+        "`--data`",
+        "bubblewrap",
+        "no entries can be created",
+    ] {
         assert!(result.contains(word), "{word}: {result}");
     }
     assert!(!home.workspace.join("new").exists());
