@@ -72,14 +72,6 @@ pub struct Runs {
     pub(crate) lost: Arc<Notify>,
 }
 
-impl std::fmt::Debug for Runs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runs")
-            .field("open", &self.open().len())
-            .finish_non_exhaustive()
-    }
-}
-
 impl Runs {
     /// Loads the runs of a log. Open runs wait for their owners for the duration of the lease.
     pub async fn open_log(

@@ -134,12 +134,11 @@ pub struct TaskPage {
 }
 
 /// The task queue; clones share state.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Tasks {
     inner: Arc<SharedTasks>,
 }
 
-#[derive(Debug)]
 struct SharedTasks {
     ledger: Ledger<OpenTasks>,
     settings: TaskSettings,
@@ -253,12 +252,12 @@ impl Tasks {
         }
         let settings = self.inner.settings;
         let of_owner = "open tasks of this owner";
-        for (what, open, limit) in [
+        for (object, open, limit) in [
             (of_owner, queue.open_of(owner), settings.open_tasks_of_owner),
             ("open tasks", queue.open(), settings.open_tasks),
         ] {
             if open + changes.len() > limit {
-                return Err(JobError::TooMany { what, limit });
+                return Err(JobError::TooMany { object, limit });
             }
         }
         let added = changes.iter().map(|change| change.after.spec.bytes());
@@ -266,7 +265,7 @@ impl Tasks {
         let limit = settings.bytes_of_owner;
         if !changes.is_empty() && bytes > limit {
             return Err(JobError::TooManyBytes {
-                what: of_owner,
+                object: of_owner,
                 limit,
             });
         }

@@ -951,7 +951,7 @@ async fn open_tasks_of_an_owner_are_limited_by_bytes() {
     tasks.submit("a", task(&prompt)).await.unwrap();
     tasks.submit("a", task(&prompt)).await.unwrap();
     let refused = JobError::TooManyBytes {
-        what: "open tasks of this owner",
+        object: "open tasks of this owner",
         limit: 100_000,
     };
     let fourth = tasks.submit("a", task(&prompt)).await;

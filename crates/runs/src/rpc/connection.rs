@@ -60,14 +60,6 @@ pub struct Connection {
     gone: watch::Sender<bool>,
 }
 
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection")
-            .field("caller", &self.caller)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Connection {
     /// Creates the state of a new connection.
     #[must_use]
@@ -200,10 +192,8 @@ impl Connection {
     }
 
     fn admitted_or_closed(&self) -> FrameAction {
-        if self.is_admitted {
-            return FrameAction::Continue;
-        }
-        if self.auth_failures > 0 && self.auth_failures < self.hub.limits.auth_failures {
+        let may_retry = (1..self.hub.limits.auth_failures).contains(&self.auth_failures);
+        if self.is_admitted || may_retry {
             return FrameAction::Continue;
         }
         FrameAction::Close(Closing {
