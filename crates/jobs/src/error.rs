@@ -128,16 +128,20 @@ impl From<windlass_core::error::AgentLoopError> for JobError {
     }
 }
 
-/// Rejects a text that is too long, or blank although it is required.
-pub(crate) fn check_text(
+/// Rejects a text that is blank or too long.
+pub(crate) fn check_text(field: &'static str, text: &str, longest: usize) -> Result<(), JobError> {
+    if text.trim().is_empty() {
+        return Err(JobError::invalid(field, "must not be blank"));
+    }
+    check_length(field, text, longest)
+}
+
+/// Rejects a text that is too long.
+pub(crate) fn check_length(
     field: &'static str,
     text: &str,
     longest: usize,
-    is_needed: bool,
 ) -> Result<(), JobError> {
-    if is_needed && text.trim().is_empty() {
-        return Err(JobError::invalid(field, "must not be blank"));
-    }
     if text.len() > longest {
         let reason = format!("has {} bytes, and {longest} are allowed", text.len());
         return Err(JobError::invalid(field, reason));
@@ -161,7 +165,7 @@ pub(crate) fn check_owner_share(
 
 /// Rejects a name that is blank, too long or contains control characters.
 pub(crate) fn check_name(field: &'static str, text: &str, longest: usize) -> Result<(), JobError> {
-    check_text(field, text, longest, true)?;
+    check_text(field, text, longest)?;
     if text.chars().any(char::is_control) {
         Err(JobError::invalid(field, "must not have control characters"))
     } else {

@@ -32,7 +32,7 @@ pub enum Reads {
 }
 
 /// Settings of run tracing.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RunSettings {
     /// How long a run stays open after its connection is lost, if the connection requested no lease.
     pub grace: Duration,

@@ -23,14 +23,12 @@ use crate::spec::JobSpec;
 use crate::turn_runner::{ActiveHold, Assignment};
 use windlass_core::Clock;
 
-pub use self::core::fold_tasks;
 pub(crate) use self::task::RUN_VERSION;
 pub(crate) use self::task::cut;
-use self::task::is_run_id;
 pub use self::task::{
-    Attempt, Task, TaskCommand, TaskEnd, TaskEvent, TaskId, TaskMarker, TaskRefused, TaskState,
-    TaskStatus,
+    Attempt, Task, TaskEnd, TaskEvent, TaskId, TaskMarker, TaskState, TaskStatus,
 };
+use self::task::{TaskCommand, is_run_id};
 pub use crate::attempt::EndStatus;
 
 /// Rows of open tasks.

@@ -39,6 +39,10 @@ pub enum FrameAction {
     Close(Closing),
 }
 
+fn close(code: u16, reason: String) -> FrameAction {
+    FrameAction::Close(Closing { code, reason })
+}
+
 /// One connection of the run RPC.
 pub struct Connection {
     pub(crate) hub: Arc<Hub>,
@@ -145,10 +149,7 @@ impl Connection {
         let text = format!("a message has {length} bytes, and {limit} are allowed");
         let error = RpcError::invalid_request(text);
         self.reply(Some(Value::Null), Err(error)).await;
-        FrameAction::Close(Closing {
-            code: 1009,
-            reason: format!("a message may have {limit} bytes"),
-        })
+        close(1009, format!("a message may have {limit} bytes"))
     }
 
     async fn call(
@@ -185,10 +186,7 @@ impl Connection {
     async fn refuse_unauthenticated(&self, id: Option<Value>) -> FrameAction {
         let text = "auth required: send `session.auth` with a token as the first frame";
         self.reply(id, Err(RpcError::auth_required(text))).await;
-        FrameAction::Close(Closing {
-            code: 1008,
-            reason: "auth required".to_owned(),
-        })
+        close(1008, "auth required".to_owned())
     }
 
     fn admitted_or_closed(&self) -> FrameAction {
@@ -196,13 +194,11 @@ impl Connection {
         if self.is_admitted || may_retry {
             return FrameAction::Continue;
         }
-        FrameAction::Close(Closing {
-            code: 1008,
-            reason: match self.auth_failures {
-                0 => "auth required".to_owned(),
-                failures => format!("{failures} wrong tokens"),
-            },
-        })
+        let reason = match self.auth_failures {
+            0 => "auth required".to_owned(),
+            failures => format!("{failures} wrong tokens"),
+        };
+        close(1008, reason)
     }
 
     /// Runs a long call concurrently with the connection.
