@@ -21,37 +21,37 @@ pub enum JobError {
     Rule(#[from] RuleError),
     /// A limit on the number of objects is reached.
     #[error(
-        "there are {limit} {what} already, which is the limit; wait until some have ended, or remove some"
+        "there are {limit} {object} already, which is the limit; wait until some have ended, or remove some"
     )]
     TooMany {
         /// Name of the limited objects.
-        what: &'static str,
+        object: &'static str,
         /// Maximum number of them.
         limit: usize,
     },
     /// A limit on the bytes of one owner is reached.
     #[error(
-        "the {what} would exceed the limit of {limit} bytes; wait until some have ended, or remove some"
+        "the {object} would exceed the limit of {limit} bytes; wait until some have ended, or remove some"
     )]
     TooManyBytes {
         /// Name of the limited objects.
-        what: &'static str,
+        object: &'static str,
         /// Maximum number of bytes.
         limit: u64,
     },
     /// The object does not exist.
-    #[error("no {what} has the id `{id}`")]
+    #[error("no {object} has the id `{id}`")]
     NotFound {
         /// Kind of the object.
-        what: &'static str,
+        object: &'static str,
         /// ID of the object.
         id: String,
     },
     /// The state of the object does not allow the operation.
-    #[error("{what} `{id}` {reason}")]
+    #[error("{object} `{id}` {reason}")]
     Conflict {
         /// Kind of the object.
-        what: &'static str,
+        object: &'static str,
         /// ID of the object.
         id: String,
         /// Why the operation is not possible.
@@ -61,14 +61,14 @@ pub enum JobError {
     #[error("another process has taken over the work of this data directory")]
     Replaced,
     /// A stored row or record cannot be read.
-    #[error("the record `{name}` of kind `{kind}` cannot be read: {what}; it was left as it is")]
+    #[error("the record `{name}` of kind `{kind}` cannot be read: {reason}; it was left as it is")]
     Corrupt {
         /// Kind of the row.
         kind: &'static str,
         /// Name of the row.
         name: String,
         /// Why it cannot be read.
-        what: String,
+        reason: String,
     },
     /// The store cannot be read or written now.
     #[error("the work could not be recorded or read: {0}")]
@@ -83,17 +83,17 @@ impl JobError {
         }
     }
 
-    pub(crate) fn conflict(what: &'static str, id: impl ToString, reason: &'static str) -> Self {
+    pub(crate) fn conflict(object: &'static str, id: impl ToString, reason: &'static str) -> Self {
         Self::Conflict {
-            what,
+            object,
             id: id.to_string(),
             reason,
         }
     }
 
-    pub(crate) fn not_found(what: &'static str, id: impl ToString) -> Self {
+    pub(crate) fn not_found(object: &'static str, id: impl ToString) -> Self {
         Self::NotFound {
-            what,
+            object,
             id: id.to_string(),
         }
     }
@@ -128,16 +128,20 @@ impl From<windlass_core::error::AgentLoopError> for JobError {
     }
 }
 
-/// Rejects a text that is too long, or blank although it is required.
-pub(crate) fn check_text(
+/// Rejects a text that is blank or too long.
+pub(crate) fn check_text(field: &'static str, text: &str, longest: usize) -> Result<(), JobError> {
+    if text.trim().is_empty() {
+        return Err(JobError::invalid(field, "must not be blank"));
+    }
+    check_length(field, text, longest)
+}
+
+/// Rejects a text that is too long.
+pub(crate) fn check_length(
     field: &'static str,
     text: &str,
     longest: usize,
-    is_needed: bool,
 ) -> Result<(), JobError> {
-    if is_needed && text.trim().is_empty() {
-        return Err(JobError::invalid(field, "must not be blank"));
-    }
     if text.len() > longest {
         let reason = format!("has {} bytes, and {longest} are allowed", text.len());
         return Err(JobError::invalid(field, reason));
@@ -147,7 +151,7 @@ pub(crate) fn check_text(
 
 /// Rejects one more object of an owner that has half of the maximum, so that no owner takes it all.
 pub(crate) fn check_owner_share(
-    what: &'static str,
+    object: &'static str,
     of_owner: usize,
     limit: usize,
 ) -> Result<(), JobError> {
@@ -155,13 +159,13 @@ pub(crate) fn check_owner_share(
     if of_owner < limit {
         Ok(())
     } else {
-        Err(JobError::TooMany { what, limit })
+        Err(JobError::TooMany { object, limit })
     }
 }
 
 /// Rejects a name that is blank, too long or contains control characters.
 pub(crate) fn check_name(field: &'static str, text: &str, longest: usize) -> Result<(), JobError> {
-    check_text(field, text, longest, true)?;
+    check_text(field, text, longest)?;
     if text.chars().any(char::is_control) {
         Err(JobError::invalid(field, "must not have control characters"))
     } else {

@@ -58,7 +58,7 @@ pub(crate) trait JobKind: Default + Send {
     /// Adds the rows of a changed job.
     fn rows(change: &Change<Self>, commit: &mut Commit) -> Result<(), JobError>;
 
-    /// Applies a change to what is in memory.
+    /// Applies a change to the state in memory.
     fn apply(&mut self, change: &Change<Self>, at: DateTime<Utc>);
 
     /// Adds the rows that depend on all jobs, after all changes of the commit are applied.
@@ -184,10 +184,10 @@ impl Commit {
 
 /// Reads the job and the event of a record.
 pub(crate) fn read_record<M: JobKind>(event: &Event) -> Result<(M::Id, M::Event), JobError> {
-    let corrupt = |what: String| JobError::Corrupt {
+    let corrupt = |reason: String| JobError::Corrupt {
         kind: "journal",
         name: event.id.to_string(),
-        what,
+        reason,
     };
     let EventData::Custom(custom) = &event.data else {
         return Err(corrupt(format!(
@@ -216,12 +216,6 @@ pub(crate) struct Ledger<M> {
     wake: Notify,
     /// Number of changes so far.
     changes: watch::Sender<u64>,
-}
-
-impl<M> std::fmt::Debug for Ledger<M> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Ledger").finish_non_exhaustive()
-    }
 }
 
 impl<M: JobKind> Ledger<M> {

@@ -29,12 +29,6 @@ pub struct JobStore {
     pub records: Arc<dyn HostRecords>,
 }
 
-impl std::fmt::Debug for JobStore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("JobStore").finish_non_exhaustive()
-    }
-}
-
 /// The stored form of a row.
 #[derive(Serialize, Deserialize)]
 struct VersionedRow<T> {
@@ -90,10 +84,10 @@ pub(crate) fn read_row<T: DeserializeOwned>(
     kind: &'static str,
     record: &HostRecord,
 ) -> Result<T, JobError> {
-    let corrupt = |what: String| JobError::Corrupt {
+    let corrupt = |reason: String| JobError::Corrupt {
         kind,
         name: record.name.clone(),
-        what,
+        reason,
     };
     let found: VersionOnly =
         serde_json::from_slice(&record.body).map_err(|error| corrupt(error.to_string()))?;

@@ -62,7 +62,7 @@ impl JobSpec {
 
     /// Checks limits; returns the first violation.
     pub fn check(&self) -> Result<(), JobError> {
-        check_text("prompt", &self.prompt, PROMPT_BYTES, true)?;
+        check_text("prompt", &self.prompt, PROMPT_BYTES)?;
         let names = [
             ("model", &self.policy.model, NAME_BYTES),
             ("mode", &self.policy.mode, NAME_BYTES),

@@ -17,38 +17,19 @@ use crate::sandbox_init::SandboxInit;
 
 pub(crate) struct ProcessTree {
     /// The process that was started; its group has the same ID. It is not reaped while this value is used, so the ID cannot be reused.
-    leader: Pid,
-    mark: String,
+    pub(crate) leader: Pid,
+    pub(crate) mark: String,
     /// Whether the leader is a sandbox whose end also ends everything in it.
-    leader_is_sandbox: bool,
+    pub(crate) leader_is_sandbox: bool,
     /// The sandbox's init, once it is known.
-    init: Arc<OnceLock<SandboxInit>>,
-    domain: Option<Domain>,
-    registration: ChildRegistration,
+    pub(crate) init: Arc<OnceLock<SandboxInit>>,
+    pub(crate) domain: Option<Domain>,
+    pub(crate) registration: ChildRegistration,
     /// Processes seen so far that may still be alive: if a parent dies first, descent no longer finds its children.
-    seen: Vec<Member>,
+    pub(crate) seen: Vec<Member>,
 }
 
 impl ProcessTree {
-    pub(crate) fn new(
-        leader: Pid,
-        mark: &str,
-        leader_is_sandbox: bool,
-        init: Arc<OnceLock<SandboxInit>>,
-        domain: Option<Domain>,
-        registration: ChildRegistration,
-    ) -> Self {
-        Self {
-            leader,
-            mark: mark.to_owned(),
-            leader_is_sandbox,
-            init,
-            domain,
-            registration,
-            seen: Vec::new(),
-        }
-    }
-
     /// Sends a signal that requests an exit to all processes. A sandbox itself is spared: without it, the others could not exit on their own.
     pub(crate) fn signal_all(&mut self, signal: Signal) {
         if !self.leader_is_sandbox {

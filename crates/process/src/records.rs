@@ -61,13 +61,13 @@ impl Records {
             if path.extension().is_none_or(|ending| ending != EXTENSION) {
                 continue;
             }
-            let Some(record) = read(&path) else {
+            let Some((recorded_boot, processes)) = read(&path) else {
                 left.unreadable.push(path);
                 continue;
             };
             // Processes recorded in another boot ended with that boot.
-            if record.boot == boot {
-                let (ended, all_ended) = end(record.processes);
+            if recorded_boot == boot {
+                let (ended, all_ended) = end(processes);
                 left.ended += ended;
                 if !all_ended {
                     left.all_ended = false;
@@ -130,13 +130,8 @@ impl ProcessRecord {
     }
 }
 
-struct ParsedRecord {
-    boot: String,
-    processes: Vec<(Pid, u64)>,
-}
-
-/// Reads a file; `None` if any part of it is not in the format that we write.
-fn read(path: &Path) -> Option<ParsedRecord> {
+/// Reads the boot ID and the processes of a file; `None` if any part of it is not in the format that we write.
+fn read(path: &Path) -> Option<(String, Vec<(Pid, u64)>)> {
     let metadata = path.symlink_metadata().ok()?;
     if !metadata.is_file() || metadata.len() > MAX_BYTES {
         return None;
@@ -149,10 +144,7 @@ fn read(path: &Path) -> Option<ParsedRecord> {
         let pid = pid.parse().ok().filter(|pid| *pid > 1)?;
         Some((Pid::from_raw(pid)?, start.parse().ok()?))
     };
-    Some(ParsedRecord {
-        boot: boot.to_owned(),
-        processes: lines.map(process).collect::<Option<_>>()?,
-    })
+    Some((boot.to_owned(), lines.map(process).collect::<Option<_>>()?))
 }
 
 /// Ends these processes and their descendants.

@@ -172,7 +172,15 @@ impl Supervised {
             guard.watch(child.id());
         }
         let records_repeatedly = record.is_some() && !is_sandbox;
-        let mut tree = ProcessTree::new(leader, &mark, is_sandbox, init, domain, registration);
+        let mut tree = ProcessTree {
+            leader,
+            mark,
+            leader_is_sandbox: is_sandbox,
+            init,
+            domain,
+            registration,
+            seen: Vec::new(),
+        };
         write_record(&mut record, &mut tree);
         let supervised = Self {
             child,

@@ -20,14 +20,6 @@ pub struct Agents {
     pub default_agent: Option<String>,
 }
 
-impl std::fmt::Debug for Agents {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Agents")
-            .field("default_agent", &self.default_agent)
-            .finish_non_exhaustive()
-    }
-}
-
 impl Default for Agents {
     fn default() -> Self {
         Self {
@@ -70,8 +62,7 @@ fn non_blank(text: Option<&str>) -> Option<&str> {
 }
 
 /// Derives an ID from a name: lower-case ASCII letters and digits, with one `-` for each run of other characters.
-#[must_use]
-pub fn slug(name: &str) -> Option<String> {
+fn slug(name: &str) -> Option<String> {
     let words = name.split(|character: char| !character.is_ascii_alphanumeric());
     let words: Vec<String> = words
         .filter(|word| !word.is_empty())

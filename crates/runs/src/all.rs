@@ -36,12 +36,6 @@ pub struct AllRuns {
     cursors: Arc<Mutex<Vec<TraceCursor>>>,
 }
 
-impl std::fmt::Debug for AllRuns {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AllRuns").finish_non_exhaustive()
-    }
-}
-
 impl AllRuns {
     /// Combines a log of reported runs with the turns of threads.
     #[must_use]

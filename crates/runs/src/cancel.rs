@@ -3,7 +3,6 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::runs::{RunRecord, RunStatus, Termination};
-use windlass_store::StoredRun;
 
 use crate::all::AnyRun;
 use crate::caller::{Role, RunCaller};
@@ -45,30 +44,21 @@ impl Runs {
         };
         let run = match run {
             AnyRun::Turn(run) => return self.cancel_turn(caller, run, &cancel).await,
-            AnyRun::Reported(run) => run,
+            AnyRun::Reported(open) if open.summary.status == RunStatus::InProgress => open,
+            ended => return self.receipt_of_ended(&ended, caller, &cancel).await,
         };
-        if run.summary.status != RunStatus::InProgress {
-            return self.receipt_of_reported(run, caller, &cancel).await;
-        }
         let cancellation = receipt(caller, &cancel, "cancelled_confirmed");
         let termination = Termination::Cancelled {
             cancellation: cancellation.clone(),
         };
         match self.end(run, &termination).await? {
             Appended::Done { .. } => Ok(cancellation),
-            Appended::Ended(run) => self.receipt_of_reported(run, caller, &cancel).await,
+            Appended::Ended(run) => {
+                let run = AnyRun::Reported(run);
+                self.receipt_of_ended(&run, caller, &cancel).await
+            }
             Appended::Lost => Err(unknown()),
         }
-    }
-
-    async fn receipt_of_reported(
-        &self,
-        run: StoredRun,
-        caller: &RunCaller,
-        cancel: &CancelRun,
-    ) -> Result<Value, RunError> {
-        let run = AnyRun::Reported(run);
-        self.receipt_of_ended(&run, caller, cancel).await
     }
 
     /// Returns the receipt recorded under the same key, or an error that the run has already ended.

@@ -28,7 +28,7 @@ mod sweep;
 mod trace;
 mod turns;
 
-pub use agent::{Agents, slug};
+pub use agent::Agents;
 pub use all::{AllRuns, AnyRun, ThreadTurns};
 pub use caller::{ClientId, Role, RunCaller};
 pub use cancel::CancelRun;

@@ -32,7 +32,7 @@ pub enum Reads {
 }
 
 /// Settings of run tracing.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct RunSettings {
     /// How long a run stays open after its connection is lost, if the connection requested no lease.
     pub grace: Duration,
@@ -70,14 +70,6 @@ pub struct Runs {
     open: Arc<Mutex<OpenRuns>>,
     /// Notified when the next deadline may have moved earlier.
     pub(crate) lost: Arc<Notify>,
-}
-
-impl std::fmt::Debug for Runs {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Runs")
-            .field("open", &self.open().len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl Runs {

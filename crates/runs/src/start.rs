@@ -57,16 +57,12 @@ impl Runs {
             started_at: self.clock.now(),
         };
         let intent = started.intent.clone();
-        match self.log.begin(started, caller.client_id.as_str()).await? {
+        let existing = match self.log.begin(started, caller.client_id.as_str()).await? {
             BeginOutcome::New(run) => {
                 let mut open = self.open();
                 open.assign(run, Holder::Connection(caller.client_id.clone()));
                 open.set_current(&caller.client_id, &run_id);
-                Ok(Started {
-                    run_id,
-                    agent_id,
-                    existing: None,
-                })
+                None
             }
             BeginOutcome::Existing(run)
                 if (&run.summary.agent_id, &run.summary.intent) == (&agent_id, &intent) =>
@@ -76,17 +72,20 @@ impl Runs {
                 if open.get(&run_id).is_some_and(|open| open.holder == ours) {
                     open.set_current(&caller.client_id, &run_id);
                 }
-                Ok(Started {
-                    run_id,
-                    agent_id,
-                    existing: Some(run.summary.status),
-                })
+                Some(run.summary.status)
             }
             // A caller that guesses keys must not learn the owner.
-            BeginOutcome::Existing(_) => Err(RunError::Conflict(format!(
-                "the idempotency key `{run_id}` was used for another start; use a new key"
-            ))),
-        }
+            BeginOutcome::Existing(_) => {
+                return Err(RunError::Conflict(format!(
+                    "the idempotency key `{run_id}` was used for another start; use a new key"
+                )));
+            }
+        };
+        Ok(Started {
+            run_id,
+            agent_id,
+            existing,
+        })
     }
 
     fn check_lengths(&self, start: &StartRun) -> Result<(), RunError> {

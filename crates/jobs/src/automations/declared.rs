@@ -63,11 +63,8 @@ impl Automations {
                 ids.push(automation.id);
             }
         };
-        self.inner
-            .ledger
-            .store
-            .each(super::AUTOMATION, take)
-            .await?;
+        let store = &self.inner.ledger.store;
+        store.each(super::AUTOMATION, take).await?;
         Ok(ids)
     }
 }

@@ -107,12 +107,11 @@ pub struct RunWithTask {
 }
 
 /// All automations; clones share state.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Automations {
     inner: Arc<SharedAutomations>,
 }
 
-#[derive(Debug)]
 struct SharedAutomations {
     ledger: Ledger<AllAutomations>,
     settings: AutomationSettings,
@@ -180,8 +179,8 @@ impl Automations {
         }
         let limit = self.inner.settings.automations;
         if writer.open.count() >= limit {
-            let what = "automations";
-            return Err(JobError::TooMany { what, limit });
+            let object = "automations";
+            return Err(JobError::TooMany { object, limit });
         }
         check_owner_share(OF_OWNER, writer.open.count_of(owner), limit)?;
         self.check_bytes(writer.open.bytes_of(owner) + plan.bytes())?;
@@ -198,8 +197,8 @@ impl Automations {
     fn check_bytes(&self, bytes: u64) -> Result<(), JobError> {
         let limit = self.inner.settings.bytes_of_owner;
         if bytes > limit {
-            let what = OF_OWNER;
-            return Err(JobError::TooManyBytes { what, limit });
+            let object = OF_OWNER;
+            return Err(JobError::TooManyBytes { object, limit });
         }
         Ok(())
     }
@@ -235,12 +234,8 @@ impl Automations {
 
     /// Finds an automation.
     pub async fn get(&self, id: AutomationId) -> Result<Automation, JobError> {
-        let found = self
-            .inner
-            .ledger
-            .store
-            .row(AUTOMATION, &id.to_string())
-            .await?;
+        let store = &self.inner.ledger.store;
+        let found = store.row(AUTOMATION, &id.to_string()).await?;
         found.ok_or_else(|| JobError::not_found("automation", id))
     }
 

@@ -120,20 +120,13 @@ impl Automations {
             }
         };
         let (times, next_run_at) = automation.due(&schedule, now);
+        let records = &self.inner.ledger.store.records;
         let mut events = Vec::new();
         for time in times {
             let run_id = automation.run_id_at(time);
             // The run exists already if the clock was set back.
-            let name = run_name(id, run_id);
-            if self
-                .inner
-                .ledger
-                .store
-                .records
-                .get(RUN, &name)
-                .await?
-                .is_none()
-            {
+            let existing = records.get(RUN, &run_name(id, run_id)).await?;
+            if existing.is_none() {
                 events.push(AutomationEvent::RunBegan {
                     run_id,
                     trigger: Trigger::Schedule,

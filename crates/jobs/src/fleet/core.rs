@@ -90,7 +90,7 @@ fn plan_mismatch(id: FleetRunId) -> JobError {
     JobError::Corrupt {
         kind: OPEN,
         name: id.to_string(),
-        what: "it does not fit its plan".to_owned(),
+        reason: "it does not match its plan".to_owned(),
     }
 }
 

@@ -81,12 +81,11 @@ impl Default for FleetSettings {
 }
 
 /// The fleet; clones share state.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Fleet {
     inner: Arc<SharedFleet>,
 }
 
-#[derive(Debug)]
 struct SharedFleet {
     ledger: Ledger<OpenFleetRuns>,
     settings: FleetSettings,
@@ -156,8 +155,8 @@ impl Fleet {
         }
         let limit = self.inner.settings.open_runs;
         if writer.open.runs.len() >= limit {
-            let what = "open runs of the fleet";
-            return Err(JobError::TooMany { what, limit });
+            let object = "open runs of the fleet";
+            return Err(JobError::TooMany { object, limit });
         }
         let runs = writer.open.runs.values();
         let of_owner = runs.filter(|run| run.owner == owner).count();
@@ -353,12 +352,12 @@ impl Fleet {
         let now = self.inner.ledger.now();
         let mut writer = self.inner.ledger.lock().await?;
         let conflict = |refused: FleetRefused| {
-            let (what, reason) = match refused {
+            let (object, reason) = match refused {
                 FleetRefused::Ended => ("fleet run", "has ended"),
                 FleetRefused::Idle => ("worker", "has no task now"),
                 FleetRefused::OtherAttempt => ("worker", "has no such attempt running"),
             };
-            JobError::conflict(what, id, reason)
+            JobError::conflict(object, id, reason)
         };
         let Some(run) = writer.open.runs.get(&id) else {
             drop(writer);

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{JobError, check_name, check_optional_name, check_text};
+use crate::error::{JobError, check_length, check_name, check_optional_name};
 use crate::spec::JobSpec;
 
 /// Maximum number of tasks of a run.
@@ -91,12 +91,9 @@ impl FleetTaskSpec {
         self.spec.check()?;
         check_optional_name("name", self.name.as_ref(), NAME_BYTES)?;
         check_optional_name("role", self.role.as_ref(), NAME_BYTES)?;
-        check_text(
-            "objective",
-            self.objective.as_deref().unwrap_or_default(),
-            OBJECTIVE_BYTES,
-            false,
-        )
+        self.objective
+            .iter()
+            .try_for_each(|text| check_length("objective", text, OBJECTIVE_BYTES))
     }
 
     fn bytes(&self) -> usize {
@@ -125,7 +122,7 @@ pub struct WorkerSpec {
 impl WorkerSpec {
     /// Checks limits; returns the first violation.
     pub fn check(&self) -> Result<(), JobError> {
-        check_text("role", &self.role, NAME_BYTES, false)?;
+        check_length("role", &self.role, NAME_BYTES)?;
         check_optional_name("backend", self.backend.as_ref(), NAME_BYTES)
     }
 }
@@ -151,7 +148,7 @@ impl FleetPlan {
         }
         for (name, value) in &self.labels {
             check_name("labels", name, NAME_BYTES)?;
-            check_text("labels", value, NAME_BYTES, false)?;
+            check_length("labels", value, NAME_BYTES)?;
         }
         Ok(())
     }

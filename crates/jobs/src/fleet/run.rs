@@ -256,11 +256,10 @@ impl FleetRun {
             return Err(FleetRefused::Ended);
         }
         match command {
-            FleetCommand::Start => Ok(if self.waits_for_start() {
-                vec![FleetEvent::Started]
-            } else {
-                Vec::new()
-            }),
+            FleetCommand::Start => {
+                let started = self.waits_for_start().then_some(FleetEvent::Started);
+                Ok(started.into_iter().collect())
+            }
             FleetCommand::Lease { limit } => Ok(self.lease(limit)),
             FleetCommand::CommandWorker { worker, command } => {
                 let state = self.workers.get(worker).ok_or(FleetRefused::Idle)?;
@@ -513,7 +512,7 @@ impl FleetRun {
     }
 
     /// Makes held tasks available to workers.
-    pub fn release_held(&mut self) {
+    pub(super) fn release_held(&mut self) {
         for task in self.tasks.iter_mut().filter(|task| task.hold.is_some()) {
             task.not_before = None;
         }
@@ -578,8 +577,10 @@ impl FleetRun {
     }
 
     /// Returns the work of a lease for the turn runner.
-    #[must_use]
-    pub fn assignment(&self, (worker, task, attempt): (usize, usize, u32)) -> Option<Assignment> {
+    pub(super) fn assignment(
+        &self,
+        (worker, task, attempt): (usize, usize, u32),
+    ) -> Option<Assignment> {
         let planned = self.plan.tasks.get(task)?;
         let mut spec = planned.spec.clone();
         let worker = self.plan.workers.get(worker)?;

@@ -29,41 +29,17 @@ struct Field {
     allowed: &'static str,
 }
 
-const MINUTE: Field = Field {
-    name: "minute",
-    first: 0,
-    last: 59,
-    names: &[],
-    allowed: "minutes are 0 to 59",
-};
-const HOUR: Field = Field {
-    name: "hour",
-    first: 0,
-    last: 23,
-    names: &[],
-    allowed: "hours are 0 to 23",
-};
-const MONTH_DAY: Field = Field {
-    name: "day of month",
-    first: 1,
-    last: 31,
-    names: &[],
-    allowed: "days of the month are 1 to 31",
-};
-const MONTH: Field = Field {
-    name: "month",
-    first: 1,
-    last: 12,
-    names: &MONTHS,
-    allowed: "months are 1 to 12 or JAN to DEC",
-};
-const WEEKDAY: Field = Field {
-    name: "day of week",
-    first: 0,
-    last: 7,
-    names: &WEEKDAYS,
-    allowed: "days of the week are 0 to 7 or SUN to SAT; 0 and 7 are Sunday",
-};
+const MINUTE: Field = Field::new("minute", 0, 59, &[], "minutes are 0 to 59");
+const HOUR: Field = Field::new("hour", 0, 23, &[], "hours are 0 to 23");
+const MONTH_DAY: Field = Field::new("day of month", 1, 31, &[], "days of the month are 1 to 31");
+const MONTH: Field = Field::new("month", 1, 12, &MONTHS, "months are 1 to 12 or JAN to DEC");
+const WEEKDAY: Field = Field::new(
+    "day of week",
+    0,
+    7,
+    &WEEKDAYS,
+    "days of the week are 0 to 7 or SUN to SAT; 0 and 7 are Sunday",
+);
 
 /// Parses an expression in upper case; `None` if the text does not have five fields.
 pub(super) fn parse(text: &str) -> Option<Result<ScheduleRule, RuleError>> {
@@ -105,6 +81,22 @@ fn read([minute, hour, month_day, month, weekday]: [&str; 5]) -> Result<Schedule
 }
 
 impl Field {
+    const fn new(
+        name: &'static str,
+        first: u32,
+        last: u32,
+        names: &'static [&'static str],
+        allowed: &'static str,
+    ) -> Self {
+        Self {
+            name,
+            first,
+            last,
+            names,
+            allowed,
+        }
+    }
+
     /// Parses a list into a bit set.
     fn read(&self, list: &str) -> Result<u64, RuleError> {
         list.split(',').try_fold(0, |set, item| {

@@ -8,7 +8,7 @@ mod zone;
 use chrono::{DateTime, Utc};
 use jiff::tz::TimeZone;
 
-pub use rule::{Frequency, RuleError, ScheduleRule};
+pub use rule::{RuleError, ScheduleRule};
 pub use zone::check_zone;
 
 /// A rule in a time zone.

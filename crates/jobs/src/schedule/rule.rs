@@ -17,7 +17,7 @@ const DAYS: [&str; 7] = ["MO", "TU", "WE", "TH", "FR", "SA", "SU"];
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ScheduleRule {
     /// The unit of repetition.
-    pub frequency: Frequency,
+    pub(super) frequency: Frequency,
     /// Days of the week, one bit each from Monday.
     pub(super) days: u8,
     /// Days of the month, one bit each; bit 1 is the first day.
@@ -34,7 +34,7 @@ pub struct ScheduleRule {
 
 /// The unit of repetition of a rule.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Frequency {
+pub(super) enum Frequency {
     /// Every `interval` hours.
     Hourly {
         /// Number of hours, from 1 to 744.

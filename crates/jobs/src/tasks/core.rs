@@ -1,18 +1,14 @@
 //! The open tasks in memory, and the rows of all tasks.
 
-use std::collections::BTreeMap;
-use std::sync::Arc;
-
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
-use windlass_core::events::Event;
 
 use super::queue::Queue;
 use super::task::{Task, TaskEvent, TaskId};
 use super::{ENDED, OPEN, TaskCounts};
 use crate::attempt::EndStatus;
 use crate::error::JobError;
-use crate::ledger::{Change, Commit, JobKind, read_record};
+use crate::ledger::{Change, Commit, JobKind};
 use crate::rows::JobStore;
 
 /// The index of ended tasks by owner.
@@ -162,21 +158,4 @@ impl Totals {
             EndStatus::Canceled => &mut self.canceled,
         }
     }
-}
-
-/// Folds the records of the task stream into tasks. The rows contain the same tasks unless records were pruned.
-pub fn fold_tasks(events: &[Arc<Event>]) -> Result<BTreeMap<TaskId, Task>, JobError> {
-    let mut tasks: BTreeMap<TaskId, Task> = BTreeMap::new();
-    for event in events {
-        let (id, change) = read_record::<OpenTasks>(event)?;
-        match tasks.get_mut(&id) {
-            Some(task) => task.evolve(event.ts, &change),
-            None => {
-                let begun = Task::begin(id, event.ts, &change);
-                let task = begun.ok_or_else(|| JobError::not_found("task", id))?;
-                tasks.insert(id, task);
-            }
-        }
-    }
-    Ok(tasks)
 }

@@ -23,14 +23,12 @@ use crate::spec::JobSpec;
 use crate::turn_runner::{ActiveHold, Assignment};
 use windlass_core::Clock;
 
-pub use self::core::fold_tasks;
 pub(crate) use self::task::RUN_VERSION;
 pub(crate) use self::task::cut;
-use self::task::is_run_id;
 pub use self::task::{
-    Attempt, Task, TaskCommand, TaskEnd, TaskEvent, TaskId, TaskMarker, TaskRefused, TaskState,
-    TaskStatus,
+    Attempt, Task, TaskEnd, TaskEvent, TaskId, TaskMarker, TaskState, TaskStatus,
 };
+use self::task::{TaskCommand, is_run_id};
 pub use crate::attempt::EndStatus;
 
 /// Rows of open tasks.
@@ -134,12 +132,11 @@ pub struct TaskPage {
 }
 
 /// The task queue; clones share state.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct Tasks {
     inner: Arc<SharedTasks>,
 }
 
-#[derive(Debug)]
 struct SharedTasks {
     ledger: Ledger<OpenTasks>,
     settings: TaskSettings,
@@ -253,12 +250,12 @@ impl Tasks {
         }
         let settings = self.inner.settings;
         let of_owner = "open tasks of this owner";
-        for (what, open, limit) in [
+        for (object, open, limit) in [
             (of_owner, queue.open_of(owner), settings.open_tasks_of_owner),
             ("open tasks", queue.open(), settings.open_tasks),
         ] {
             if open + changes.len() > limit {
-                return Err(JobError::TooMany { what, limit });
+                return Err(JobError::TooMany { object, limit });
             }
         }
         let added = changes.iter().map(|change| change.after.spec.bytes());
@@ -266,7 +263,7 @@ impl Tasks {
         let limit = settings.bytes_of_owner;
         if !changes.is_empty() && bytes > limit {
             return Err(JobError::TooManyBytes {
-                what: of_owner,
+                object: of_owner,
                 limit,
             });
         }

@@ -193,7 +193,7 @@ pub enum TaskEvent {
 
 /// A command to a task.
 #[derive(Debug, Clone, PartialEq)]
-pub enum TaskCommand {
+pub(super) enum TaskCommand {
     /// Start an attempt.
     Start,
     /// Cancel the task.
@@ -209,7 +209,7 @@ pub enum TaskCommand {
 
 /// Why a command was rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TaskRefused {
+pub(super) enum TaskRefused {
     /// The task has ended.
     #[error("has ended")]
     Ended,
@@ -253,7 +253,7 @@ impl Task {
     }
 
     /// Decides the events of a command.
-    pub fn decide(
+    pub(super) fn decide(
         &self,
         command: TaskCommand,
         now: DateTime<Utc>,
@@ -467,8 +467,7 @@ impl Task {
     }
 
     /// Returns the attempt for the turn runner; `None` unless the task is running.
-    #[must_use]
-    pub fn assignment(&self) -> Option<Assignment> {
+    pub(super) fn assignment(&self) -> Option<Assignment> {
         let turn_id = self.turn_id()?;
         let assignment = || Assignment {
             owner: self.owner.clone(),

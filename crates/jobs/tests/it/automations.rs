@@ -760,7 +760,7 @@ async fn automations_of_an_owner_are_limited_by_bytes() {
         made.push(create("a", big.clone()).await.unwrap());
     }
     let refused = JobError::TooManyBytes {
-        what: "automations of this owner",
+        object: "automations of this owner",
         limit: 2_000_000,
     };
     assert_eq!(create("a", big.clone()).await.unwrap_err(), refused);

@@ -1,6 +1,6 @@
 //! A manual clock, stores that survive kills, and threads that outlive both.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -11,12 +11,14 @@ use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
+use windlass_core::events::{Event, EventData};
 use windlass_core::items::UnapprovedCalls;
 use windlass_core::typed_id::TurnId;
 use windlass_core::{Clock, ManualClock, Sleep};
+use windlass_jobs::tasks::TaskEvent;
 use windlass_jobs::{
-    Assignment, EndedTurn, HeldTurn, Hold, HoldCause, JobSpec, JobStore, NewTask, TurnEnd,
-    TurnOutcome, TurnRunner, WorkerSlot,
+    Assignment, EndedTurn, HeldTurn, Hold, HoldCause, JobSpec, JobStore, NewTask, Task, TaskId,
+    TurnEnd, TurnOutcome, TurnRunner, WorkerSlot,
 };
 use windlass_store::{
     HostRecord, HostRecords, MemoryJournal, SqliteError, SqliteOptions, SqliteStore,
@@ -106,6 +108,23 @@ pub(crate) async fn sqlite(directory: &Path) -> JobStore {
             Err(error) => panic!("{error}"),
         }
     }
+}
+
+/// Folds the records of the task stream into tasks, independently of the rows.
+pub(crate) fn fold_tasks(events: &[Arc<Event>]) -> BTreeMap<TaskId, Task> {
+    let mut tasks: BTreeMap<TaskId, Task> = BTreeMap::new();
+    for event in events {
+        let EventData::Custom(custom) = &event.data else {
+            panic!("unexpected record in a job stream");
+        };
+        let id: TaskId = custom.payload["task_id"].as_str().unwrap().parse().unwrap();
+        let change: TaskEvent = serde_json::from_value(custom.payload.clone()).unwrap();
+        match tasks.get_mut(&id) {
+            Some(task) => task.evolve(event.ts, &change),
+            None => drop(tasks.insert(id, Task::begin(id, event.ts, &change).unwrap())),
+        }
+    }
+    tasks
 }
 
 pub(crate) fn task(prompt: &str) -> NewTask {

@@ -6,13 +6,14 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use windlass_core::events::EventData;
-use windlass_jobs::tasks::fold_tasks;
 use windlass_jobs::{
     Assignment, JobStore, TaskId, TaskSettings, Tasks, TurnEnd, TurnRunner, WorkerSlot,
 };
 use windlass_store::StreamKey;
 
-use crate::support::{TestClock, TestRandom, Threads, done, failed, kill, sqlite, task};
+use crate::support::{
+    TestClock, TestRandom, Threads, done, failed, fold_tasks, kill, sqlite, task,
+};
 
 const OWNERS: [&str; 3] = ["ada", "bob", "cyd"];
 
@@ -160,7 +161,7 @@ async fn check(store: &JobStore, threads: &Threads, count: usize) {
         .read(&stream, 0, usize::MAX >> 1)
         .await
         .unwrap();
-    let tasks = fold_tasks(&page.events).unwrap();
+    let tasks = fold_tasks(&page.events);
     assert_eq!(tasks.len(), count);
     let mut attempts = 0;
     for task in tasks.values() {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use windlass_jobs::tasks::{EndStatus, fold_tasks};
+use windlass_jobs::tasks::EndStatus;
 use windlass_jobs::{
     HoldCause, JobError, JobSpec, JobStore, NewTask, TaskId, TaskSettings, TaskStatus, Tasks,
     TurnEnd, TurnRunner,
@@ -12,8 +12,8 @@ use windlass_jobs::{
 use windlass_store::StreamKey;
 
 use crate::support::{
-    CountedRecords, LimitedThreads, StuckRunner, TestClock, Threads, done, failed, held,
-    interrupted, kill, memory, stopped_by_budget, task, time,
+    CountedRecords, LimitedThreads, StuckRunner, TestClock, Threads, done, failed, fold_tasks,
+    held, interrupted, kill, memory, stopped_by_budget, task, time,
 };
 
 struct TestHost {
@@ -676,7 +676,7 @@ async fn journal_and_rows_contain_the_same_tasks() {
     }
     let stream = StreamKey::new("work:tasks");
     let page = host.store.journal.read(&stream, 0, 1000).await.unwrap();
-    let folded = fold_tasks(&page.events).unwrap();
+    let folded = fold_tasks(&page.events);
     assert_eq!(folded.len(), 4);
     for id in ids.into_iter().chain([waits]) {
         assert_eq!(folded[&id], host.tasks.get(id).await.unwrap());
@@ -865,7 +865,7 @@ async fn disconnected_client_leaves_the_queue_consistent() {
     assert_eq!(stays, 40);
     let stream = StreamKey::new("work:tasks");
     let page = host.store.journal.read(&stream, 0, 1000).await.unwrap();
-    assert_eq!(fold_tasks(&page.events).unwrap().len(), listed.len());
+    assert_eq!(fold_tasks(&page.events).len(), listed.len());
 }
 
 /// Advances the clock until `times` attempts were made; returns the seconds that passed.
@@ -893,7 +893,7 @@ async fn task_without_a_free_thread_waits_in_the_queue() {
     assert_eq!((held.attempts.len(), held.turn_id()), (0, None));
     let why = &held.queued_hold().unwrap().reason;
     assert_eq!(why, "the limit of 3 threads is reached");
-    // It waits longer each time, up to half a minute, and what comes behind it waits with it.
+    // Each delay is longer, up to half a minute, and the owner's later tasks wait too.
     let mut waits = Vec::new();
     for times in 2..9 {
         waits.push(tried(&host, &limited, times).await);
@@ -914,7 +914,7 @@ async fn task_without_a_free_thread_waits_in_the_queue() {
     host.until(later, TaskStatus::Completed).await;
     let stream = StreamKey::new("work:tasks");
     let page = host.store.journal.read(&stream, 0, 1000).await.unwrap();
-    let folded = fold_tasks(&page.events).unwrap();
+    let folded = fold_tasks(&page.events);
     assert_eq!(folded[&id], host.tasks.get(id).await.unwrap());
 }
 
@@ -951,7 +951,7 @@ async fn open_tasks_of_an_owner_are_limited_by_bytes() {
     tasks.submit("a", task(&prompt)).await.unwrap();
     tasks.submit("a", task(&prompt)).await.unwrap();
     let refused = JobError::TooManyBytes {
-        what: "open tasks of this owner",
+        object: "open tasks of this owner",
         limit: 100_000,
     };
     let fourth = tasks.submit("a", task(&prompt)).await;

@@ -233,9 +233,12 @@ impl PathRules<'_> {
                 continue;
             };
             let kind = metadata.file_type();
-            let (dev, ino) = (metadata.dev(), metadata.ino());
             let names = if kind.is_dir() { 1 } else { metadata.nlink() };
-            if kind.is_symlink() || self.hidden.is_known(Identity { dev, ino }, names) {
+            if kind.is_symlink()
+                || self
+                    .hidden
+                    .is_known(Identity::from_metadata(&metadata), names)
+            {
                 continue;
             }
             if kind.is_dir() {

@@ -5,7 +5,6 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use cap_fs_ext::MetadataExt;
-use cap_std::fs::Metadata;
 use rustix::fs::{CWD, Mode, OFlags, fstat, openat};
 
 /// Maximum number of parent directories; more are treated as a cycle.
@@ -24,7 +23,7 @@ pub(crate) struct Identity {
 }
 
 impl Identity {
-    pub(crate) fn from_metadata(metadata: &Metadata) -> Self {
+    pub(crate) fn from_metadata(metadata: &impl MetadataExt) -> Self {
         let (dev, ino) = (metadata.dev(), metadata.ino());
         Self { dev, ino }
     }
@@ -32,8 +31,7 @@ impl Identity {
     /// Returns the target of a path, if it exists.
     pub(super) fn at(path: &Path) -> Option<Self> {
         let metadata = std::fs::metadata(path).ok()?;
-        let (dev, ino) = (metadata.dev(), metadata.ino());
-        Some(Self { dev, ino })
+        Some(Self::from_metadata(&metadata))
     }
 
     pub(crate) fn from_open(file: impl AsFd) -> io::Result<Self> {

@@ -24,8 +24,7 @@ pub(super) fn files(places: &[PathBuf]) -> HashSet<Identity> {
             if metadata.is_dir() {
                 left.push(entry.path());
             } else if metadata.is_file() && metadata.nlink() > 1 {
-                let (dev, ino) = (metadata.dev(), metadata.ino());
-                found.insert(Identity { dev, ino });
+                found.insert(Identity::from_metadata(&metadata));
             }
         }
     }

@@ -39,6 +39,10 @@ pub enum FrameAction {
     Close(Closing),
 }
 
+fn close(code: u16, reason: String) -> FrameAction {
+    FrameAction::Close(Closing { code, reason })
+}
+
 /// One connection of the run RPC.
 pub struct Connection {
     pub(crate) hub: Arc<Hub>,
@@ -58,14 +62,6 @@ pub struct Connection {
     long_calls: JoinSet<()>,
     long_call_slots: Arc<Semaphore>,
     gone: watch::Sender<bool>,
-}
-
-impl std::fmt::Debug for Connection {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Connection")
-            .field("caller", &self.caller)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Connection {
@@ -153,10 +149,7 @@ impl Connection {
         let text = format!("a message has {length} bytes, and {limit} are allowed");
         let error = RpcError::invalid_request(text);
         self.reply(Some(Value::Null), Err(error)).await;
-        FrameAction::Close(Closing {
-            code: 1009,
-            reason: format!("a message may have {limit} bytes"),
-        })
+        close(1009, format!("a message may have {limit} bytes"))
     }
 
     async fn call(
@@ -193,26 +186,19 @@ impl Connection {
     async fn refuse_unauthenticated(&self, id: Option<Value>) -> FrameAction {
         let text = "auth required: send `session.auth` with a token as the first frame";
         self.reply(id, Err(RpcError::auth_required(text))).await;
-        FrameAction::Close(Closing {
-            code: 1008,
-            reason: "auth required".to_owned(),
-        })
+        close(1008, "auth required".to_owned())
     }
 
     fn admitted_or_closed(&self) -> FrameAction {
-        if self.is_admitted {
+        let may_retry = (1..self.hub.limits.auth_failures).contains(&self.auth_failures);
+        if self.is_admitted || may_retry {
             return FrameAction::Continue;
         }
-        if self.auth_failures > 0 && self.auth_failures < self.hub.limits.auth_failures {
-            return FrameAction::Continue;
-        }
-        FrameAction::Close(Closing {
-            code: 1008,
-            reason: match self.auth_failures {
-                0 => "auth required".to_owned(),
-                failures => format!("{failures} wrong tokens"),
-            },
-        })
+        let reason = match self.auth_failures {
+            0 => "auth required".to_owned(),
+            failures => format!("{failures} wrong tokens"),
+        };
+        close(1008, reason)
     }
 
     /// Runs a long call concurrently with the connection.

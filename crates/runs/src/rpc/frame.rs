@@ -8,7 +8,7 @@ use crate::rpc::error::RpcError;
 
 /// A valid frame.
 #[derive(Debug, Clone, PartialEq)]
-pub enum RpcFrame {
+pub(crate) enum RpcFrame {
     /// A method call.
     Request {
         /// ID of the response: a string, a number or null. A call without an ID gets no response.
@@ -36,16 +36,16 @@ pub enum RpcFrame {
 
 /// An invalid frame.
 #[derive(Debug, Clone, PartialEq)]
-pub struct FrameError {
+pub(crate) struct FrameError {
     /// ID of the response; `None` for a notification, which gets none.
-    pub id: Option<Value>,
+    pub(crate) id: Option<Value>,
     /// The error to return.
-    pub error: RpcError,
+    pub(crate) error: RpcError,
 }
 
 impl RpcFrame {
     /// Parses a frame.
-    pub fn parse(text: &str) -> Result<Self, FrameError> {
+    pub(crate) fn parse(text: &str) -> Result<Self, FrameError> {
         let unreadable = |message| FrameError {
             id: Some(Value::Null),
             error: RpcError::parse(message),

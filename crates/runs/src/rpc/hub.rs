@@ -66,14 +66,6 @@ pub struct Hub {
     pub methods: Box<dyn Methods>,
 }
 
-impl std::fmt::Debug for Hub {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Hub")
-            .field("runs", &self.runs)
-            .finish_non_exhaustive()
-    }
-}
-
 /// A connection, as additional methods see it.
 #[derive(Debug, Clone)]
 pub struct Peer {

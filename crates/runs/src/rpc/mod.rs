@@ -17,7 +17,6 @@ pub use access::{Gate, TokenRole, ValidToken};
 pub use calls::ClientCalls;
 pub use connection::{Closing, Connection, FrameAction};
 pub use error::RpcError;
-pub use frame::{FrameError, RpcFrame};
 pub use hub::{Hub, MethodResult, Methods, NoMethods, Peer, RpcLimits};
 pub use methods::params;
 pub use outbox::{Outbox, Outgoing, Queued, TextPiece, TextSource};

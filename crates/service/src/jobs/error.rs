@@ -15,20 +15,27 @@ impl From<JobError> for ApiError {
                 Self::field(&format!("/{field}"), format!("`{field}` {reason}"))
             }
             JobError::Rule(_) => Self::new(ErrorCode::InvalidSchedule, text),
-            JobError::TooMany { what, limit } => Self::limit(what, limit),
-            JobError::TooManyBytes { what, limit } => Self::new(ErrorCode::LimitReached, text)
-                .with(json!({"limit_bytes": limit, "of": what})),
+            JobError::TooMany { object, limit } => Self::limit(object, limit),
+            JobError::TooManyBytes { object, limit } => Self::new(ErrorCode::LimitReached, text)
+                .with(json!({"limit_bytes": limit, "of": object})),
             JobError::NotFound {
-                what: "automation", ..
+                object: "automation",
+                ..
             } => Self::new(ErrorCode::AutomationNotFound, text),
             JobError::NotFound {
-                what: "fleet run", ..
+                object: "fleet run",
+                ..
             } => Self::new(ErrorCode::FleetRunNotFound, text),
-            JobError::NotFound { what: "worker", .. } => Self::new(ErrorCode::WorkerNotFound, text),
+            JobError::NotFound {
+                object: "worker", ..
+            } => Self::new(ErrorCode::WorkerNotFound, text),
             JobError::Conflict {
-                what: "fleet run", ..
+                object: "fleet run",
+                ..
             } => Self::new(ErrorCode::FleetRunEnded, text),
-            JobError::Conflict { what: "worker", .. } => Self::new(ErrorCode::WorkerIdle, text),
+            JobError::Conflict {
+                object: "worker", ..
+            } => Self::new(ErrorCode::WorkerIdle, text),
             JobError::NotFound { .. } => Self::new(ErrorCode::TaskNotFound, text),
             JobError::Replaced | JobError::Storage(_) => {
                 AgentLoopError::StoreUnavailable(text).into()

@@ -1,6 +1,6 @@
 //! `runs.*`: parsing of parameters and serialization of responses; [`Runs`](crate::Runs) implements the rules.
 
-use crate::{CancelRun, DropReason, Follower, ListRuns, RecordOutcome, RunEvent, StartRun};
+use crate::{CancelRun, DropReason, Follower, ListRuns, RecordOutcome, StartRun};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -75,10 +75,8 @@ pub(super) async fn record_turns(connection: &Connection, params: &JsonObject) -
         )));
     }
     let runs = &connection.hub.runs;
-    let recorded = runs
-        .record_turns(&connection.caller, &run_id, turns)
-        .await?;
-    recorded_answer(connection, &run_id, recorded, &ignored)
+    let recorded = runs.record_turns(&connection.caller, &run_id, turns);
+    recorded_answer(connection, &run_id, recorded.await?, &ignored)
 }
 
 #[derive(Deserialize)]
@@ -101,10 +99,8 @@ pub(super) async fn record_model_turn(
         )));
     }
     let runs = &connection.hub.runs;
-    let recorded = runs
-        .record_model_turn(&connection.caller, &run_id, turn)
-        .await?;
-    recorded_answer(connection, &run_id, recorded, &ignored)
+    let recorded = runs.record_model_turn(&connection.caller, &run_id, turn);
+    recorded_answer(connection, &run_id, recorded.await?, &ignored)
 }
 
 /// Turns that were not recorded are an error. Clients of the original protocol read the reason from the result.
@@ -144,11 +140,8 @@ fn not_recorded(run_id: &str, why: DropReason) -> RpcError {
 pub(super) async fn cancel(connection: &Connection, params: &JsonObject) -> MethodResult {
     let usage = "runs.cancel requires { run_id, idempotency_key, reason }";
     let cancel: CancelRun = read(usage, params)?;
-    Ok(connection
-        .hub
-        .runs
-        .cancel(&connection.caller, cancel)
-        .await?)
+    let runs = &connection.hub.runs;
+    Ok(runs.cancel(&connection.caller, cancel).await?)
 }
 
 #[derive(Deserialize)]
@@ -159,11 +152,8 @@ struct ResumeParams {
 
 pub(super) async fn resume(connection: &Connection, params: &JsonObject) -> MethodResult {
     let ResumeParams { run_id } = read("runs.resume requires { run_id }", params)?;
-    let resumed = connection
-        .hub
-        .runs
-        .resume(&connection.caller, &run_id)
-        .await?;
+    let runs = &connection.hub.runs;
+    let resumed = runs.resume(&connection.caller, &run_id).await?;
     Ok(json!({
         "run_id": resumed.run_id,
         "agent_id": resumed.agent_id,
@@ -190,16 +180,14 @@ pub(super) async fn list(connection: &Connection, params: &JsonObject) -> Method
         cursor,
         limit: list.limit,
     };
-    let page = connection.hub.runs.list(&connection.caller, filter);
-    let page = page.await?;
+    let runs = &connection.hub.runs;
+    let page = runs.list(&connection.caller, filter).await?;
     let mut answer = json!({"agent_id": list.agent_id, "runs": page.runs});
     if list.cursor.is_some() || list.limit.is_some() {
         answer["cursor"] = json!(cursor);
         answer["limit"] = json!(page.limit);
     }
-    if let Some(next) = page.next_cursor {
-        answer["next_cursor"] = json!(next);
-    }
+    set_if_some(&mut answer, "next_cursor", page.next_cursor);
     Ok(fields::with_ignored(answer, &ignored))
 }
 
@@ -212,6 +200,12 @@ pub(super) struct PageParams {
 
 const PAGE_PARAMS: &str = "{ run_id, cursor?, limit? }";
 
+fn set_if_some(answer: &mut Value, name: &str, value: Option<impl Into<Value>>) {
+    if let Some(value) = value {
+        answer[name] = value.into();
+    }
+}
+
 fn not_found(run_id: &str) -> Value {
     json!({"run_id": run_id, "not_found": true})
 }
@@ -221,10 +215,8 @@ pub(super) async fn get_trace(connection: &Connection, params: &JsonObject) -> M
     let (run_id, cursor, limit) = (page.run_id, page.cursor, page.limit);
     let cursor = cursor.unwrap_or(0);
     let runs = &connection.hub.runs;
-    let Some(trace) = runs
-        .trace(&connection.caller, &run_id, cursor, limit)
-        .await?
-    else {
+    let trace = runs.trace(&connection.caller, &run_id, cursor, limit);
+    let Some(trace) = trace.await? else {
         return Ok(not_found(&run_id));
     };
     let mut answer = json!({
@@ -233,12 +225,8 @@ pub(super) async fn get_trace(connection: &Connection, params: &JsonObject) -> M
         "records": trace.records,
         "cursor": cursor,
     });
-    if limit.is_some() {
-        answer["limit"] = json!(limit);
-    }
-    if let Some(next) = trace.next_cursor {
-        answer["next_cursor"] = json!(next);
-    }
+    set_if_some(&mut answer, "limit", limit);
+    set_if_some(&mut answer, "next_cursor", trace.next_cursor);
     Ok(fields::with_ignored(answer, &ignored))
 }
 
@@ -277,9 +265,7 @@ pub(super) async fn subscribe(connection: &mut Connection, params: &JsonObject) 
         "status": page.status,
         "subscribed": page.follower.is_some(),
     });
-    if let Some(next) = page.next_cursor {
-        answer["next_cursor"] = json!(next);
-    }
+    set_if_some(&mut answer, "next_cursor", page.next_cursor);
     if let Some(follower) = page.follower {
         connection.announce(&run_id, &page.agent_id, follower);
     }
@@ -309,22 +295,16 @@ pub(crate) async fn follow(
 ) {
     loop {
         match follower.next().await {
-            Ok(Some(RunEvent {
-                cursor,
-                status,
-                record,
-            })) => {
+            Ok(Some(event)) => {
                 let event = json!({
                     "run_id": run_id,
                     "agent_id": agent_id,
-                    "cursor": cursor,
-                    "status": status,
-                    "record": record,
+                    "cursor": event.cursor,
+                    "status": event.status,
+                    "record": event.record,
                 });
-                if !outbox
-                    .send(frame::notification("runs.trace.event", &event))
-                    .await
-                {
+                let notification = frame::notification("runs.trace.event", &event);
+                if !outbox.send(notification).await {
                     return;
                 }
             }
