@@ -34,6 +34,20 @@ impl<T> Listed<T> {
         let next = entries.last().filter(|_| has_more).map(cursor);
         Self { entries, next }
     }
+
+    /// Builds a page from entries with their keys, the greatest key first.
+    pub(crate) fn descending<K: Copy + Ord>(
+        mut keyed: Vec<(K, T)>,
+        limit: usize,
+        cursor: impl Fn(K) -> String,
+    ) -> Self {
+        keyed.sort_unstable_by_key(|(key, _)| std::cmp::Reverse(*key));
+        let page = Listed::cut(keyed, limit, |(key, _)| cursor(*key));
+        Self {
+            entries: page.entries.into_iter().map(|(_, entry)| entry).collect(),
+            next: page.next,
+        }
+    }
 }
 
 /// The newest record of a thread.

@@ -57,8 +57,7 @@ impl DiskRoot {
         path: &str,
     ) -> Result<Option<String>> {
         if descent.names.len() > MAX_DEPTH {
-            let path = path.to_owned();
-            return Err(DiskError::TooDeep { path }.into());
+            return Err(DiskError::TooDeep(path.to_owned()).into());
         }
         let entries = entries(&directory, path)?;
         let mut open = Some(directory);

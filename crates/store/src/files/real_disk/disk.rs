@@ -14,7 +14,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
 use windlass_core::error::{AgentLoopError, Result};
 
-use super::error::{self, DiskResult};
+use super::error::{self, DiskError, DiskResult};
 use crate::files::path::{segments, split_last};
 use crate::lock::Shared;
 
@@ -112,13 +112,13 @@ impl DiskRoot {
             metadata,
         };
         if place.metadata.is_symlink() {
-            Err(error::symlink(path))
+            Err(DiskError::Symlink(path.to_owned()))
         } else if place.metadata.is_dir() {
             Ok(DiskEntry::Directory(place))
         } else if place.metadata.is_file() {
             Ok(DiskEntry::File(place))
         } else {
-            Err(error::not_regular(path))
+            Err(DiskError::NotRegular(path.to_owned()))
         }
     }
 
@@ -183,7 +183,7 @@ pub(super) fn step(directory: &Dir, name: &str, path: &str) -> DiskResult<Direct
         Err(failure) => failure,
     };
     match directory.symlink_metadata(name) {
-        Ok(metadata) if metadata.is_symlink() => Err(error::symlink(path)),
+        Ok(metadata) if metadata.is_symlink() => Err(DiskError::Symlink(path.to_owned())),
         Ok(metadata) if metadata.is_dir() => Err(error::io("open", path)(failure)),
         Ok(_) => Ok(DirectoryStep::File),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(DirectoryStep::Missing),

@@ -9,7 +9,7 @@ use windlass_core::session_file::{FileInfo, FileStat, SessionFile};
 use windlass_core::typed_id::SessionId;
 
 use super::disk::{DiskEntry, DiskRoot, entries};
-use super::error::{self, DiskResult};
+use super::error::{self, DiskError, DiskResult};
 use super::view::view;
 use crate::files::content::Content;
 use crate::files::path::{is_temporary, join};
@@ -90,7 +90,7 @@ pub(super) fn read_bytes(
                 .symlink_metadata(name)
                 .is_ok_and(|metadata| metadata.is_symlink());
             return Err(if is_symlink {
-                error::symlink(path)
+                DiskError::Symlink(path.to_owned())
             } else {
                 error::io("read", path)(error)
             });
@@ -98,7 +98,7 @@ pub(super) fn read_bytes(
     };
     let metadata = file.metadata().map_err(error::io("read", path))?;
     if !metadata.is_file() {
-        return Err(error::not_regular(path));
+        return Err(DiskError::NotRegular(path.to_owned()));
     }
     if metadata.len() > limit {
         return Ok(Some((metadata, None)));

@@ -91,10 +91,9 @@ impl<'a> ThreadRowCheck<'a> {
             self.waits.insert(wait.exec_id, wait);
         }
         let query = "SELECT first, last FROM pruned WHERE stream = ?1 AND turns = 1";
-        let gaps = self.db.list_rows(query, [int(self.stream)], |row| {
+        self.gone = self.db.list_rows(query, [int(self.stream)], |row| {
             Ok(uint(row, 0)?..=uint(row, 1)?)
         })?;
-        self.gone = gaps;
         Ok(())
     }
 
@@ -110,17 +109,11 @@ impl<'a> ThreadRowCheck<'a> {
         let begin = || ThreadFold::begin(&self.key, event.ts);
         let fold = self.fold.get_or_insert_with(begin);
         fold.apply(event, position, &mut changed);
-        let is_thread = self
-            .thread
-            .as_ref()
-            .is_some_and(|row| row.seq == event.seq());
-        if is_thread
-            && !self
-                .thread
-                .as_ref()
-                .is_some_and(|row| is_same(row, &fold.row))
+        if let Some(row) = &self.thread
+            && row.seq == event.seq()
+            && !is_same(row, &fold.row)
         {
-            let what = "the row of the thread is not what its events say";
+            let what = "the row of the thread differs from its events";
             self.differences.push(what.to_owned());
         }
         let open = fold.open.iter().filter(|turn| turn.seq == event.seq());
@@ -130,7 +123,7 @@ impl<'a> ThreadRowCheck<'a> {
                 Some(stored) if stored.seq != turn.seq => continue,
                 Some(stored) if is_same_turn(stored, turn) => continue,
                 None if turn.place > self.folded => continue,
-                Some(_) => "is not what its events say",
+                Some(_) => "differs from its events",
                 None => "is missing",
             };
             let id = turn.view.id;
@@ -139,15 +132,11 @@ impl<'a> ThreadRowCheck<'a> {
         }
         for turn in changed.ended {
             // A row that lags behind its ended turn is reported here; a correct one needs no further check.
-            let is_behind = self
-                .turns
-                .get(&turn.place)
-                .is_some_and(|row| row.seq < turn.seq);
-            if is_behind && position <= self.folded {
-                let what = format!("the row of turn {} is behind its events", turn.view.id);
+            let stored = self.turns.remove(&turn.place);
+            if stored.is_some_and(|row| row.seq < turn.seq) && position <= self.folded {
+                let what = format!("the row of turn {} lags behind its events", turn.view.id);
                 self.differences.push(what);
             }
-            self.turns.remove(&turn.place);
         }
         for wait in changed.waits {
             self.known_waits.insert(wait.exec_id, (wait, position));
@@ -163,7 +152,7 @@ impl<'a> ThreadRowCheck<'a> {
                 Some(stored) => stored == *wait,
             };
             if !is_right {
-                let what = format!("the row of what {} waits for is wrong", wait.exec_id);
+                let what = format!("the row of the wait of {} is wrong", wait.exec_id);
                 self.differences.push(what);
             }
         }
@@ -171,10 +160,7 @@ impl<'a> ThreadRowCheck<'a> {
         let is_gone = |wait: &WaitRow| self.gone.iter().any(|gone| gone.contains(&wait.seq));
         self.waits.retain(|_, wait| !is_gone(wait));
         if !self.waits.is_empty() {
-            let what = format!(
-                "{} rows of what waits belong to no call of it",
-                self.waits.len()
-            );
+            let what = format!("{} rows of waits belong to no call of it", self.waits.len());
             self.differences.push(what);
         }
     }
@@ -192,7 +178,7 @@ impl<'a> ThreadRowCheck<'a> {
         let what = match (row, self.is_retained) {
             (None, false) if self.exact > 0 => Some("the row of the thread is missing"),
             (Some(seq), false) if seq < self.exact => {
-                Some("the row of the thread is behind its events")
+                Some("the row of the thread lags behind its events")
             }
             (Some(seq), false) if seq > newest => {
                 Some("the row of the thread is ahead of its events")
@@ -206,7 +192,7 @@ impl<'a> ThreadRowCheck<'a> {
             let stored = self.turns.remove(&turn.place);
             let is_behind = stored.is_none_or(|stored| stored.seq < turn.seq);
             if is_behind && turn.seq <= self.exact {
-                let what = format!("the row of turn {} is behind its events", turn.view.id);
+                let what = format!("the row of turn {} lags behind its events", turn.view.id);
                 self.differences.push(what);
             }
         }

@@ -1,7 +1,5 @@
 //! Lists of threads.
 
-use std::cmp::Reverse;
-
 use rusqlite::ToSql;
 
 use super::QuerySnapshot;
@@ -62,15 +60,9 @@ impl QuerySnapshot<'_> {
         for kind in kinds(query.include) {
             self.walk(query, *kind, after, wanted, &mut found)?;
         }
-        found.sort_unstable_by_key(|(key, _)| Reverse(*key));
-        let listed = Listed::cut(found, query.limit, |(key, _)| {
-            self.cursor(CursorList::Threads, *key)
-        });
-        let entries = listed.entries.into_iter();
-        Ok(Listed {
-            entries: entries.map(|(_, thread)| thread).collect(),
-            next: listed.next,
-        })
+        Ok(Listed::descending(found, query.limit, |key| {
+            self.cursor(CursorList::Threads, key)
+        }))
     }
 
     /// Adds the first rows of a kind that are wanted.

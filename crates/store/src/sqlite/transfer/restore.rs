@@ -15,7 +15,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::manifest::{DATABASE, FORMAT, Manifest, Unreadable};
 use super::staging::{
-    FileTrouble, MARK, Staging, above, beside, copy, is_unfinished, put_counter, sync_directory,
+    MARK, Staging, above, beside, copy, is_unfinished, put_counter, sync_directory,
 };
 use crate::durable::chain::ChainKey;
 use crate::sqlite::error::{DbError, SqliteError};
@@ -77,9 +77,6 @@ pub enum RestoreError {
         path: PathBuf,
         source: io::Error,
     },
-    /// A file cannot be read or written.
-    #[error(transparent)]
-    File(#[from] FileTrouble),
     /// The data directory is in use, or the copy cannot be opened.
     #[error(transparent)]
     Store(#[from] SqliteError),
@@ -224,15 +221,15 @@ impl Prepared {
         // If the path is a symbolic link, its target is exchanged, not the link.
         let into = options.into.canonicalize().unwrap_or(options.into);
         let make = |path: &Path| {
-            fs::create_dir_all(path).map_err(FileTrouble::of("make the directory", path))
+            fs::create_dir_all(path).map_err(SqliteError::io("make the directory", path))
         };
         make(above(&into))?;
         let (way, owner) = match fs::symlink_metadata(&into) {
             Err(error) if error.kind() == ErrorKind::NotFound => (Way::Rename, None),
-            Err(source) => return Err(FileTrouble::of("look at", &into)(source).into()),
+            Err(source) => return Err(SqliteError::io("look at", &into)(source).into()),
             Ok(found) if !found.is_dir() => {
                 let what = io::Error::from(ErrorKind::NotADirectory);
-                return Err(FileTrouble::of("restore into", &into)(what).into());
+                return Err(SqliteError::io("restore into", &into)(what).into());
             }
             Ok(found) => {
                 let owner = DirectoryLock::take(&Location::new(&into))?;
@@ -354,7 +351,7 @@ impl Prepared {
         } = self;
         let path = staging.path().to_owned();
         match way {
-            Way::Rename => fs::rename(&path, &into).map_err(FileTrouble::of("make", &into))?,
+            Way::Rename => fs::rename(&path, &into).map_err(SqliteError::io("make", &into))?,
             Way::Exchange => exchange(&path, &into)?,
             Way::Fill => fill(&path, &into)?,
         }
@@ -367,7 +364,7 @@ impl Prepared {
             Way::Exchange => keep_aside(&path, &into, &taken)?,
             Way::Rename => None,
             Way::Fill => {
-                fs::remove_dir_all(&path).map_err(FileTrouble::of("remove", &path))?;
+                fs::remove_dir_all(&path).map_err(SqliteError::io("remove", &path))?;
                 None
             }
         };
@@ -424,7 +421,7 @@ fn schema_words(found: u32) -> String {
 
 fn way_into(into: &Path, device: u64) -> Result<Way, RestoreError> {
     let parent = into.join("..");
-    let parent = fs::metadata(&parent).map_err(FileTrouble::of("look at", &parent))?;
+    let parent = fs::metadata(&parent).map_err(SqliteError::io("look at", &parent))?;
     if parent.dev() == device {
         // Otherwise a later restore would take it for an unfinished copy and delete its content.
         remove_mark(into)?;
@@ -440,11 +437,11 @@ fn way_into(into: &Path, device: u64) -> Result<Way, RestoreError> {
     }
 }
 
-fn remove_mark(directory: &Path) -> Result<(), FileTrouble> {
+fn remove_mark(directory: &Path) -> Result<(), SqliteError> {
     let mark = directory.join(MARK);
     match fs::remove_file(&mark) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(FileTrouble::of("remove", &mark)(error)),
+        Err(error) => Err(SqliteError::io("remove", &mark)(error)),
         Ok(()) => sync_directory(directory),
     }
 }
@@ -468,11 +465,11 @@ fn exchange(staging: &Path, into: &Path) -> Result<(), RestoreError> {
 /// Moves the files of the copy into a directory without a database. The database is moved last, except for its counter, which may be missing. Until
 /// the database is there, nothing was restored.
 fn fill(staging: &Path, into: &Path) -> Result<(), RestoreError> {
-    let entries = fs::read_dir(staging).map_err(FileTrouble::of("read", staging))?;
+    let entries = fs::read_dir(staging).map_err(SqliteError::io("read", staging))?;
     let names: Result<Vec<_>, _> = entries
         .map(|entry| Ok(entry?.file_name()))
         .collect::<io::Result<_>>();
-    let mut names = names.map_err(FileTrouble::of("read", staging))?;
+    let mut names = names.map_err(SqliteError::io("read", staging))?;
     names.retain(|name| *name != MARK && *name != "windlass.lock");
     let late = ["windlass.db", "windlass.commits"];
     names.sort_by_key(|name| {
@@ -482,7 +479,7 @@ fn fill(staging: &Path, into: &Path) -> Result<(), RestoreError> {
     });
     for name in names {
         let target = into.join(&name);
-        fs::rename(staging.join(&name), &target).map_err(FileTrouble::of("make", &target))?;
+        fs::rename(staging.join(&name), &target).map_err(SqliteError::io("make", &target))?;
     }
     Ok(())
 }
@@ -493,7 +490,7 @@ fn keep_aside(
     into: &Path,
     taken: &[(String, Prefer)],
 ) -> Result<Option<PathBuf>, RestoreError> {
-    let entries = fs::read_dir(former).map_err(FileTrouble::of("read", former))?;
+    let entries = fs::read_dir(former).map_err(SqliteError::io("read", former))?;
     let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
     let is_taken = |name: &OsString| {
         let mut present = taken.iter().filter(|(_, whose)| *whose == Prefer::Present);
@@ -502,13 +499,13 @@ fn keep_aside(
     // An unreadable entry is content.
     let holds_something = { names }.any(|name| !name.is_ok_and(|name| is_taken(&name)));
     if !holds_something {
-        fs::remove_dir_all(former).map_err(FileTrouble::of("remove", former))?;
+        fs::remove_dir_all(former).map_err(SqliteError::io("remove", former))?;
         return Ok(None);
     }
     let name = into.file_name().unwrap_or_default().to_string_lossy();
     let time = Utc::now().format("%Y%m%dT%H%M%S%3fZ");
     let aside = above(into).join(format!("{name}.before-restore-{time}"));
-    fs::rename(former, &aside).map_err(FileTrouble::of("keep", former))?;
+    fs::rename(former, &aside).map_err(SqliteError::io("keep", former))?;
     sync_directory(above(into))?;
     Ok(Some(aside))
 }

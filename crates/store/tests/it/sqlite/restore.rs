@@ -268,7 +268,10 @@ async fn invalid_or_damaged_backup_is_refused() {
     fs::remove_file(&database).unwrap();
     std::os::unix::fs::symlink("/dev/zero", &database).unwrap();
     let error = fixture.refusal().await;
-    assert!(matches!(error, RestoreError::File(_)), "{error}");
+    assert!(
+        matches!(error, RestoreError::Store(SqliteError::Io { .. })),
+        "{error}"
+    );
     fs::remove_file(&database).unwrap();
     fs::write(&database, &good).unwrap();
 
