@@ -249,7 +249,7 @@ fn what_was_exported_is_taken_in_elsewhere() {
     // Existing threads are listed, and the exit code is 1.
     let repeated = store(&second, &["import", text(&file)]);
     assert_eq!(repeated.status.code(), Some(1));
-    assert!(stderr(&repeated).contains("it is there already"));
+    assert!(stderr(&repeated).contains("it exists already"));
 }
 
 /// Changes the recorded input of an export's only turn.
