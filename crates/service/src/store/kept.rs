@@ -162,7 +162,7 @@ impl WireStore for HostWireStore {
 
     async fn check_writes(&self) -> Result<()> {
         if let Some(upkeep) = &self.upkeep {
-            let room = upkeep.room().await?;
+            let room = upkeep.free_bytes().await?;
             if room < LEAST_ROOM {
                 let text =
                     format!("only {room} bytes are left on the disk of the store; make room");

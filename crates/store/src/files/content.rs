@@ -119,7 +119,7 @@ impl Content {
     }
 
     /// Returns the content in its encoding.
-    pub(crate) fn spelled(&self) -> String {
+    pub(crate) fn encoded(&self) -> String {
         match (&self.body, self.encoding) {
             (Body::Utf8(text), Encoding::Text) => text.to_string(),
             _ => STANDARD.encode(self.bytes()),

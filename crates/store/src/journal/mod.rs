@@ -191,7 +191,7 @@ pub trait Journal: Send + Sync {
     ) -> Result<Page, JournalError>;
 
     /// Like [`read`](Self::read), and stops after the event with which the stored bytes reach `max_bytes`; it returns at
-    /// least one event where there is one. A journal that holds its events in memory and shares them need not count.
+    /// least one event where there is one. A journal with shared events in memory need not count bytes.
     async fn read_within(
         &self,
         stream: &StreamKey,

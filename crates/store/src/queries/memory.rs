@@ -35,7 +35,7 @@ impl MemoryQueries {
         journal.cursors().write(list, journal.position(), key)
     }
 
-    fn place(
+    fn decode_cursor(
         &self,
         list: CursorList,
         cursor: Option<&String>,
@@ -85,7 +85,7 @@ fn turns_of(stream: &mut MemoryStream) -> Vec<TurnRow> {
 #[async_trait]
 impl Queries for MemoryQueries {
     async fn threads(&self, query: ThreadQuery) -> Result<Listed<ThreadRow>, QueryError> {
-        let after = self.place(CursorList::Threads, query.after.as_ref())?;
+        let after = self.decode_cursor(CursorList::Threads, query.after.as_ref())?;
         let key = |number, thread: &ThreadRow| (thread.updated_at.timestamp_micros(), number);
         let found = self.collect(|number, stream, found| {
             if let Some(thread) = stream.rows().thread()
@@ -106,7 +106,7 @@ impl Queries for MemoryQueries {
     }
 
     async fn turns(&self, query: TurnQuery) -> Result<Listed<TurnRow>, QueryError> {
-        let after = self.place(CursorList::Turns, query.after.as_ref())?;
+        let after = self.decode_cursor(CursorList::Turns, query.after.as_ref())?;
         let found = self.journal.look_at(&query.stream, turns_of);
         let mut turns = found.unwrap_or_default();
         if query.order == Order::NewestFirst {

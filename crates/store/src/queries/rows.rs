@@ -59,13 +59,13 @@ pub struct RecordedThread {
     pub record: ThreadRecord,
 }
 
-/// Where a fork comes from.
+/// The origin of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
 pub struct Origin {
     /// The session of the parent.
     pub parent: SessionId,
-    /// The last record of that one that it begins with.
+    /// The last shared record of the parent.
     pub sequence: u64,
     /// The first turn of the parent that the fork omits, if the host recorded it.
     pub dropped: Option<TurnId>,
@@ -79,7 +79,7 @@ pub struct LatestTurn {
     pub id: TurnId,
     /// The record that began it.
     pub first_seq: u64,
-    /// How far it is.
+    /// Its status.
     pub status: TurnStatus,
     /// Its input in short.
     pub input_summary: String,
@@ -116,7 +116,7 @@ pub struct ThreadRow {
     pub usage: Option<TokenUsage>,
     /// Its record; `None` for a session that is not a thread of the API.
     pub record: Option<Arc<RecordedThread>>,
-    /// Where it comes from, if it is a fork.
+    /// Its origin, if it is a fork.
     pub origin: Option<Origin>,
 }
 
@@ -178,7 +178,7 @@ pub struct TurnRow {
     /// The thread that shows it.
     pub stream: StreamKey,
     /// Its position among all runs; later runs have greater ones.
-    pub place: u64,
+    pub position: u64,
     /// The record that began it.
     pub first_seq: u64,
     /// The record that ended it.
@@ -231,7 +231,7 @@ impl TurnRow {
     #[must_use]
     pub fn run(&self) -> TurnRun {
         TurnRun {
-            position: self.place,
+            position: self.position,
             stream: self.stream.clone(),
             turn_id: self.view.id,
             first_seq: self.first_seq,
@@ -286,14 +286,14 @@ pub struct TurnRun {
 /// A run of either kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunRow {
-    /// One that is reported from outside.
+    /// A run reported by an external program.
     Reported(StoredRun),
     /// A turn of one of our own sessions.
     Turn(TurnRun),
 }
 
 impl RunRow {
-    /// Returns what a list shows of it.
+    /// Returns the summary for lists.
     #[must_use]
     pub fn summary(&self) -> &RunSummary {
         match self {
@@ -302,7 +302,7 @@ impl RunRow {
         }
     }
 
-    /// Returns its place among all runs.
+    /// Returns its position among all runs.
     #[must_use]
     pub fn position(&self) -> u64 {
         match self {

@@ -28,7 +28,7 @@ struct SessionEntries {
     secrets: NamedEntries<SecretString>,
 }
 
-/// Keys and secrets in memory, each session for itself; clones share them.
+/// Keys and secrets in memory, separately for each session; clones share them.
 #[derive(Default, Clone)]
 pub struct InMemorySessionStorageStore {
     sessions: Shared<HashMap<SessionId, SessionEntries>>,

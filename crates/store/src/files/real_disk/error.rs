@@ -25,9 +25,8 @@ pub(super) enum DiskError {
 }
 
 impl DiskError {
-    /// Whether a search may omit the path: the entry is gone, replaced by another kind of entry, or unreadable for this
-    /// user. Any other error, such as a lack of file descriptors, must fail the search, because its result would be
-    /// incomplete without a sign of it.
+    /// Whether a search may omit the path: the entry no longer exists, was replaced by another kind of entry, or is unreadable for this
+    /// user. Any other error, such as a lack of file descriptors, must fail the search, because its result would be silently incomplete.
     pub(super) fn is_unsearchable(&self) -> bool {
         match self {
             Self::Symlink(_) | Self::NotRegular(_) => true,

@@ -7,7 +7,7 @@ use rusqlite::{CachedStatement, Connection};
 use windlass_core::events::Event;
 
 use super::heads::Head;
-use super::spans::Placing;
+use super::spans::SpanWriter;
 use crate::durable::record::Encoded;
 use crate::host_records::RowWrite;
 use crate::journal::JournalError;
@@ -104,7 +104,7 @@ impl Append {
 pub(crate) struct Insert<'a> {
     db: &'a Connection,
     record: CachedStatement<'a>,
-    placing: Placing<'a>,
+    spans: SpanWriter<'a>,
 }
 
 impl<'a> Insert<'a> {
@@ -116,7 +116,7 @@ impl<'a> Insert<'a> {
                  (position, stream, seq, version, form, chunk, open_from, at, commits, chain, body) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             )?,
-            placing: Placing::new(db)?,
+            spans: SpanWriter::new(db)?,
         })
     }
 
@@ -151,11 +151,11 @@ impl<'a> Insert<'a> {
             body,
         ))?;
         state.new_records += 1;
-        self.placing.add((stream, head.seq), state.position)
+        self.spans.add((stream, head.seq), state.position)
     }
 
     /// Writes the span of the inserted records.
     pub(crate) fn end(&mut self) -> DbResult<()> {
-        self.placing.end()
+        self.spans.end()
     }
 }

@@ -201,19 +201,25 @@ impl<'a> ChainWalk<'a> {
     }
 
     /// Reads records up to a number, within bounds, and returns their events.
-    pub(crate) fn read(
+    pub(crate) fn read(&mut self, upto: u64, bounds: PageBounds) -> DbResult<Vec<Arc<Event>>> {
+        self.read_with(upto, bounds, Self::event)
+    }
+
+    /// Reads records up to a number, within bounds, and decodes them.
+    pub(crate) fn read_with<T>(
         &mut self,
         upto: u64,
         PageBounds { records, bytes }: PageBounds,
-    ) -> DbResult<Vec<Arc<Event>>> {
-        let mut events = Vec::with_capacity(records.min(256));
+        decode: impl Fn(&Self, &StoredRecord<'_>) -> Result<T, JournalError>,
+    ) -> DbResult<Vec<T>> {
+        let mut decoded = Vec::with_capacity(records.min(256));
         let mut read_bytes = 0;
         let mut statement = self.reader.prepare_cached(&format!(
             "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?3",
             between!("?2 + 1", "?4")
         ))?;
         for (stream, last) in self.ahead() {
-            let left = records - events.len();
+            let left = records - decoded.len();
             if left == 0 || self.trail.seq >= upto {
                 break;
             }
@@ -224,15 +230,15 @@ impl<'a> ChainWalk<'a> {
             while let Some(row) = rows.next()? {
                 let stored = StoredRecord::from_row(self.reader, row, &mut buffer)?;
                 self.step(&stored)?;
-                events.push(self.event(&stored)?);
+                decoded.push(decode(self, &stored)?);
                 read_bytes += stored.len();
-                if events.len() >= records || read_bytes >= bytes {
+                if decoded.len() >= records || read_bytes >= bytes {
                     self.is_full = true;
-                    return Ok(events);
+                    return Ok(decoded);
                 }
             }
         }
-        Ok(events)
+        Ok(decoded)
     }
 
     pub(crate) fn seq(&self) -> u64 {

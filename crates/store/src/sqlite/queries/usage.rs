@@ -85,11 +85,11 @@ impl QuerySnapshot<'_> {
         let mut ended = self
             .db
             .prepare_cached("SELECT 1 FROM turns WHERE place = ?1 AND ended_at IS NOT NULL")?;
-        for (place, (stream, turn)) in &self.newer.turns {
+        for (position, (stream, turn)) in &self.newer.turns {
             let Some(usage) = TurnUsage::of(turn) else {
                 continue;
             };
-            if !ended.exists([place.cast_signed()])? && self.exists(*stream)? {
+            if !ended.exists([position.cast_signed()])? && self.exists(*stream)? {
                 report.add_turn(query, &usage);
             }
         }

@@ -13,7 +13,7 @@ use crate::sqlite::journal::ancestry::{is_retained, shared_upto};
 use crate::sqlite::journal::named;
 use crate::sqlite::numbers::int;
 
-/// Writes rows, and that the tables are exact up to a position with them.
+/// Writes rows and the position up to which the tables are then exact.
 pub(crate) fn write(db: &Connection, rows: &ReadModelRows, upto: u64) -> DbResult<()> {
     write_part(db, rows)?;
     db.execute_cached(
@@ -55,7 +55,7 @@ pub(super) fn write_part(db: &Connection, rows: &ReadModelRows) -> DbResult<()> 
     Ok(())
 }
 
-/// Which streams are there.
+/// A cache of the visible records of streams.
 struct Streams<'a> {
     db: &'a Connection,
     shown: HashMap<u64, u64>,

@@ -11,7 +11,7 @@ use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::error::DbResult;
 use crate::sqlite::numbers::{first_value, int, uint};
 
-/// How many ranges are looked at, or changed, at a time.
+/// The number of ranges per step.
 const STEP: u64 = 64;
 
 /// A range of pruned records.

@@ -26,7 +26,7 @@ pub(crate) struct Swept {
     pub(crate) key: StreamKey,
     pub(crate) stream: u64,
     head: u64,
-    /// Up to here no pieces of text are left.
+    /// No text chunks are left up to this record.
     swept: u64,
     /// The stream's last record when nothing in it could expire any more.
     aged: u64,
@@ -91,7 +91,7 @@ pub(crate) struct SweepPlan {
 /// A mark of a stream, so that the next sweep can skip it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SweepMark {
-    /// Up to here no pieces of text are left.
+    /// No text chunks are left up to this record.
     Swept(u64),
     /// The stream's last record when nothing in it could expire any more.
     Aged(u64),
@@ -196,7 +196,7 @@ pub(crate) fn old_chunks(reader: &Connection, of: &Swept, before: i64) -> DbResu
     Ok(plan)
 }
 
-/// Until when records go.
+/// The end of the records to remove.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Until {
     /// Up to the last boundary between two turns that is older than this.

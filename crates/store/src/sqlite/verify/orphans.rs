@@ -10,7 +10,7 @@ use crate::sqlite::numbers::first_number;
 /// A description, and a query that counts the rows.
 type Orphans = (&'static str, &'static str);
 
-/// Streams that are there.
+/// Existing streams.
 const STREAMS: &str = "SELECT id FROM streams";
 
 /// Streams that exist, are retained for their forks, or are being deleted.
@@ -56,7 +56,7 @@ const FORK_ORPHANS: [Orphans; 2] = [
     ),
 ];
 
-/// Rows of the read model. Only those of turns are shown by forks when their stream was removed.
+/// Rows of the read model. Forks show the rows of turns of a removed stream, and no others.
 const ROW_ORPHANS: [Orphans; 6] = [
     (
         "rows of turns belong to no stream",

@@ -57,10 +57,10 @@ impl Begin {
     fn open(&self, work: &mut WriteContext<'_>) -> DbResult<Opened> {
         let sql = "INSERT INTO streams (key, epoch, client) VALUES (?1, 1, ?2) \
                  ON CONFLICT (key) DO NOTHING";
-        let made = work
+        let created = work
             .db
             .execute_cached(sql, [self.key.as_str(), &self.client])?;
-        if made > 0 {
+        if created > 0 {
             let stream = work.db.last_insert_rowid().cast_unsigned();
             let head = Head {
                 key: self.key.clone(),
@@ -160,7 +160,7 @@ fn note_client(work: &WriteContext<'_>, stream: u64, client: &str) -> DbResult<(
     Ok(())
 }
 
-/// Removes those of some runs that ended before a time; returns how many.
+/// Removes the given runs if they ended before a time; returns how many were removed.
 pub(crate) fn forget(
     work: &mut WriteContext<'_>,
     before: i64,
