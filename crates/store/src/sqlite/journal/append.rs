@@ -10,7 +10,7 @@ use super::heads::Head;
 use super::spans::SpanWriter;
 use crate::durable::record::Encoded;
 use crate::host_records::RowWrite;
-use crate::journal::JournalError;
+use crate::journal::{Claim, JournalError};
 use crate::ledger::Settlement;
 use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::error::DbResult;
@@ -76,27 +76,13 @@ impl Append {
     }
 
     fn check(&self, head: &Head) -> Result<(), JournalError> {
-        let stream = self.stream;
-        if head.epoch != self.epoch {
-            return Err(JournalError::Fenced {
-                stream,
-                current: head.epoch,
-                claimed: self.epoch,
-            });
-        }
-        let out_of_sequence = |first_seq| JournalError::OutOfSequence {
-            stream,
-            head: head.seq,
-            first_seq,
+        let claim = Claim {
+            stream: self.stream,
+            epoch: self.epoch,
+            head: 0,
         };
-        if self.first_seq != head.seq + 1 {
-            return Err(out_of_sequence(self.first_seq));
-        }
-        let mut numbered = (self.first_seq..).zip(&self.records);
-        match numbered.find(|(seq, record)| record.seq != Some(*seq)) {
-            Some((_, record)) => Err(out_of_sequence(record.seq.unwrap_or_default())),
-            None => Ok(()),
-        }
+        let numbers = self.records.iter().map(|record| record.seq);
+        claim.check_append((head.epoch, head.seq), self.first_seq, numbers)
     }
 }
 

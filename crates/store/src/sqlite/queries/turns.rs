@@ -58,7 +58,7 @@ impl QuerySnapshot<'_> {
             (Order::OldestFirst, Some(after)) => (after.saturating_add(1), u64::MAX),
         };
         let mut turns = Vec::new();
-        let parts = lineage.parts().iter();
+        let parts = lineage.parts.iter();
         let parts: Vec<&LineagePart> = match order {
             Order::OldestFirst => parts.collect(),
             Order::NewestFirst => parts.rev().collect(),
@@ -112,7 +112,7 @@ impl QuerySnapshot<'_> {
             set_waits(std::slice::from_mut(turn), &waits);
         }
         turn.stream = own.key.clone();
-        if let Some(session) = lineage.session()
+        if let Some(session) = lineage.session
             && turn.first_seq <= own.after
         {
             turn.is_shared = true;
@@ -130,7 +130,7 @@ impl QuerySnapshot<'_> {
 
     /// Finds a turn by its ID; of several with the same ID, the latest.
     pub(super) fn find_turn(&self, lineage: &Lineage, id: TurnId) -> DbResult<Option<TurnRow>> {
-        for part in lineage.parts().iter().rev() {
+        for part in lineage.parts.iter().rev() {
             let fresh = self.newer.turns.values().rev();
             let mut fresh = fresh.filter(|(of, turn)| *of == part.stream && turn.view.id == id);
             let found = match fresh.find(|(_, turn)| turn.first_seq <= part.last) {

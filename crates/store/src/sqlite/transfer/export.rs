@@ -240,7 +240,7 @@ impl<W: Write> Exporter<W> {
     fn fork(&mut self, lineage: &Lineage, link: &Digest) -> DbResult<()> {
         let seq = lineage.own().after;
         let parent = self.numbers.get(&lineage.part_of(seq).stream).copied();
-        if let (Some(parent), Some(session)) = (parent, lineage.session()) {
+        if let (Some(parent), Some(session)) = (parent, lineage.session) {
             let chain = hex(link);
             self.write(&ExportLine::Fork {
                 parent,

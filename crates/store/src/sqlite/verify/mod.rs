@@ -195,7 +195,7 @@ impl Checked {
         let findings_of = |stream: u64| self.by_stream.get(&stream).into_iter().flatten();
         // A broken lineage was reported when the stream was checked.
         if let Ok(lineage) = Lineage::load(reader, &stream.key, stream.stream) {
-            for part in lineage.parts().iter().filter(|part| part.last < u64::MAX) {
+            for part in lineage.parts.iter().filter(|part| part.last < u64::MAX) {
                 let is_shared = |seq: u64| part.after < seq && seq <= part.last;
                 let shared = findings_of(part.stream).filter(|it| it.seq.is_some_and(is_shared));
                 report.findings.extend(shared.map(|finding| Finding {
@@ -213,7 +213,7 @@ impl Checked {
 fn check_stream(reader: &Connection, chain: &Chain, stream: &StreamInfo, report: &mut Report) {
     let mut checked = Checked::default();
     if let Ok(lineage) = Lineage::load(reader, &stream.key, stream.stream) {
-        for part in lineage.parts().iter().filter(|part| part.last < u64::MAX) {
+        for part in lineage.parts.iter().filter(|part| part.last < u64::MAX) {
             let holder = StreamInfo {
                 key: part.key.clone(),
                 stream: part.stream,

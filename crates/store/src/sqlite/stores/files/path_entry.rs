@@ -116,7 +116,7 @@ pub(super) fn children(db: &Connection, session_id: SessionId, path: &str) -> Db
 fn content(row: &Row<'_>, path: &str) -> DbResult<Content> {
     let encoding = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
     let encoding = Encoding::parse(encoding, path)?;
-    Ok(Content::stored(row.get(0)?, encoding))
+    Ok(Content::new(row.get(0)?, encoding))
 }
 
 /// Reads the content of a file; `None` if there is no file.

@@ -57,11 +57,12 @@ impl RunLog for SqliteRuns {
         run: &StoredRun,
         records: Vec<RunRecord>,
     ) -> Result<StoredRun, JournalError> {
-        let append = write::AppendToRun::new(run, records)?;
+        let (append, run) = write::prepare_append(run, &records)?;
         let writer = self.inner.writer()?;
         let bytes = size(&append.records);
         let appended = writer.write_checked(bytes, move |work| append.run(work));
-        Ok(appended.await?)
+        drop(appended.await?);
+        Ok(run)
     }
 
     async fn take_over(&self, run: &StoredRun, client: &str) -> Result<StoredRun, JournalError> {

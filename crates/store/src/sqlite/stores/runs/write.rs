@@ -95,35 +95,21 @@ enum Opened {
     Taken(StoredRun),
 }
 
-/// Further records of a run.
-pub(crate) struct AppendToRun {
-    run: StoredRun,
-    first_seq: u64,
-    pub(super) records: Vec<Encoded>,
-}
-
-impl AppendToRun {
-    pub(crate) fn new(run: &StoredRun, records: Vec<RunRecord>) -> DbResult<Self> {
-        let first_seq = run.head() + 1;
-        check_open(run)?;
-        let mut run = run.clone();
-        let numbered = (first_seq..).zip(&records);
-        let encoded = numbered.map(|(seq, record)| encode(record, seq));
-        let encoded = encoded.collect::<Result<_, _>>()?;
-        records.iter().for_each(|record| run.summary.apply(record));
-        as_stored(&mut run.summary);
-        Ok(Self {
-            run,
-            first_seq,
-            records: encoded,
-        })
-    }
-
-    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> DbResult<StoredRun> {
-        let run = self.run;
-        Append::new((run.stream, run.epoch), self.first_seq, self.records).run(work)?;
-        Ok(run)
-    }
+/// Encodes further records of a run; returns the append and the run after it.
+pub(crate) fn prepare_append(
+    run: &StoredRun,
+    records: &[RunRecord],
+) -> DbResult<(Append, StoredRun)> {
+    check_open(run)?;
+    let first_seq = run.head() + 1;
+    let mut run = run.clone();
+    let numbered = (first_seq..).zip(records);
+    let encoded = numbered.map(|(seq, record)| encode(record, seq));
+    let encoded = encoded.collect::<DbResult<_>>()?;
+    records.iter().for_each(|record| run.summary.apply(record));
+    as_stored(&mut run.summary);
+    let append = Append::new((run.stream, run.epoch), first_seq, encoded);
+    Ok((append, run))
 }
 
 fn check_open(run: &StoredRun) -> Result<(), JournalError> {
