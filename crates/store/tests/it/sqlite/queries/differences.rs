@@ -69,7 +69,7 @@ async fn missing_outdated_or_extra_row_is_found() {
     .await;
     check(
         "UPDATE threads SET seq = seq - 1 WHERE stream = 1",
-        &["stream s: the row of the thread is"],
+        &["stream s: the row of the thread differs from its events"],
     )
     .await;
     check(
