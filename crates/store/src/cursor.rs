@@ -107,14 +107,7 @@ impl Cursors {
     }
 }
 
-/// Forges a cursor from a real one, as a client could: the digest does not prevent it.
-pub(crate) fn forged(cursor: &str, first: u64, second: u64) -> String {
-    let parts: Vec<&str> = cursor.split('.').take(3).collect();
-    let text = format!("{}.{first:x}.{second:x}", parts.join("."));
-    format!("{text}.{}", digest(&text))
-}
-
-fn digest(text: &str) -> String {
+pub(crate) fn digest(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex()[..DIGEST].to_owned()
 }
 

@@ -7,9 +7,9 @@ use windlass_core::error::Result;
 /// The result of a maintenance run.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct MaintenanceReport {
-    /// Removed records, without pieces of streamed text.
+    /// Removed records, excluding text chunks.
     pub records: u64,
-    /// Removed pieces of streamed text.
+    /// Removed text chunks.
     pub chunks: u64,
     /// Bytes in use afterwards.
     pub stored_bytes: u64,
@@ -41,5 +41,5 @@ pub trait Maintenance: Send + Sync {
     async fn stored_bytes(&self) -> Result<u64>;
 
     /// Returns the free bytes of the store's file system.
-    async fn room(&self) -> Result<u64>;
+    async fn free_bytes(&self) -> Result<u64>;
 }

@@ -139,7 +139,7 @@ impl WireStore for HostWireStore {
 
     async fn check_writes(&self) -> Result<()> {
         if let Some(upkeep) = &self.upkeep {
-            let free = upkeep.room().await?;
+            let free = upkeep.free_bytes().await?;
             if free < MIN_FREE_BYTES {
                 let text = format!("the disk of the store has only {free} bytes left; free some");
                 return Err(ApiError::new(ErrorCode::StoreUnavailable, text));

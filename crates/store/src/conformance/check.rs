@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use windlass_core::error::AgentLoopError;
 
+use crate::cursor::digest;
 use crate::journal::JournalError;
 use crate::ledger::LedgerError;
 use crate::queries::QueryError;
@@ -66,6 +67,13 @@ impl From<QueryError> for Violation {
     fn from(error: QueryError) -> Self {
         Self(format!("a query failed: {error}"))
     }
+}
+
+/// Forges a cursor from a real one, as a client could: the digest does not prevent it.
+pub(super) fn forged(cursor: &str, first: u64, second: u64) -> String {
+    let parts: Vec<&str> = cursor.split('.').take(3).collect();
+    let text = format!("{}.{first:x}.{second:x}", parts.join("."));
+    format!("{text}.{}", digest(&text))
 }
 
 /// All rules that a store breaks, by name.

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use tokio::sync::watch;
@@ -11,6 +11,7 @@ use windlass_core::events::Event;
 use crate::journal::{
     Batch, Claim, FeedPage, Journal, JournalError, Page, StreamKey, StreamStatus,
 };
+use crate::lock::lock;
 
 /// A call before it reaches the journal.
 #[derive(Debug, Clone, Copy)]
@@ -329,8 +330,4 @@ impl JournalHooks for JournalFaults {
 
 fn unavailable(why: &str) -> JournalError {
     JournalError::Unavailable(why.to_owned())
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

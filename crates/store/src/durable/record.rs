@@ -17,21 +17,21 @@ use crate::journal::{JournalError, StreamKey};
 /// The version of the JSON that is written. A change of the events' JSON that this version could not read raises it.
 pub(crate) const RECORD_VERSION: u32 = 1;
 
-/// The version of records with the same JSON that refer to others for a part of it.
+/// The version of records with the same JSON and references to earlier records.
 pub(crate) const REFERRING_VERSION: u32 = 2;
 
-/// Bytes above this are a blob of their own, so that the table of records stays quick to walk.
+/// Larger records are blobs, so that scans of the table of records stay quick.
 pub(crate) const MAX_INLINE_BYTES: usize = 32 * 1024;
 
 /// Most events have fewer bytes than this.
 const USUAL_BYTES: usize = 1024;
 
-/// Where the bytes of a record are.
+/// The location of the bytes of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// In the row.
     Inline,
-    /// In a blob; the row holds its name.
+    /// In a blob; the row contains its digest.
     Blob,
     /// In the row, in their [short form](super::pack).
     Packed,
@@ -81,7 +81,7 @@ enum StoredBytes {
     Referring(Vec<u8>),
 }
 
-/// Encodes events one after the other in the same buffer. They may refer to those of the window, and are added to it.
+/// Encodes events. They may refer to records of the window and are added to it.
 pub(crate) fn encode(
     events: &[Arc<Event>],
     window: &mut Window,
@@ -162,7 +162,7 @@ impl Encoded {
     }
 }
 
-/// A record as it is stored, with its bytes at hand.
+/// A stored record with its unpacked bytes.
 #[derive(Debug)]
 pub(crate) struct StoredRecord<'a> {
     pub(crate) seq: u64,
@@ -174,11 +174,11 @@ pub(crate) struct StoredRecord<'a> {
     pub(crate) blob: Option<&'a [u8]>,
 }
 
-/// Where the bytes of a record are that are not in its row.
+/// Access to bytes of a record that are not in its row.
 pub(crate) trait RecordSource {
     type Error;
 
-    /// The stream that holds the record.
+    /// The stream that contains the record.
     fn stream(&self) -> Result<i64, Self::Error>;
 
     /// Finds a blob by its digest.
@@ -188,18 +188,18 @@ pub(crate) trait RecordSource {
     fn record(&self, seq: u64) -> Result<Option<(i64, Vec<u8>)>, Self::Error>;
 }
 
-/// The bytes of the record that is being read, and the texts of those that it and the ones before it refer to.
+/// The bytes of the current record, and a cache of referenced texts.
 #[derive(Debug, Default)]
 pub(crate) struct RecordBuffer {
     bytes: Vec<u8>,
     /// By stream and number.
     texts: HashMap<(i64, u64), Vec<u8>>,
     /// How many bytes these texts have.
-    remembered: usize,
+    text_bytes: usize,
 }
 
 /// How many bytes of texts a buffer remembers before it forgets them.
-const MAX_REMEMBERED: usize = 4 * 1024 * 1024;
+const MAX_TEXT_BYTES: usize = 4 * 1024 * 1024;
 
 impl RecordBuffer {
     /// Resolves the references of a record; returns the reason if one does not resolve.
@@ -213,23 +213,23 @@ impl RecordBuffer {
             return Ok(Ok(()));
         }
         let stream = source.stream()?;
-        if self.remembered > MAX_REMEMBERED {
+        if self.text_bytes > MAX_TEXT_BYTES {
             self.texts.clear();
-            self.remembered = 0;
+            self.text_bytes = 0;
         }
         for reference in references {
             let from = reference.seq;
             let text = match self.texts.entry((stream, from)) {
-                Entry::Occupied(known) => known.into_mut(),
-                Entry::Vacant(place) => {
+                Entry::Occupied(entry) => entry.into_mut(),
+                Entry::Vacant(entry) => {
                     let found = (from < seq).then(|| source.record(from)).transpose()?;
                     let text = found
                         .flatten()
                         .map(|(form, body)| own_text(form, body, source));
                     match text.transpose()?.flatten() {
                         Some(text) => {
-                            self.remembered += text.len();
-                            place.insert(text)
+                            self.text_bytes += text.len();
+                            entry.insert(text)
                         }
                         None => {
                             let what = format!("it refers to record {from}, which is missing");
@@ -251,7 +251,7 @@ impl RecordBuffer {
     }
 }
 
-/// Returns the text of a record, blank where it refers to others itself; `None` if it is unavailable.
+/// Returns the text of a record, blank at its own references; `None` if it is unavailable.
 fn own_text<S: RecordSource>(
     form: i64,
     body: Vec<u8>,
@@ -353,10 +353,7 @@ impl<'a> StoredRecord<'a> {
         let text = std::str::from_utf8(bytes).map_err(|error| unreadable(&error))?;
         let event: Event = serde_json::from_str(text).map_err(|error| unreadable(&error))?;
         if event.sequence != Some(self.seq) {
-            return Err(damaged(format!(
-                "it says that it is number {}",
-                event.seq()
-            )));
+            return Err(damaged(format!("its event has number {}", event.seq())));
         }
         Ok(Arc::new(event))
     }

@@ -13,7 +13,7 @@
 //!   to one. A removal begins with the newest record. So a record never outlives one that it refers to.
 //! - **Text chunks neither refer to others nor are referred to**: they are pruned before the rest of their turn.
 //!
-//! A window is only memory. One that is gone costs bytes, nothing else.
+//! A window is only in memory. If it is lost, some values are stored again.
 
 use std::collections::HashMap;
 
@@ -27,13 +27,13 @@ const GROUP: u64 = 128;
 /// The minimum size in bytes of a value that a reference replaces.
 const MIN_BYTES: usize = 64;
 
-/// How many values of a record others may refer to.
+/// The maximum number of values per record that others may refer to.
 const MAX_VALUES: usize = 1024;
 
-/// How many bytes a window remembers at most.
+/// The maximum number of bytes in a window.
 const MAX_BYTES: usize = 1024 * 1024;
 
-/// How many bytes all windows remember at most.
+/// The maximum number of bytes in all windows.
 const MAX_ALL_BYTES: usize = 64 * 1024 * 1024;
 
 /// Returns whether two records are never of one group, whether or not a turn is open between them.
@@ -58,14 +58,14 @@ struct Value {
     /// Index of the record.
     record: usize,
     at: usize,
-    /// Where those bytes begin.
+    /// Start of those bytes.
     start: usize,
-    /// Where those bytes end.
+    /// End of those bytes.
     end: usize,
 }
 
 impl Window {
-    /// Finds the parts that a text has in common with records of the window, and adds the rest of it under its number.
+    /// Finds the parts that a text has in common with records of the window, and adds the other parts under its number.
     pub(crate) fn refer(&mut self, seq: u64, text: &[u8]) -> Vec<Reference> {
         let mut references = Vec::new();
         let mut new: Vec<(u64, Value)> = Vec::new();
@@ -109,16 +109,16 @@ impl Window {
     }
 
     /// Returns the longest equal part around a value and a known one. It begins after `own`.
-    fn common(&self, text: &[u8], (own, at): (usize, usize), known: Value) -> Option<Reference> {
-        let (seq, record) = self.records.get(known.record)?;
-        let behind = equal(&text[at..], &record[known.at..known.end]);
+    fn common(&self, text: &[u8], (own, at): (usize, usize), earlier: Value) -> Option<Reference> {
+        let (seq, record) = self.records.get(earlier.record)?;
+        let after = equal(&text[at..], &record[earlier.at..earlier.end]);
         let before = text[own..at].iter().rev();
-        let before = before.zip(record[known.start..known.at].iter().rev());
+        let before = before.zip(record[earlier.start..earlier.at].iter().rev());
         let before = before.take_while(|(a, b)| a == b).count();
-        (behind >= MIN_BYTES).then(|| Reference {
-            part: at - before..at + behind,
+        (after >= MIN_BYTES).then(|| Reference {
+            part: at - before..at + after,
             seq: *seq,
-            start: known.at - before,
+            start: earlier.at - before,
         })
     }
 
@@ -152,8 +152,8 @@ impl Window {
     }
 }
 
-/// Returns where the next value of a member of an object begins whose first bytes tell it from others: an object, an array or
-/// a long text. What looks like one within a text does no harm.
+/// Returns the start of the next member value that is worth a reference: an object, an array or a long text. A match inside a text
+/// is harmless.
 fn next_value(text: &[u8], after: usize) -> Option<usize> {
     let mut from = after + 1;
     loop {

@@ -10,7 +10,7 @@ use windlass_core::session_file::{FileInfo, FileStat, GrepMatch, InitialFile, Se
 use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::SessionId;
 
-use super::path::{checked, keep_workspace, segments};
+use super::path::{checked, segments, stable_form};
 
 /// The default names that are not writable: tool metadata and build output.
 pub const DEFAULT_WRITE_BLOCKLIST: &[&str] = &[
@@ -71,7 +71,7 @@ impl WriteBlocklistFileStore {
     async fn check_below(&self, session_id: SessionId, path: &str) -> Result<()> {
         let mut open = vec![path.to_owned()];
         while let Some(directory) = open.pop() {
-            let spelled = keep_workspace(&directory);
+            let spelled = stable_form(&directory);
             for entry in self.inner.list_directory(session_id, &spelled).await? {
                 if self.blocks(&entry.name) {
                     return Err(AgentLoopError::tool(format!(

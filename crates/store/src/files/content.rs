@@ -58,10 +58,7 @@ impl Content {
                 let bytes = STANDARD.decode(content).map_err(|error| {
                     AgentLoopError::tool(format!("invalid base64 content ({error}): {path}"))
                 })?;
-                Ok(match String::from_utf8(bytes) {
-                    Ok(text) => Self::utf8(text.into(), Encoding::Base64),
-                    Err(error) => Self::bytes_only(error.into_bytes()),
-                })
+                Ok(Self::new(bytes, Encoding::Base64))
             }
         }
     }
@@ -69,29 +66,22 @@ impl Content {
     /// Wraps the bytes of a file; as text if they are UTF-8.
     #[cfg(feature = "real-disk")]
     pub(crate) fn from_bytes(bytes: Vec<u8>) -> Self {
-        match String::from_utf8(bytes) {
-            Ok(text) if SessionFile::is_text_content(text.as_bytes()) => {
-                Self::utf8(text.into(), Encoding::Text)
-            }
-            Ok(text) => Self::utf8(text.into(), Encoding::Base64),
-            Err(error) => Self::bytes_only(error.into_bytes()),
+        if SessionFile::is_text_content(&bytes) {
+            Self::new(bytes, Encoding::Text)
+        } else {
+            Self::new(bytes, Encoding::Base64)
         }
     }
 
-    /// Wraps stored bytes, with their original encoding.
-    #[cfg(feature = "sqlite")]
-    pub(crate) fn stored(bytes: Vec<u8>, encoding: Encoding) -> Self {
+    /// Wraps bytes with their original encoding, which is base64 unless they are UTF-8.
+    pub(crate) fn new(bytes: Vec<u8>, encoding: Encoding) -> Self {
         match String::from_utf8(bytes) {
             Ok(text) => Self::utf8(text.into(), encoding),
-            Err(error) => Self::bytes_only(error.into_bytes()),
-        }
-    }
-
-    fn bytes_only(bytes: Vec<u8>) -> Self {
-        Self {
-            body: Body::Bytes(bytes.into()),
-            encoding: Encoding::Base64,
-            searchable: false,
+            Err(error) => Self {
+                body: Body::Bytes(error.into_bytes().into()),
+                encoding: Encoding::Base64,
+                searchable: false,
+            },
         }
     }
 
@@ -119,7 +109,7 @@ impl Content {
     }
 
     /// Returns the content in its encoding.
-    pub(crate) fn spelled(&self) -> String {
+    pub(crate) fn encoded(&self) -> String {
         match (&self.body, self.encoding) {
             (Body::Utf8(text), Encoding::Text) => text.to_string(),
             _ => STANDARD.encode(self.bytes()),

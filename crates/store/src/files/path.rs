@@ -1,4 +1,4 @@
-//! Paths as the stores take them.
+//! Paths of session files.
 
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::normalize_session_path;
@@ -6,7 +6,7 @@ use windlass_core::normalize_session_path;
 /// How many segments a path may have; every walk over a tree recurses at most this deep.
 pub const MAX_DEPTH: usize = 256;
 
-/// The names that a store on disk gives to files that are being written begin with this.
+/// The prefix of temporary files that a store on disk writes.
 const TEMPORARY_PREFIX: &str = ".windlass-tmp-";
 
 /// Returns the normalised path, or the reason why every store rejects it.
@@ -49,8 +49,8 @@ pub(crate) fn join(directory: &str, name: &str) -> String {
     path
 }
 
-/// Spells a normalised path so that it stays the same when it is normalised again.
-pub(crate) fn keep_workspace(path: &str) -> String {
+/// Returns a form of a normalised path that normalisation does not change again.
+pub(crate) fn stable_form(path: &str) -> String {
     format!(".{path}")
 }
 

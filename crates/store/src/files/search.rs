@@ -22,29 +22,28 @@ const PATTERN_MEMORY: usize = 2 * 1024 * 1024;
 /// A search that is given file after file, in the order of [`path_order`].
 pub(crate) struct Search<'a> {
     regex: Regex,
-    whole_text: WholeText,
+    whole_text_check: WholeTextCheck,
     path_pattern: Option<&'a str>,
     hits: Vec<GrepMatch>,
 }
 
-/// Whether a look at the whole text can rule a file out before it is taken apart into lines.
+/// Whether matching the whole text can rule a file out before it is split into lines.
 ///
-/// `^` and `$` stand for the ends of each line, also in the whole text; but `\A`, `\z` and a switched-off flag mean the
-/// ends of whatever is looked at, and `$` does not see the end of a line before `\r\n`. The test is by the letters of
-/// the pattern: where it errs, it errs on the side of looking at every line.
+/// `^` and `$` match at each line of the whole text. But `\A`, `\z` and a disabled flag refer to the ends of the searched text, and `$` does not match
+/// before `\r\n`. The decision is made from the characters of the pattern; in doubt, every line is searched.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum WholeText {
+enum WholeTextCheck {
     RulesOut,
     RulesOutWithoutCarriageReturns,
-    SaysNothing,
+    Inconclusive,
 }
 
-impl WholeText {
+impl WholeTextCheck {
     fn of(pattern: &str) -> Self {
         let ends_of_text = pattern.contains("\\A") || pattern.contains("\\z");
         let switches_flags = pattern.contains('?') && pattern.contains('-');
         if ends_of_text || switches_flags {
-            Self::SaysNothing
+            Self::Inconclusive
         } else if pattern.contains('$') {
             Self::RulesOutWithoutCarriageReturns
         } else {
@@ -70,37 +69,37 @@ impl<'a> Search<'a> {
             .map_err(|error| refuse(error.to_string()))?;
         Ok(Self {
             regex,
-            whole_text: WholeText::of(pattern),
+            whole_text_check: WholeTextCheck::of(pattern),
             path_pattern,
             hits: Vec::new(),
         })
     }
 
     /// Returns whether the search needs paths, so that callers can avoid building them.
-    pub(crate) const fn asks_for_paths(&self) -> bool {
+    pub(crate) const fn has_path_pattern(&self) -> bool {
         self.path_pattern.is_some()
     }
 
-    pub(crate) fn takes_path(&self, path: &str) -> bool {
+    pub(crate) fn matches_path(&self, path: &str) -> bool {
         self.path_pattern.is_none_or(|part| path.contains(part))
     }
 
     /// A quick check whether a text may match.
-    pub(crate) fn may_hit(&self, text: &str) -> bool {
+    pub(crate) fn may_match(&self, text: &str) -> bool {
         if text.len() as u64 > MAX_SEARCHED_BYTES {
             return false;
         }
-        match self.whole_text {
-            WholeText::SaysNothing => true,
-            WholeText::RulesOut => self.regex.is_match(text),
-            WholeText::RulesOutWithoutCarriageReturns => {
+        match self.whole_text_check {
+            WholeTextCheck::Inconclusive => true,
+            WholeTextCheck::RulesOut => self.regex.is_match(text),
+            WholeTextCheck::RulesOutWithoutCarriageReturns => {
                 self.regex.is_match(text) || text.contains('\r')
             }
         }
     }
 
     /// Adds the matching lines of a text; breaks at the limit.
-    pub(crate) fn take_lines(&mut self, path: &str, text: &str) -> ControlFlow<()> {
+    pub(crate) fn add_matches(&mut self, path: &str, text: &str) -> ControlFlow<()> {
         for (index, line) in text.lines().enumerate() {
             if !self.regex.is_match(line) {
                 continue;
@@ -150,8 +149,8 @@ mod tests {
 
     fn lines(pattern: &str, text: &str) -> Vec<usize> {
         let mut search = Search::new(pattern, None).unwrap();
-        if search.may_hit(text) {
-            let _ = search.take_lines("/f", text);
+        if search.may_match(text) {
+            let _ = search.add_matches("/f", text);
         }
         search
             .into_hits()

@@ -62,7 +62,7 @@ impl View {
             id: self.meta.id,
             session_id: self.session_id.uuid(),
             name: FileInfo::name_from_path(&self.path),
-            content: content.map(Content::spelled),
+            content: content.map(Content::encoded),
             encoding: content
                 .map_or("text", |content| content.encoding().as_str())
                 .to_owned(),

@@ -12,18 +12,17 @@ pub use memory::MemoryHostRecords;
 /// A record of the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostRecord {
-    /// Names it among those of its kind.
+    /// Unique within its kind.
     pub name: String,
     /// The encoded record.
     pub body: Bytes,
 }
 
-/// A record of the host that is written with an [append](crate::journal::Journal::append), or removed by it.
+/// A host record that an [append](crate::journal::Journal::append) writes or removes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RowWrite {
-    /// Of which kind it is.
     pub kind: &'static str,
-    /// Names it among those of its kind.
+    /// The name of the record, unique within its kind.
     pub key: String,
     /// The new value; `None` removes the record.
     pub value: Option<Bytes>,
@@ -46,7 +45,7 @@ pub trait HostRecords: Send + Sync {
         limit: usize,
     ) -> Result<Vec<HostRecord>>;
 
-    /// Adds records, each of its kind, or replaces those of their names; all or nothing.
+    /// Adds or replaces records of any kinds; all or nothing.
     async fn put_all(
         &self,
         records: Vec<(&'static str, HostRecord)>,

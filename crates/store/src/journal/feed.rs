@@ -12,9 +12,9 @@ const PAGE: usize = 1024;
 /// A record in the feed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedEntry {
-    /// The stream that it was appended to.
+    /// The stream to which it was appended.
     pub stream: StreamKey,
-    /// Its number there.
+    /// Its number in that stream.
     pub seq: u64,
     /// The event, or the reason why it cannot be read. A damaged record does not stop the records of other streams.
     pub event: Result<Arc<Event>, JournalError>,
@@ -23,7 +23,7 @@ pub struct FeedEntry {
 /// A part of the feed.
 #[derive(Debug, Clone, PartialEq)]
 pub struct FeedPage {
-    /// The records, those of one stream in its order.
+    /// The records. Those of one stream are in the order of their numbers.
     pub entries: Vec<FeedEntry>,
     /// The cursor of the next page; valid across restarts, and set even if this page is empty.
     pub next: String,

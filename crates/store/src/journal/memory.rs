@@ -352,32 +352,9 @@ impl Journal for MemoryJournal {
 }
 
 fn check(stream: &MemoryStream, claim: &Claim, batch: &Batch) -> Result<(), JournalError> {
-    let number = claim.stream;
     if stream.removed {
-        return Err(JournalError::Removed(number));
+        return Err(JournalError::Removed(claim.stream));
     }
-    if stream.epoch != claim.epoch {
-        return Err(JournalError::Fenced {
-            stream: number,
-            current: stream.epoch,
-            claimed: claim.epoch,
-        });
-    }
-    let head = stream.head();
-    let out_of_sequence = |first_seq| {
-        Err(JournalError::OutOfSequence {
-            stream: number,
-            head,
-            first_seq,
-        })
-    };
-    if batch.first_seq != head + 1 {
-        return out_of_sequence(batch.first_seq);
-    }
-    for (seq, event) in (batch.first_seq..).zip(&batch.records) {
-        if event.sequence != Some(seq) {
-            return out_of_sequence(event.seq());
-        }
-    }
-    Ok(())
+    let numbers = batch.records.iter().map(|event| event.sequence);
+    claim.check_append((stream.epoch, stream.head()), batch.first_seq, numbers)
 }

@@ -60,6 +60,39 @@ pub struct Claim {
     pub head: u64,
 }
 
+impl Claim {
+    /// Checks that a claim is the newest one of its stream, and that records follow its head.
+    pub(crate) fn check_append(
+        &self,
+        (epoch, head): (u64, u64),
+        first_seq: u64,
+        numbers: impl Iterator<Item = Option<u64>>,
+    ) -> Result<(), JournalError> {
+        let stream = self.stream;
+        if epoch != self.epoch {
+            return Err(JournalError::Fenced {
+                stream,
+                current: epoch,
+                claimed: self.epoch,
+            });
+        }
+        let mut numbers = (first_seq..).zip(numbers);
+        let wrong = if first_seq == head + 1 {
+            numbers.find(|(expected, seq)| *seq != Some(*expected))
+        } else {
+            Some((first_seq, Some(first_seq)))
+        };
+        match wrong {
+            None => Ok(()),
+            Some((_, seq)) => Err(JournalError::OutOfSequence {
+                stream,
+                head,
+                first_seq: seq.unwrap_or_default(),
+            }),
+        }
+    }
+}
+
 /// Records that become durable together.
 #[derive(Debug, Clone, Default)]
 pub struct Batch {
@@ -163,6 +196,7 @@ pub enum JournalError {
     Unavailable(String),
 }
 
+#[cfg(feature = "sqlite")]
 impl JournalError {
     pub(crate) fn damaged(stream: &StreamKey, seq: u64, what: impl Into<String>) -> Self {
         Self::Damaged {
@@ -191,7 +225,7 @@ pub trait Journal: Send + Sync {
     ) -> Result<Page, JournalError>;
 
     /// Like [`read`](Self::read), and stops after the event with which the stored bytes reach `max_bytes`; it returns at
-    /// least one event where there is one. A journal that holds its events in memory and shares them need not count.
+    /// least one event where there is one. A journal with shared events in memory need not count bytes.
     async fn read_within(
         &self,
         stream: &StreamKey,

@@ -1,9 +1,9 @@
-//! Which turns of a stream have not ended.
+//! The turns of a stream that have not ended.
 
 use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::TurnId;
 
-/// What an event does to the set of open turns.
+/// The effect of an event on the set of open turns.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum TurnChange {
     Opens(TurnId),
@@ -11,7 +11,7 @@ pub(crate) enum TurnChange {
 }
 
 impl TurnChange {
-    /// An input that waits opens its turn: nothing of it may be lost.
+    /// A waiting input opens its turn, because it must not be pruned.
     pub(crate) fn of(event: &Event) -> Option<Self> {
         match &event.data {
             EventData::TurnStarted(started) => Some(Self::Opens(started.turn_id)),
@@ -24,7 +24,7 @@ impl TurnChange {
     }
 }
 
-/// Turns without an end, and where they began. There are few at a time, and mostly none.
+/// Open turns and their first records. There are few at a time, and mostly none.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct OpenTurns(Vec<(TurnId, u64)>);
 
@@ -39,7 +39,7 @@ impl OpenTurns {
         }
     }
 
-    /// Returns where the oldest one began.
+    /// Returns the first record of the oldest open turn.
     pub(crate) fn first(&self) -> Option<u64> {
         self.0.iter().map(|(_, seq)| *seq).min()
     }

@@ -1,4 +1,4 @@
-//! Why a question was not answered.
+//! Errors of queries.
 
 use crate::cursor::CursorError;
 use crate::journal::JournalError;
@@ -13,14 +13,14 @@ impl From<QueryError> for JournalError {
     }
 }
 
-/// Why a question was not answered.
+/// Errors of a query.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryError {
     /// The cursor is invalid.
     #[error(transparent)]
     Cursor(#[from] CursorError),
-    /// A row cannot be read. The records are not touched by that.
+    /// A row cannot be read. The records are unaffected.
     #[error("{what} cannot be read: {why}; rebuild the rows")]
     DamagedRow {
         /// The table and key of the row.

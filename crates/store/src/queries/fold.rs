@@ -151,7 +151,7 @@ impl ThreadFold {
         row.updated_at = event.ts.trunc_subsecs(6);
         self.open.push(TurnRow {
             stream: row.stream.clone(),
-            place: position,
+            position,
             first_seq: event.seq(),
             last_seq: None,
             seq: event.seq(),

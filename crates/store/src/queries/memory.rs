@@ -1,6 +1,5 @@
 //! Queries in memory: each one scans the streams.
 
-use std::cmp::Reverse;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -36,7 +35,7 @@ impl MemoryQueries {
         journal.cursors().write(list, journal.position(), key)
     }
 
-    fn place(
+    fn decode_cursor(
         &self,
         list: CursorList,
         cursor: Option<&String>,
@@ -86,9 +85,9 @@ fn turns_of(stream: &mut MemoryStream) -> Vec<TurnRow> {
 #[async_trait]
 impl Queries for MemoryQueries {
     async fn threads(&self, query: ThreadQuery) -> Result<Listed<ThreadRow>, QueryError> {
-        let after = self.place(CursorList::Threads, query.after.as_ref())?;
+        let after = self.decode_cursor(CursorList::Threads, query.after.as_ref())?;
         let key = |number, thread: &ThreadRow| (thread.updated_at.timestamp_micros(), number);
-        let mut found = self.collect(|number, stream, found| {
+        let found = self.collect(|number, stream, found| {
             if let Some(thread) = stream.rows().thread()
                 && query.matches(thread)
                 && after.is_none_or(|after| key(number, thread) < after)
@@ -96,14 +95,9 @@ impl Queries for MemoryQueries {
                 found.push((key(number, thread), thread.clone()));
             }
         });
-        found.sort_unstable_by_key(|(key, _)| Reverse(*key));
-        let listed = Listed::cut(found, query.limit, |(key, _)| {
-            self.cursor(CursorList::Threads, *key)
-        });
-        Ok(Listed {
-            entries: listed.entries.into_iter().map(|(_, row)| row).collect(),
-            next: listed.next,
-        })
+        Ok(Listed::descending(found, query.limit, |key| {
+            self.cursor(CursorList::Threads, key)
+        }))
     }
 
     async fn thread(&self, stream: &StreamKey) -> Result<Option<ThreadRow>, QueryError> {
@@ -112,7 +106,7 @@ impl Queries for MemoryQueries {
     }
 
     async fn turns(&self, query: TurnQuery) -> Result<Listed<TurnRow>, QueryError> {
-        let after = self.place(CursorList::Turns, query.after.as_ref())?;
+        let after = self.decode_cursor(CursorList::Turns, query.after.as_ref())?;
         let found = self.journal.look_at(&query.stream, turns_of);
         let mut turns = found.unwrap_or_default();
         if query.order == Order::NewestFirst {

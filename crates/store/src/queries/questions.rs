@@ -77,10 +77,10 @@ impl ThreadQuery {
 /// The order of listed turns.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Order {
-    /// The one that began last comes first.
+    /// The turn that began last is first.
     #[default]
     NewestFirst,
-    /// The one that began first comes first.
+    /// The turn that began first is first.
     OldestFirst,
 }
 

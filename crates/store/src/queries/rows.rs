@@ -34,6 +34,20 @@ impl<T> Listed<T> {
         let next = entries.last().filter(|_| has_more).map(cursor);
         Self { entries, next }
     }
+
+    /// Builds a page from entries with their keys, the greatest key first.
+    pub(crate) fn descending<K: Copy + Ord>(
+        mut keyed: Vec<(K, T)>,
+        limit: usize,
+        cursor: impl Fn(K) -> String,
+    ) -> Self {
+        keyed.sort_unstable_by_key(|(key, _)| std::cmp::Reverse(*key));
+        let page = Listed::cut(keyed, limit, |(key, _)| cursor(*key));
+        Self {
+            entries: page.entries.into_iter().map(|(_, entry)| entry).collect(),
+            next: page.next,
+        }
+    }
 }
 
 /// The newest record of a thread.
@@ -45,13 +59,13 @@ pub struct RecordedThread {
     pub record: ThreadRecord,
 }
 
-/// Where a fork comes from.
+/// The origin of a fork.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[cfg_attr(feature = "sqlite", derive(serde::Serialize, serde::Deserialize))]
 pub struct Origin {
     /// The session of the parent.
     pub parent: SessionId,
-    /// The last record of that one that it begins with.
+    /// The last shared record of the parent.
     pub sequence: u64,
     /// The first turn of the parent that the fork omits, if the host recorded it.
     pub dropped: Option<TurnId>,
@@ -65,7 +79,7 @@ pub struct LatestTurn {
     pub id: TurnId,
     /// The record that began it.
     pub first_seq: u64,
-    /// How far it is.
+    /// Its status.
     pub status: TurnStatus,
     /// Its input in short.
     pub input_summary: String,
@@ -102,7 +116,7 @@ pub struct ThreadRow {
     pub usage: Option<TokenUsage>,
     /// Its record; `None` for a session that is not a thread of the API.
     pub record: Option<Arc<RecordedThread>>,
-    /// Where it comes from, if it is a fork.
+    /// Its origin, if it is a fork.
     pub origin: Option<Origin>,
 }
 
@@ -164,7 +178,7 @@ pub struct TurnRow {
     /// The thread that shows it.
     pub stream: StreamKey,
     /// Its position among all runs; later runs have greater ones.
-    pub place: u64,
+    pub position: u64,
     /// The record that began it.
     pub first_seq: u64,
     /// The record that ended it.
@@ -217,7 +231,7 @@ impl TurnRow {
     #[must_use]
     pub fn run(&self) -> TurnRun {
         TurnRun {
-            position: self.place,
+            position: self.position,
             stream: self.stream.clone(),
             turn_id: self.view.id,
             first_seq: self.first_seq,
@@ -272,14 +286,14 @@ pub struct TurnRun {
 /// A run of either kind.
 #[derive(Debug, Clone, PartialEq)]
 pub enum RunRow {
-    /// One that is reported from outside.
+    /// A run reported by an external program.
     Reported(StoredRun),
     /// A turn of one of our own sessions.
     Turn(TurnRun),
 }
 
 impl RunRow {
-    /// Returns what a list shows of it.
+    /// Returns the summary for lists.
     #[must_use]
     pub fn summary(&self) -> &RunSummary {
         match self {
@@ -288,7 +302,7 @@ impl RunRow {
         }
     }
 
-    /// Returns its place among all runs.
+    /// Returns its position among all runs.
     #[must_use]
     pub fn position(&self) -> u64 {
         match self {

@@ -41,7 +41,7 @@ pub struct StoredRun {
     pub client: String,
     /// Raised whenever that right changes hands.
     pub epoch: u64,
-    /// The stream of its records, where the store has such.
+    /// The stream of its records; 0 in a store without streams for runs.
     pub(crate) stream: u64,
 }
 
@@ -63,25 +63,25 @@ pub enum BeginOutcome {
     Existing(StoredRun),
 }
 
-/// Where a run comes from.
+/// The origin of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunKind {
-    /// It is reported from outside.
+    /// Reported by an external program.
     Reported,
-    /// It is a turn of one of our own sessions.
+    /// A turn of a session.
     Turn,
 }
 
-/// Which runs a list shows.
+/// A selection of runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RunFilter {
-    /// Those of an agent.
+    /// Only runs of this agent.
     pub agent_id: Option<String>,
-    /// Those that are there.
+    /// Only runs with this status.
     pub status: Option<RunStatus>,
     /// Only runs with a lower position.
     pub before: Option<u64>,
-    /// Those of one kind.
+    /// Only runs of this kind.
     pub kind: Option<RunKind>,
 }
 
@@ -95,7 +95,7 @@ impl RunFilter {
 
     /// Returns whether a turn matches the filter as a run.
     pub(crate) fn wants_turn(&self, turn: &TurnRow) -> bool {
-        !turn.is_pruned && self.wants(turn.place, turn.run_agent(), turn.run_status)
+        !turn.is_pruned && self.wants(turn.position, turn.run_agent(), turn.run_status)
     }
 
     pub(crate) fn statuses(&self) -> Vec<RunStatus> {
@@ -111,7 +111,7 @@ impl RunFilter {
 pub struct RunPage {
     /// The records, in order.
     pub records: Vec<RunRecord>,
-    /// The number of the newest record; 0 when there is no such run.
+    /// The number of the newest record; 0 if the run does not exist.
     pub head: u64,
 }
 
@@ -129,7 +129,7 @@ pub trait RunLog: Send + Sync {
         records: Vec<RunRecord>,
     ) -> Result<StoredRun, JournalError>;
 
-    /// Gives the right to write to another connection, if `run` is open and still as it is here.
+    /// Transfers the right to write to another connection, if the run is open and unchanged since `run` was read.
     async fn take_over(&self, run: &StoredRun, client: &str) -> Result<StoredRun, JournalError>;
 
     /// Lists runs, newest first. The cost depends only on the result. [`Queries`](crate::queries::Queries) lists them together with turns.

@@ -44,7 +44,6 @@ pub use transfer::import::{ImportReport, ImportedRecords};
 pub use transfer::restore::{
     HostFile, Prefer, RestoreError, RestoreOptions, RestoreReport, RestoreStep, restore,
 };
-pub use transfer::staging::FileTrouble;
 pub use verify::verify_report::Finding;
 pub use verify::{Report, StreamHead};
 

@@ -20,9 +20,9 @@ pub struct SqliteOptions {
     pub retention: SqliteRetention,
     /// The reaction to missing acknowledged commits.
     pub on_lost_commits: OnLostCommits,
-    /// How much is looked at before the store is used.
+    /// The extent of the check before the store is used.
     pub check: OpenCheck,
-    /// How big the database may grow; `None` is as big as the disk allows.
+    /// Maximum size of the database in bytes; `None` is no limit.
     pub max_bytes: Option<u64>,
     /// Kinds of [host records](crate::HostRecord) that `retention.max_bytes` removes, the oldest first, before any record of a
     /// session. Records of other kinds are never removed by retention.
@@ -34,9 +34,9 @@ pub struct SqliteOptions {
 pub struct SqliteRetention {
     /// The maximum age of streamed text chunks. Later records contain the whole text.
     pub text_chunks: Option<Duration>,
-    /// How old records may get.
+    /// The maximum age of records.
     pub max_age: Option<Duration>,
-    /// How many bytes the database may use; the oldest records go first.
+    /// Maximum size of the database in bytes; the oldest records are removed first.
     pub max_bytes: Option<u64>,
 }
 
@@ -50,7 +50,7 @@ pub enum OnLostCommits {
     Accept,
 }
 
-/// How much is looked at before a store is used.
+/// The extent of the check before a store is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OpenCheck {
     /// The size of the file and both ends of each table, which takes about a millisecond. All pages are checked after the open, while the store is in
@@ -97,7 +97,7 @@ impl SqliteOptions {
         self.on_lost_commits = policy;
         self
     }
-    /// Sets how much is looked at first.
+    /// Sets the extent of the check before use.
     pub fn with_check(mut self, check: OpenCheck) -> Self {
         self.check = check;
         self
@@ -107,7 +107,7 @@ impl SqliteOptions {
         self.expendable_records = kinds;
         self
     }
-    /// Sets how big the database may grow.
+    /// Sets the maximum size of the database in bytes.
     pub fn with_max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
         self

@@ -28,7 +28,7 @@ struct SessionEntries {
     secrets: NamedEntries<SecretString>,
 }
 
-/// Keys and secrets in memory, each session for itself; clones share them.
+/// Keys and secrets in memory, separately for each session; clones share them.
 #[derive(Default, Clone)]
 pub struct InMemorySessionStorageStore {
     sessions: Shared<HashMap<SessionId, SessionEntries>>,
@@ -81,26 +81,26 @@ fn put<V>(names: &mut NamedEntries<V>, name: &str, value: V) {
     }
 }
 
+/// Lists names with their times of creation and update.
+fn list<V, I>(
+    names: &NamedEntries<V>,
+    info: impl Fn(String, DateTime<Utc>, DateTime<Utc>) -> I,
+) -> Vec<I> {
+    let names = names.iter();
+    names
+        .map(|(name, entry)| info(name.clone(), entry.created_at, entry.updated_at))
+        .collect()
+}
+
 /// Prints the number of values, never a name or a value.
 impl fmt::Debug for InMemorySessionStorageStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sessions = self.sessions.read();
+        let count = |of: fn(&SessionEntries) -> usize| sessions.values().map(of).sum::<usize>();
         f.debug_struct("InMemorySessionStorageStore")
             .field("sessions", &sessions.len())
-            .field(
-                "values",
-                &sessions
-                    .values()
-                    .map(|entries| entries.values.len())
-                    .sum::<usize>(),
-            )
-            .field(
-                "secrets",
-                &sessions
-                    .values()
-                    .map(|entries| entries.secrets.len())
-                    .sum::<usize>(),
-            )
+            .field("values", &count(|entries| entries.values.len()))
+            .field("secrets", &count(|entries| entries.secrets.len()))
             .finish()
     }
 }
@@ -127,12 +127,11 @@ impl SessionStorageStore for InMemorySessionStorageStore {
 
     async fn list_keys(&self, session_id: SessionId) -> Result<Vec<KeyInfo>> {
         let listed = self.look(session_id, |entries| {
-            let info = |(key, entry): (&String, &Entry<String>)| KeyInfo {
-                key: key.clone(),
-                created_at: entry.created_at,
-                updated_at: entry.updated_at,
-            };
-            entries.values.iter().map(info).collect()
+            list(&entries.values, |key, created_at, updated_at| KeyInfo {
+                key,
+                created_at,
+                updated_at,
+            })
         });
         Ok(listed.unwrap_or_default())
     }
@@ -158,12 +157,13 @@ impl SessionStorageStore for InMemorySessionStorageStore {
 
     async fn list_secrets(&self, session_id: SessionId) -> Result<Vec<SecretInfo>> {
         let listed = self.look(session_id, |entries| {
-            let info = |(name, entry): (&String, &Entry<SecretString>)| SecretInfo {
-                name: name.clone(),
-                created_at: entry.created_at,
-                updated_at: entry.updated_at,
-            };
-            entries.secrets.iter().map(info).collect()
+            list(&entries.secrets, |name, created_at, updated_at| {
+                SecretInfo {
+                    name,
+                    created_at,
+                    updated_at,
+                }
+            })
         });
         Ok(listed.unwrap_or_default())
     }

@@ -45,7 +45,7 @@ async fn r15_files_are_counted_for_each_session() {
 }
 
 #[tokio::test]
-async fn r15_directories_cannot_be_made_without_end() {
+async fn r15_number_of_directories_is_limited() {
     let (files, session) = limited(FileQuota {
         max_files: Some(1),
         ..FileQuota::default()
@@ -94,7 +94,7 @@ async fn r15_bytes_are_counted_decoded() {
 }
 
 #[tokio::test]
-async fn r15_nothing_is_charged_for_what_is_gone() {
+async fn r15_deleted_files_use_no_quota() {
     let (files, session) = limited(FileQuota {
         max_files: Some(3),
         max_total_bytes: Some(10),

@@ -282,7 +282,7 @@ async fn r60_temporary_file_of_a_crash_is_hidden() {
 }
 
 #[tokio::test]
-async fn bytes_decide_what_is_text() {
+async fn bytes_determine_the_encoding() {
     let disk = DiskFixture::new();
     disk.put("nul", b"a\0b");
     disk.put("latin1", b"gr\xfc\xdfe");
@@ -321,7 +321,7 @@ async fn pipes_are_refused_without_waiting_for_their_other_end() {
 }
 
 #[tokio::test]
-async fn names_that_are_not_text_are_left_alone() {
+async fn non_utf8_names_are_ignored() {
     use std::os::unix::ffi::OsStrExt;
     let disk = DiskFixture::new();
     let name = std::ffi::OsStr::from_bytes(b"not\xfftext");

@@ -8,8 +8,8 @@ use windlass_core::typed_id::SessionId;
 
 use super::forking::{child, forked};
 use super::subject::{JournalRef, StreamFixture, event};
-use crate::conformance::check::{CheckOutcome, Violation};
-use crate::cursor::{CursorError, forged};
+use crate::conformance::check::{CheckOutcome, Violation, forged};
+use crate::cursor::CursorError;
 use crate::journal::{Batch, FeedEntry, JournalError, all_events};
 
 const WRITERS: u64 = 8;

@@ -1,8 +1,8 @@
 //! Cursors of lists.
 
 use super::subject::{QueryStoresRef, ThreadFixture};
-use crate::conformance::check::{CheckOutcome, Violation};
-use crate::cursor::{CursorError, forged};
+use crate::conformance::check::{CheckOutcome, Violation, forged};
+use crate::cursor::CursorError;
 use crate::queries::{Order, QueryError, ThreadQuery, TurnQuery};
 
 async fn two_threads(store: &QueryStoresRef) -> Result<(ThreadFixture, String), Violation> {

@@ -24,14 +24,14 @@ pub(super) const SHORT_CODES: [u8; SHORT] = [
     0xf7, 0xf8, 0xf9, 0xfa, 0xfb, 0xfc, 0xfd, 0xfe,
 ];
 
-/// How many bytes the beginning of a phrase has by which it is looked up; no phrase is shorter.
+/// The number of bytes by which phrases are looked up; no phrase is shorter.
 const HEAD: usize = 8;
-/// How many places there are for beginnings: far more than beginnings.
-const PLACES: usize = 1024;
+/// The number of hash buckets, far more than phrases.
+const BUCKETS: usize = 1024;
 
-/// The phrases, ready for both ways.
+/// The phrases, indexed for packing and unpacking.
 pub(super) struct Codes {
-    /// Whether a byte is a code, so that a text that holds it has no short form.
+    /// Whether a byte is a code. A text that contains it has no short form.
     pub(super) is_code: [bool; 256],
     /// Whether a byte is plain: no code, not the start of a phrase and not a character that precedes a value.
     pub(super) is_plain: [bool; 256],
@@ -39,8 +39,8 @@ pub(super) struct Codes {
     pub(super) short: [Option<&'static [u8]>; 256],
     /// In alphabetical order.
     sorted: Vec<Sorted>,
-    /// By the first bytes of a text: which of them may fit.
-    places: Vec<Vec<Range<usize>>>,
+    /// The candidate phrases, by a hash of the first bytes.
+    buckets: Vec<Vec<Range<usize>>>,
 }
 
 struct Sorted {
@@ -74,12 +74,12 @@ impl Codes {
             })
             .collect();
         sorted.sort_unstable_by_key(|entry| entry.phrase);
-        let mut places = vec![Vec::new(); PLACES];
+        let mut buckets = vec![Vec::new(); BUCKETS];
         let mut start = 0;
         for same in sorted.chunk_by(|a, b| a.phrase[..HEAD] == b.phrase[..HEAD]) {
             let range = start..start + same.len();
             start = range.end;
-            places[place(same[0].phrase)].push(range);
+            buckets[bucket(same[0].phrase)].push(range);
         }
         for n in 1..sorted.len() {
             let phrase = sorted[n].phrase;
@@ -92,26 +92,26 @@ impl Codes {
             is_plain,
             short,
             sorted,
-            places,
+            buckets,
         }
     }
 
     /// Returns the number and the length of the longest phrase that a text begins with.
     ///
-    /// Such a phrase is the last one in the alphabet that does not come behind the text, or one that this begins with.
+    /// It is the last phrase in alphabetical order that does not follow the text, or a prefix of that phrase.
     pub(super) fn longest(&self, text: &[u8]) -> Option<(u8, usize)> {
         let is_mark = |byte: &u8| matches!(byte, b'"' | b'{' | b'}' | b'[' | b']' | b',' | b':');
         let head = text.first_chunk::<HEAD>()?;
         if !head[..2].iter().all(is_mark) {
             return None;
         }
-        let ranges = &self.places[place(head)];
+        let ranges = &self.buckets[bucket(head)];
         let range = ranges
             .iter()
             .find(|range| self.sorted[range.start].phrase.starts_with(head))?;
         let same = &self.sorted[range.clone()];
-        let behind = same.partition_point(|entry| entry.phrase <= text);
-        let mut at = (range.start + behind).checked_sub(1);
+        let upto = same.partition_point(|entry| entry.phrase <= text);
+        let mut at = (range.start + upto).checked_sub(1);
         while let Some(entry) = at.map(|at| &self.sorted[at]) {
             if text.starts_with(entry.phrase) {
                 return Some((entry.number, entry.phrase.len()));
@@ -122,9 +122,9 @@ impl Codes {
     }
 }
 
-/// Returns where a beginning is looked up.
-fn place(text: &[u8]) -> usize {
+/// Returns the hash bucket of the first bytes of a text.
+fn bucket(text: &[u8]) -> usize {
     let head = text.first_chunk::<HEAD>().copied().unwrap_or_default();
     let mixed = u64::from_le_bytes(head).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    (mixed >> (u64::BITS - PLACES.ilog2())) as usize
+    (mixed >> (u64::BITS - BUCKETS.ilog2())) as usize
 }

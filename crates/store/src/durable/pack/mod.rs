@@ -58,9 +58,9 @@ pub(crate) fn pack(text: &[u8], references: &[Reference]) -> Option<Vec<u8>> {
             put_phrase(&mut packed, number);
             at += length;
         } else if let Some(value) = value(text, at) {
-            let mut known = (0..=u8::MAX).zip(&values);
-            match known.find(|(_, known)| **known == value) {
-                Some((place, _)) => packed.extend([AGAIN, place]),
+            let mut seen = (0..=u8::MAX).zip(&values);
+            match seen.find(|(_, seen)| **seen == value) {
+                Some((index, _)) => packed.extend([AGAIN, index]),
                 None => {
                     put_value(&mut packed, value);
                     values.push(value);
@@ -92,29 +92,29 @@ pub(crate) fn unpack(packed: &[u8], text: &mut Vec<u8>) -> Option<Vec<Reference>
     let mut values: Vec<Range<usize>> = Vec::with_capacity(8);
     let mut references = Vec::new();
     let mut rest = packed;
-    while let Some((&code, behind)) = rest.split_first() {
+    while let Some((&code, after)) = rest.split_first() {
         match code {
             ID | TIME => {
                 let length = if code == ID { ID_BYTES } else { TIME_BYTES };
                 let bytes;
-                (bytes, rest) = behind.split_at_checked(length)?;
+                (bytes, rest) = after.split_at_checked(length)?;
                 let start = text.len();
                 take_value(text, bytes);
                 values.push(start..text.len());
             }
             AGAIN => {
-                let place;
-                (place, rest) = behind.split_first()?;
-                text.extend_from_within(values.get(usize::from(*place))?.clone());
+                let index;
+                (index, rest) = after.split_first()?;
+                text.extend_from_within(values.get(usize::from(*index))?.clone());
             }
             PHRASE => {
                 let number;
-                (number, rest) = behind.split_first()?;
+                (number, rest) = after.split_first()?;
                 text.extend_from_slice(PHRASES.get(SHORT + usize::from(*number))?.as_bytes());
             }
             REFERENCE => {
                 let (seq, start, length);
-                (seq, rest) = take_number(behind)?;
+                (seq, rest) = take_number(after)?;
                 (start, rest) = take_number(rest)?;
                 (length, rest) = take_number(rest)?;
                 let from = text.len();
@@ -132,7 +132,7 @@ pub(crate) fn unpack(packed: &[u8], text: &mut Vec<u8>) -> Option<Vec<Reference>
             _ => match codes.short[usize::from(code)] {
                 Some(phrase) => {
                     text.extend_from_slice(phrase);
-                    rest = behind;
+                    rest = after;
                 }
                 None => {
                     let is_code = |byte: &u8| codes.is_code[usize::from(*byte)];
@@ -159,10 +159,10 @@ fn put_number(packed: &mut Vec<u8>, mut number: u64) {
 /// Reads a number; `None` where it is cut or too great.
 fn take_number(bytes: &[u8]) -> Option<(u64, &[u8])> {
     let mut number = 0;
-    for (place, byte) in bytes.iter().take(9).enumerate() {
-        number |= u64::from(byte & 0x7f) << (7 * place);
+    for (index, byte) in bytes.iter().take(9).enumerate() {
+        number |= u64::from(byte & 0x7f) << (7 * index);
         if byte & 0x80 == 0 {
-            return Some((number, &bytes[place + 1..]));
+            return Some((number, &bytes[index + 1..]));
         }
     }
     None
@@ -193,9 +193,9 @@ fn put_value(packed: &mut Vec<u8>, value: &[u8]) {
         return put_digits(packed, value);
     }
     let mut digits = [b'0'; TIME_BYTES * 2];
-    let places = value.iter().zip(TIME_FORM);
-    let of_time = places.filter(|(_, form)| **form == b'0');
-    for (digit, (byte, _)) in digits.iter_mut().zip(of_time) {
+    let digits_of_time = value.iter().zip(TIME_FORM);
+    let in_time = digits_of_time.filter(|(_, form)| **form == b'0');
+    for (digit, (byte, _)) in digits.iter_mut().zip(in_time) {
         *digit = *byte;
     }
     packed.push(TIME);
@@ -227,8 +227,8 @@ fn take_value(text: &mut Vec<u8>, bytes: &[u8]) {
         return;
     }
     let mut time = *TIME_FORM;
-    let places = time.iter_mut().filter(|place| **place == b'0');
-    places.zip(digits).for_each(|(place, digit)| *place = digit);
+    let slots = time.iter_mut().filter(|slot| **slot == b'0');
+    slots.zip(digits).for_each(|(slot, digit)| *slot = digit);
     text.extend_from_slice(&time);
 }
 

@@ -4,7 +4,7 @@
 //! [`Form`](super::super::record::Form), because an older program could not read records that contain them.
 
 /// The phrases. The first [`SHORT`](super::codes::SHORT) have a code of one byte, so they are the ones that every turn has.
-/// Each begins with two of the characters `"{}[],:`, which is how a place for one is found quickly.
+/// Each begins with two of the characters `"{}[],:`, which makes the look-up quick.
 pub(super) const PHRASES: &[&str] = &[
     r#"{"id":"event_"#,
     r#"","session_id":"session_"#,

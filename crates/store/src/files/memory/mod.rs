@@ -19,12 +19,13 @@ use super::content::Content;
 use super::path;
 use super::quota::FileQuota;
 use super::search::Search;
+use super::view::View;
 use super::writer::WriteOrigin;
 use crate::lock::Shared;
 pub use factory::InMemorySessionFileSystemFactory;
 use tree::{FileTree, TreeEntry};
 
-/// Files in memory, each session for itself; clones share them.
+/// Files in memory, separately for each session; clones share them.
 ///
 /// Each session has its own tree and its own lock, so that no session pays for the files of another.
 #[derive(Default, Clone)]
@@ -47,7 +48,7 @@ impl InMemorySessionFileStore {
         self
     }
 
-    /// Puts a file there that a session starts with, also over a read-only one.
+    /// Writes an initial file of a session, also over a read-only one.
     pub async fn seed_initial_file(&self, session_id: SessionId, file: &InitialFile) -> Result<()> {
         let path = path::checked(&file.path)?;
         let content = Content::parse(&file.content, &file.encoding, &path)?;
@@ -57,7 +58,7 @@ impl InMemorySessionFileStore {
         self.write(session_id, &path, content, writer).map(drop)
     }
 
-    /// Reads the content of a file in its encoding; `None` when no file is there.
+    /// Reads the content of a file in its encoding; `None` if there is no file.
     pub async fn read_text(&self, session_id: SessionId, path: &str) -> Option<String> {
         let file = self.read_file(session_id, path).await.ok().flatten()?;
         file.content
@@ -105,15 +106,13 @@ impl SessionFileSystem for InMemorySessionFileStore {
         let path = path::checked(path)?;
         let tree = self.tree(session_id).unwrap_or_default();
         let tree = tree.read();
-        Ok(match tree.find(&path) {
-            TreeEntry::File(file) => {
-                Some(file.view(session_id, &path).into_file(Some(&file.content)))
-            }
-            TreeEntry::Directory(directory) => {
-                Some(directory.view(session_id, &path).into_file(None))
-            }
-            TreeEntry::Missing { .. } | TreeEntry::BelowFile { .. } => None,
-        })
+        let entry = tree.find(&path);
+        let content = match &entry {
+            TreeEntry::File(file) => Some(&file.content),
+            _ => None,
+        };
+        let view = entry.view(session_id, &path);
+        Ok(view.map(|view| view.into_file(content)))
     }
 
     async fn write_file(
@@ -159,11 +158,8 @@ impl SessionFileSystem for InMemorySessionFileStore {
         let path = path::checked(path)?;
         let tree = self.tree(session_id).unwrap_or_default();
         let tree = tree.read();
-        Ok(match tree.find(&path) {
-            TreeEntry::File(file) => Some(file.view(session_id, &path).into_stat()),
-            TreeEntry::Directory(directory) => Some(directory.view(session_id, &path).into_stat()),
-            TreeEntry::Missing { .. } | TreeEntry::BelowFile { .. } => None,
-        })
+        let view = tree.find(&path).view(session_id, &path);
+        Ok(view.map(View::into_stat))
     }
 
     async fn grep_files(
@@ -219,7 +215,7 @@ impl SessionFileSystem for InMemorySessionFileStore {
     }
 
     async fn forget_session(&self, session_id: SessionId) -> Result<()> {
-        // Freed after the lock is: the guard does not outlive this statement.
+        // The files are freed after the lock is released, because the guard does not outlive this statement.
         let forgotten = self.sessions.write().remove(&session_id);
         drop(forgotten);
         Ok(())

@@ -2,7 +2,7 @@
 
 use windlass_core::typed_id::SessionId;
 
-use super::tree::{Directory, File, Node};
+use super::tree::{Directory, File, Node, TreeEntry};
 use crate::files::view::View;
 
 impl File {
@@ -36,6 +36,17 @@ impl Node {
         match self {
             Self::File(file) => file.view(session_id, path),
             Self::Directory(directory) => directory.view(session_id, path),
+        }
+    }
+}
+
+impl TreeEntry<'_> {
+    /// Returns the existing entry.
+    pub(super) fn view(&self, session_id: SessionId, path: &str) -> Option<View> {
+        match self {
+            Self::File(file) => Some(file.view(session_id, path)),
+            Self::Directory(directory) => Some(directory.view(session_id, path)),
+            Self::Missing { .. } | Self::BelowFile { .. } => None,
         }
     }
 }

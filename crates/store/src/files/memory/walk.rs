@@ -52,14 +52,14 @@ impl File {
         let Some(text) = self.content.text() else {
             return ControlFlow::Continue(());
         };
-        if !search.asks_for_paths() && !search.may_hit(text) {
+        if !search.has_path_pattern() && !search.may_match(text) {
             return ControlFlow::Continue(());
         }
         let end = parent.len();
         parent.push('/');
         parent.push_str(name);
-        let flow = if search.takes_path(parent) && search.may_hit(text) {
-            search.take_lines(parent, text)
+        let flow = if search.matches_path(parent) && search.may_match(text) {
+            search.add_matches(parent, text)
         } else {
             ControlFlow::Continue(())
         };

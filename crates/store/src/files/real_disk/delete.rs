@@ -11,21 +11,22 @@ use super::disk::{DiskEntry, DiskRoot, EntryHandle, OPEN_LEVELS, entries};
 use super::error::{self, DiskError, DiskResult};
 use crate::files::path::{MAX_DEPTH, join};
 use crate::files::rules;
+use crate::lock::lock;
 
 impl DiskRoot {
     pub(super) fn delete(&self, path: &str, recursive: bool) -> Result<bool> {
-        let _changing = self.lock_changes();
+        let _changing = lock(&self.changing);
         let deleted = match self.find(path)? {
             DiskEntry::Root => return Err(rules::root_delete()),
             DiskEntry::Missing | DiskEntry::BelowFile { .. } => false,
-            DiskEntry::File(place) | DiskEntry::Directory(place)
-                if self.is_read_only(path, &place.metadata) =>
+            DiskEntry::File(entry) | DiskEntry::Directory(entry)
+                if self.is_read_only(path, &entry.metadata) =>
             {
                 return Err(rules::read_only(path));
             }
-            DiskEntry::File(place) => gone(path, place.parent.remove_file(&place.name))?,
-            DiskEntry::Directory(place) if recursive => self.delete_tree(&place, path)?,
-            DiskEntry::Directory(place) => gone(path, place.parent.remove_dir(&place.name))?,
+            DiskEntry::File(entry) => gone(path, entry.parent.remove_file(&entry.name))?,
+            DiskEntry::Directory(entry) if recursive => self.delete_tree(&entry, path)?,
+            DiskEntry::Directory(entry) => gone(path, entry.parent.remove_dir(&entry.name))?,
         };
         if deleted {
             self.forget_marks(path);
@@ -33,8 +34,8 @@ impl DiskRoot {
         Ok(deleted)
     }
 
-    fn delete_tree(&self, place: &EntryHandle, path: &str) -> Result<bool> {
-        let Some(directory) = place.open_directory(path)? else {
+    fn delete_tree(&self, entry: &EntryHandle, path: &str) -> Result<bool> {
+        let Some(directory) = entry.open_directory(path)? else {
             return Ok(false);
         };
         let top = directory.try_clone().map_err(error::io("open", path))?;
@@ -47,7 +48,7 @@ impl DiskRoot {
             return Err(rules::read_only_inside(path, &inside));
         }
         empty(&mut descent, directory, path)?;
-        gone(path, place.parent.remove_dir(&place.name))
+        gone(path, entry.parent.remove_dir(&entry.name))
     }
 
     fn first_read_only(
@@ -57,8 +58,7 @@ impl DiskRoot {
         path: &str,
     ) -> Result<Option<String>> {
         if descent.names.len() > MAX_DEPTH {
-            let path = path.to_owned();
-            return Err(DiskError::TooDeep { path }.into());
+            return Err(DiskError::TooDeep(path.to_owned()).into());
         }
         let entries = entries(&directory, path)?;
         let mut open = Some(directory);

@@ -1,4 +1,4 @@
-//! The directory on the host, and finding a place in it through handles.
+//! The directory on the host, and the look-up of paths in it through handles.
 //!
 //! Each name on the way is opened relative to the handle of its directory and without following links. A name that is
 //! swapped between two steps can make a step fail; it can never make it land elsewhere.
@@ -7,19 +7,19 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 
 use cap_fs_ext::DirExt;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, Metadata};
 use windlass_core::error::{AgentLoopError, Result};
 
-use super::error::{self, DiskResult};
+use super::error::{self, DiskError, DiskResult};
 use crate::files::path::{segments, split_last};
 use crate::lock::Shared;
 
-/// Directories above this depth of a tree stay open while those inside are worked on. Deeper ones are closed and opened
-/// again, so that few file descriptors are enough however deep the tree is.
+/// Directories above this depth stay open while their contents are processed. Deeper ones are closed and reopened, so that few file descriptors
+/// suffice for any depth.
 pub(super) const OPEN_LEVELS: usize = 16;
 
 /// One directory of the host, with the state of the store for it.
@@ -28,8 +28,8 @@ pub(super) struct DiskRoot {
     pub(super) root: Dir,
     /// The files that the host made read-only through this store.
     pub(super) marks: Shared<BTreeSet<String>>,
-    /// Held through every change, so that its checks remain valid until it is done.
-    changing: Mutex<()>,
+    /// Locked during every change, so that its checks remain valid until it is complete.
+    pub(super) changing: Mutex<()>,
 }
 
 /// The entry at a path.
@@ -51,7 +51,7 @@ pub(super) struct EntryHandle {
     pub(super) metadata: Metadata,
 }
 
-/// A directory on the way, or why there is none.
+/// The result of entering a directory.
 pub(super) enum DirectoryStep {
     Into(Dir),
     Missing,
@@ -72,10 +72,6 @@ impl DiskRoot {
             marks: Shared::default(),
             changing: Mutex::new(()),
         })
-    }
-
-    pub(super) fn lock_changes(&self) -> MutexGuard<'_, ()> {
-        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether writes and deletes are rejected: by a mark of this store or by the host's permissions.
@@ -106,19 +102,19 @@ impl DiskRoot {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(DiskEntry::Missing),
             Err(error) => return Err(error::io("look at", path)(error)),
         };
-        let place = EntryHandle {
+        let entry = EntryHandle {
             parent: directory,
             name: name.to_owned(),
             metadata,
         };
-        if place.metadata.is_symlink() {
-            Err(error::symlink(path))
-        } else if place.metadata.is_dir() {
-            Ok(DiskEntry::Directory(place))
-        } else if place.metadata.is_file() {
-            Ok(DiskEntry::File(place))
+        if entry.metadata.is_symlink() {
+            Err(DiskError::Symlink(path.to_owned()))
+        } else if entry.metadata.is_dir() {
+            Ok(DiskEntry::Directory(entry))
+        } else if entry.metadata.is_file() {
+            Ok(DiskEntry::File(entry))
         } else {
-            Err(error::not_regular(path))
+            Err(DiskError::NotRegular(path.to_owned()))
         }
     }
 
@@ -127,7 +123,7 @@ impl DiskRoot {
         match self.find(path)? {
             DiskEntry::Missing | DiskEntry::BelowFile { .. } | DiskEntry::File(_) => Ok(None),
             DiskEntry::Root => self.root_handle(path).map(Some),
-            DiskEntry::Directory(place) => place.open_directory(path),
+            DiskEntry::Directory(entry) => entry.open_directory(path),
         }
     }
 
@@ -137,22 +133,24 @@ impl DiskRoot {
         let mut end = 0;
         for name in segments(path) {
             end += 1 + name.len();
-            let so_far = &path[..end];
-            let mut found = step(&directory, name, so_far)?;
+            let path_here = &path[..end];
+            let mut found = step(&directory, name, path_here)?;
             if matches!(found, DirectoryStep::Missing) {
                 match directory.create_dir(name) {
                     Err(error) if error.kind() != ErrorKind::AlreadyExists => {
-                        return Err(error::io("make the directory", so_far)(error).into());
+                        return Err(error::io("make the directory", path_here)(error).into());
                     }
-                    _ => found = step(&directory, name, so_far)?,
+                    _ => found = step(&directory, name, path_here)?,
                 }
             }
             directory = match found {
                 DirectoryStep::Into(child) => child,
-                DirectoryStep::File => return Err(crate::files::rules::below_file(so_far, path)),
+                DirectoryStep::File => {
+                    return Err(crate::files::rules::below_file(path_here, path));
+                }
                 DirectoryStep::Missing => {
                     let gone = std::io::Error::from(ErrorKind::NotFound);
-                    return Err(error::io("make the directory", so_far)(gone).into());
+                    return Err(error::io("make the directory", path_here)(gone).into());
                 }
             };
         }
@@ -167,7 +165,7 @@ impl DiskRoot {
 }
 
 impl EntryHandle {
-    /// Opens a directory that was found earlier; `None` if it is gone since.
+    /// Opens a directory that was found earlier; `None` if it no longer exists.
     pub(super) fn open_directory(&self, path: &str) -> DiskResult<Option<Dir>> {
         match step(&self.parent, &self.name, path)? {
             DirectoryStep::Into(directory) => Ok(Some(directory)),
@@ -183,7 +181,7 @@ pub(super) fn step(directory: &Dir, name: &str, path: &str) -> DiskResult<Direct
         Err(failure) => failure,
     };
     match directory.symlink_metadata(name) {
-        Ok(metadata) if metadata.is_symlink() => Err(error::symlink(path)),
+        Ok(metadata) if metadata.is_symlink() => Err(DiskError::Symlink(path.to_owned())),
         Ok(metadata) if metadata.is_dir() => Err(error::io("open", path)(failure)),
         Ok(_) => Ok(DirectoryStep::File),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(DirectoryStep::Missing),

@@ -10,12 +10,12 @@ pub(super) type DiskResult<T> = Result<T, DiskError>;
 /// Why the disk refused an operation on a path.
 #[derive(Debug, Error)]
 pub(super) enum DiskError {
-    #[error("symbolic links are not followed: {path}")]
-    Symlink { path: String },
-    #[error("neither a regular file nor a directory: {path}")]
-    NotRegular { path: String },
-    #[error("directories are nested too deep below: {path}")]
-    TooDeep { path: String },
+    #[error("symbolic links are not followed: {0}")]
+    Symlink(String),
+    #[error("neither a regular file nor a directory: {0}")]
+    NotRegular(String),
+    #[error("directories are nested too deep below: {0}")]
+    TooDeep(String),
     #[error("cannot {doing} {path}: {source}")]
     Io {
         doing: &'static str,
@@ -25,13 +25,12 @@ pub(super) enum DiskError {
 }
 
 impl DiskError {
-    /// Whether a search may omit the path: the entry is gone, replaced by another kind of entry, or unreadable for this
-    /// user. Any other error, such as a lack of file descriptors, must fail the search, because its result would be
-    /// incomplete without a sign of it.
+    /// Whether a search may omit the path: the entry no longer exists, was replaced by another kind of entry, or is unreadable for this
+    /// user. Any other error, such as a lack of file descriptors, must fail the search, because its result would be silently incomplete.
     pub(super) fn is_unsearchable(&self) -> bool {
         match self {
-            Self::Symlink { .. } | Self::NotRegular { .. } => true,
-            Self::TooDeep { .. } => false,
+            Self::Symlink(_) | Self::NotRegular(_) => true,
+            Self::TooDeep(_) => false,
             Self::Io { source, .. } => matches!(
                 source.kind(),
                 ErrorKind::NotFound | ErrorKind::PermissionDenied | ErrorKind::NotADirectory
@@ -43,18 +42,6 @@ impl DiskError {
 impl From<DiskError> for AgentLoopError {
     fn from(error: DiskError) -> Self {
         Self::tool(error.to_string())
-    }
-}
-
-pub(super) fn symlink(path: &str) -> DiskError {
-    DiskError::Symlink {
-        path: path.to_owned(),
-    }
-}
-
-pub(super) fn not_regular(path: &str) -> DiskError {
-    DiskError::NotRegular {
-        path: path.to_owned(),
     }
 }
 

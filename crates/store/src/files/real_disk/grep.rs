@@ -91,7 +91,7 @@ impl SearchWalk<'_> {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Returns the directory at the current path; `None` when it is gone.
+    /// Returns the directory at the current path; `None` if it no longer exists.
     fn reopen<'d>(&self, directory: &'d mut Option<Dir>) -> DiskResult<Option<&'d Dir>> {
         if directory.is_none() {
             *directory = searchable(self.disk.open_directory(&self.path))?.flatten();
@@ -100,7 +100,7 @@ impl SearchWalk<'_> {
     }
 
     fn file(&mut self, directory: &Dir, name: &str) -> Result<ControlFlow<()>> {
-        if !self.search.takes_path(&self.path) {
+        if !self.search.matches_path(&self.path) {
             return Ok(ControlFlow::Continue(()));
         }
         let read = read_bytes(directory, name, &self.path, MAX_SEARCHED_BYTES);
@@ -108,7 +108,7 @@ impl SearchWalk<'_> {
             return Ok(ControlFlow::Continue(()));
         };
         Ok(match Content::from_bytes(bytes).text() {
-            Some(text) if self.search.may_hit(text) => self.search.take_lines(&self.path, text),
+            Some(text) if self.search.may_match(text) => self.search.add_matches(&self.path, text),
             _ => ControlFlow::Continue(()),
         })
     }

@@ -1,4 +1,4 @@
-//! Reading, listing and looking.
+//! Read, list and stat.
 
 use std::io::{ErrorKind, Read};
 
@@ -9,7 +9,7 @@ use windlass_core::session_file::{FileInfo, FileStat, SessionFile};
 use windlass_core::typed_id::SessionId;
 
 use super::disk::{DiskEntry, DiskRoot, entries};
-use super::error::{self, DiskResult};
+use super::error::{self, DiskError, DiskResult};
 use super::view::view;
 use crate::files::content::Content;
 use crate::files::path::{is_temporary, join};
@@ -19,16 +19,16 @@ pub const MAX_READ_BYTES: u64 = 64 * 1024 * 1024;
 
 impl DiskRoot {
     pub(super) fn read(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>> {
-        let place = match self.find(path)? {
+        let entry = match self.find(path)? {
             DiskEntry::Missing | DiskEntry::BelowFile { .. } => return Ok(None),
             DiskEntry::Root => return Ok(Some(self.root_view(session_id)?.into_file(None))),
-            DiskEntry::Directory(place) => {
-                let view = view(self, session_id, path, &place.metadata);
+            DiskEntry::Directory(entry) => {
+                let view = view(self, session_id, path, &entry.metadata);
                 return Ok(Some(view.into_file(None)));
             }
-            DiskEntry::File(place) => place,
+            DiskEntry::File(entry) => entry,
         };
-        let Some((metadata, bytes)) = read_bytes(&place.parent, &place.name, path, MAX_READ_BYTES)?
+        let Some((metadata, bytes)) = read_bytes(&entry.parent, &entry.name, path, MAX_READ_BYTES)?
         else {
             return Ok(None);
         };
@@ -47,13 +47,13 @@ impl DiskRoot {
         Ok(match self.find(path)? {
             DiskEntry::Missing | DiskEntry::BelowFile { .. } => None,
             DiskEntry::Root => Some(self.root_view(session_id)?.into_stat()),
-            DiskEntry::File(place) | DiskEntry::Directory(place) => {
-                Some(view(self, session_id, path, &place.metadata).into_stat())
+            DiskEntry::File(entry) | DiskEntry::Directory(entry) => {
+                Some(view(self, session_id, path, &entry.metadata).into_stat())
             }
         })
     }
 
-    /// Lists what can be reached: no links, devices or sockets, and no names that a path cannot spell.
+    /// Lists the reachable entries: no links, devices or sockets, and no names that are not UTF-8.
     pub(super) fn list(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>> {
         let Some(directory) = self.open_directory(path)? else {
             return Ok(Vec::new());
@@ -72,7 +72,7 @@ impl DiskRoot {
 
 /// Reads a regular file of at most `limit` bytes.
 ///
-/// `None` when no file is there any more, no bytes when it is larger. A pipe that took the file's place is opened without
+/// Returns `None` if the file no longer exists, and no bytes if it is larger. A pipe that replaced the file is opened without
 /// waiting for its other end, and then refused.
 pub(super) fn read_bytes(
     directory: &Dir,
@@ -90,7 +90,7 @@ pub(super) fn read_bytes(
                 .symlink_metadata(name)
                 .is_ok_and(|metadata| metadata.is_symlink());
             return Err(if is_symlink {
-                error::symlink(path)
+                DiskError::Symlink(path.to_owned())
             } else {
                 error::io("read", path)(error)
             });
@@ -98,7 +98,7 @@ pub(super) fn read_bytes(
     };
     let metadata = file.metadata().map_err(error::io("read", path))?;
     if !metadata.is_file() {
-        return Err(error::not_regular(path));
+        return Err(DiskError::NotRegular(path.to_owned()));
     }
     if metadata.len() > limit {
         return Ok(Some((metadata, None)));

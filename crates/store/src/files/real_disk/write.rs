@@ -15,6 +15,7 @@ use crate::files::content::Content;
 use crate::files::path::{split_last, temporary_name};
 use crate::files::rules;
 use crate::files::writer::WriteOrigin;
+use crate::lock::lock;
 
 impl DiskRoot {
     pub(super) fn write(
@@ -24,7 +25,7 @@ impl DiskRoot {
         content: &Content,
         writer: WriteOrigin,
     ) -> Result<SessionFile> {
-        let _changing = self.lock_changes();
+        let _changing = lock(&self.changing);
         self.write_while_locked(session_id, path, content, writer)
     }
 
@@ -35,11 +36,11 @@ impl DiskRoot {
         expected: &Content,
         content: &Content,
     ) -> Result<Option<SessionFile>> {
-        let _changing = self.lock_changes();
-        let DiskEntry::File(place) = self.find(path)? else {
+        let _changing = lock(&self.changing);
+        let DiskEntry::File(entry) = self.find(path)? else {
             return Ok(None);
         };
-        let found = read_bytes(&place.parent, &place.name, path, MAX_READ_BYTES)?;
+        let found = read_bytes(&entry.parent, &entry.name, path, MAX_READ_BYTES)?;
         match found.and_then(|(_, bytes)| bytes) {
             Some(bytes) if bytes == expected.bytes() => self
                 .write_while_locked(session_id, path, content, WriteOrigin::Caller)
@@ -60,16 +61,16 @@ impl DiskRoot {
             DiskEntry::Root | DiskEntry::Directory(_) => return Err(rules::is_directory(path)),
             DiskEntry::BelowFile { file } => return Err(rules::below_file(&file, path)),
             DiskEntry::Missing => (self.make_directories(parent_path)?, None),
-            DiskEntry::File(place) => {
-                let permissions = place.metadata.permissions();
+            DiskEntry::File(entry) => {
+                let permissions = entry.metadata.permissions();
                 let refused = match writer {
-                    WriteOrigin::Caller => self.is_read_only(path, &place.metadata),
+                    WriteOrigin::Caller => self.is_read_only(path, &entry.metadata),
                     WriteOrigin::Host { .. } => permissions.readonly(),
                 };
                 if refused {
                     return Err(rules::read_only(path));
                 }
-                (place.parent, Some(permissions))
+                (entry.parent, Some(permissions))
             }
         };
         let metadata = replace(&parent, name, path, content.bytes(), permissions)?;
@@ -82,7 +83,7 @@ impl DiskRoot {
     }
 
     pub(super) fn create_directory(&self, session_id: SessionId, path: &str) -> Result<FileInfo> {
-        let _changing = self.lock_changes();
+        let _changing = lock(&self.changing);
         match self.find(path)? {
             DiskEntry::File(_) => return Err(rules::is_file(path)),
             DiskEntry::BelowFile { file } => return Err(rules::below_file(&file, path)),

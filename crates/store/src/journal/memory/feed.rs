@@ -39,7 +39,7 @@ impl Feed {
         placed.collect()
     }
 
-    /// Removes records that retention took out of their streams.
+    /// Removes records that were removed from their streams.
     pub(super) fn remove(&self, gone: impl IntoIterator<Item = u64>) {
         let mut records = lock(&self.records);
         for position in gone {
@@ -72,11 +72,11 @@ impl Feed {
         limit: usize,
     ) -> Result<FeedPage, JournalError> {
         let records = lock(&self.records);
-        let place = after.map(|cursor| cursors.read(CursorList::Feed, records.newest, cursor));
-        let (_, place) = place.transpose()?.unwrap_or_default();
-        let mut behind = records.by_position.range(place.saturating_add(1)..);
-        let found: Vec<_> = behind.by_ref().take(limit).collect();
-        let place = found.last().map_or(place, |(position, _)| **position);
+        let position = after.map(|cursor| cursors.read(CursorList::Feed, records.newest, cursor));
+        let (_, position) = position.transpose()?.unwrap_or_default();
+        let mut remaining = records.by_position.range(position.saturating_add(1)..);
+        let found: Vec<_> = remaining.by_ref().take(limit).collect();
+        let position = found.last().map_or(position, |(position, _)| **position);
         let entries = found.into_iter().map(|(_, (stream, event))| FeedEntry {
             stream: stream.clone(),
             seq: event.seq(),
@@ -84,8 +84,8 @@ impl Feed {
         });
         Ok(FeedPage {
             entries: entries.collect(),
-            next: cursors.write(CursorList::Feed, records.newest, (0, place)),
-            is_end: behind.next().is_none(),
+            next: cursors.write(CursorList::Feed, records.newest, (0, position)),
+            is_end: remaining.next().is_none(),
         })
     }
 }

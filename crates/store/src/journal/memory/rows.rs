@@ -79,7 +79,7 @@ impl StreamRows {
         }
     }
 
-    /// Removes the turns whose first records are gone.
+    /// Removes the turns whose first records were pruned.
     pub(super) fn forget(&mut self, gone: &RangeInclusive<u64>) {
         if gone.is_empty() {
             return;

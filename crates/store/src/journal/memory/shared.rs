@@ -10,14 +10,14 @@ use super::stream::{MemoryRecord, StreamPart};
 
 /// Immutable records, and the node before them.
 #[derive(Debug, Default)]
-pub(super) struct Node {
-    before: Option<(Arc<Node>, u64)>,
+pub(super) struct RecordNode {
+    before: Option<(Arc<RecordNode>, u64)>,
     /// The number before the first record below. If it is greater than the last number of the preceding node, retention removed some.
     pruned: u64,
     records: Vec<MemoryRecord>,
 }
 
-impl Node {
+impl RecordNode {
     /// Returns the number before the first record of this node.
     fn after(&self) -> u64 {
         self.before.as_ref().map_or(0, |(_, last)| *last)
@@ -27,7 +27,7 @@ impl Node {
 /// The shared beginning of a stream.
 #[derive(Debug)]
 pub(super) struct SharedPrefix {
-    node: Arc<Node>,
+    node: Arc<RecordNode>,
     /// The last shared record.
     pub(super) last: u64,
     /// How a fork shows records of another session.
@@ -43,7 +43,7 @@ struct ForkView {
 
 impl SharedPrefix {
     /// Begins a fork with a node up to a number.
-    pub(super) fn fork(node: Arc<Node>, last: u64, session_id: SessionId) -> Self {
+    pub(super) fn fork(node: Arc<RecordNode>, last: u64, session_id: SessionId) -> Self {
         Self {
             node,
             last,
@@ -60,7 +60,7 @@ impl SharedPrefix {
     ) -> Self {
         let fork = before.as_ref().and_then(|before| before.fork);
         let before = before.map(|before| (before.node, before.last));
-        let node = Arc::new(Node {
+        let node = Arc::new(RecordNode {
             before,
             pruned,
             records,
@@ -74,7 +74,7 @@ impl SharedPrefix {
     }
 
     /// Returns the node that contains a number.
-    pub(super) fn node_at(&self, seq: u64) -> Arc<Node> {
+    pub(super) fn node_at(&self, seq: u64) -> Arc<RecordNode> {
         let mut node = &self.node;
         while let Some((before, last)) = &node.before
             && seq <= *last

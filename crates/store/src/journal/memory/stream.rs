@@ -13,7 +13,7 @@ use super::super::fork::{BUSY, OpenInputs, PRUNED, TOO_SHORT};
 use super::super::open_turns::{OpenTurns, TurnChange};
 use super::super::{Page, StreamKey};
 use super::rows::{RunPositions, StreamRows};
-use super::shared::{Node, SharedPrefix};
+use super::shared::{RecordNode, SharedPrefix};
 use crate::queries::usage::TurnUsage;
 use crate::queries::{TurnDetail, TurnRow};
 
@@ -218,7 +218,7 @@ impl MemoryStream {
     pub(super) fn share(
         &mut self,
         at_seq: u64,
-    ) -> Result<(Option<Arc<Node>>, OpenInputs), &'static str> {
+    ) -> Result<(Option<Arc<RecordNode>>, OpenInputs), &'static str> {
         if at_seq > self.head() {
             return Err(TOO_SHORT);
         }
@@ -239,7 +239,7 @@ impl MemoryStream {
         }
     }
 
-    fn node_at(&mut self, at_seq: u64) -> Arc<Node> {
+    fn node_at(&mut self, at_seq: u64) -> Arc<RecordNode> {
         if at_seq > self.pruned {
             let count = usize::try_from(at_seq - self.pruned).unwrap_or(usize::MAX);
             let records = self
@@ -258,7 +258,7 @@ impl MemoryStream {
     }
 
     /// Begins an empty stream with records of another one.
-    pub(super) fn begin_with(&mut self, node: Arc<Node>, at_seq: u64, session_id: SessionId) {
+    pub(super) fn begin_with(&mut self, node: Arc<RecordNode>, at_seq: u64, session_id: SessionId) {
         self.shared = Some(Box::new(SharedPrefix::fork(node, at_seq, session_id)));
         self.pruned = at_seq;
         self.rows.begin_after(at_seq);

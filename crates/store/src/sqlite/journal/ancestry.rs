@@ -31,9 +31,9 @@ pub(crate) struct LineagePart {
 /// The parts of a stream, oldest first. The last one contains its own records.
 #[derive(Debug, Clone)]
 pub(crate) struct Lineage {
-    parts: Vec<LineagePart>,
+    pub(crate) parts: Vec<LineagePart>,
     /// The session ID under which the fork shows shared records.
-    session: Option<SessionId>,
+    pub(crate) session: Option<SessionId>,
 }
 
 impl Lineage {
@@ -77,11 +77,6 @@ impl Lineage {
         Ok(lineage)
     }
 
-    /// The parts, oldest first.
-    pub(crate) fn parts(&self) -> &[LineagePart] {
-        &self.parts
-    }
-
     /// The stream's own records.
     pub(crate) fn own(&self) -> &LineagePart {
         &self.parts[self.parts.len() - 1]
@@ -98,11 +93,6 @@ impl Lineage {
 
     pub(crate) fn is_fork(&self) -> bool {
         self.parts.len() > 1
-    }
-
-    /// Returns the session ID for shared records; `None` if the stream is no fork.
-    pub(crate) fn session(&self) -> Option<SessionId> {
-        self.session
     }
 
     /// Shows an event as the stream's own.

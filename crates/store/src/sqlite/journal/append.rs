@@ -7,10 +7,10 @@ use rusqlite::{CachedStatement, Connection};
 use windlass_core::events::Event;
 
 use super::heads::Head;
-use super::spans::Placing;
+use super::spans::SpanWriter;
 use crate::durable::record::Encoded;
 use crate::host_records::RowWrite;
-use crate::journal::JournalError;
+use crate::journal::{Claim, JournalError};
 use crate::ledger::Settlement;
 use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::error::DbResult;
@@ -76,27 +76,13 @@ impl Append {
     }
 
     fn check(&self, head: &Head) -> Result<(), JournalError> {
-        let stream = self.stream;
-        if head.epoch != self.epoch {
-            return Err(JournalError::Fenced {
-                stream,
-                current: head.epoch,
-                claimed: self.epoch,
-            });
-        }
-        let out_of_sequence = |first_seq| JournalError::OutOfSequence {
-            stream,
-            head: head.seq,
-            first_seq,
+        let claim = Claim {
+            stream: self.stream,
+            epoch: self.epoch,
+            head: 0,
         };
-        if self.first_seq != head.seq + 1 {
-            return Err(out_of_sequence(self.first_seq));
-        }
-        let mut numbered = (self.first_seq..).zip(&self.records);
-        match numbered.find(|(seq, record)| record.seq != Some(*seq)) {
-            Some((_, record)) => Err(out_of_sequence(record.seq.unwrap_or_default())),
-            None => Ok(()),
-        }
+        let numbers = self.records.iter().map(|record| record.seq);
+        claim.check_append((head.epoch, head.seq), self.first_seq, numbers)
     }
 }
 
@@ -104,7 +90,7 @@ impl Append {
 pub(crate) struct Insert<'a> {
     db: &'a Connection,
     record: CachedStatement<'a>,
-    placing: Placing<'a>,
+    spans: SpanWriter<'a>,
 }
 
 impl<'a> Insert<'a> {
@@ -116,7 +102,7 @@ impl<'a> Insert<'a> {
                  (position, stream, seq, version, form, chunk, open_from, at, commits, chain, body) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
             )?,
-            placing: Placing::new(db)?,
+            spans: SpanWriter::new(db)?,
         })
     }
 
@@ -151,11 +137,11 @@ impl<'a> Insert<'a> {
             body,
         ))?;
         state.new_records += 1;
-        self.placing.add((stream, head.seq), state.position)
+        self.spans.add((stream, head.seq), state.position)
     }
 
     /// Writes the span of the inserted records.
     pub(crate) fn end(&mut self) -> DbResult<()> {
-        self.placing.end()
+        self.spans.end()
     }
 }

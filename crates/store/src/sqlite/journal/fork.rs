@@ -207,7 +207,7 @@ pub(crate) fn replay(
         "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} AND chunk = 0 {IN_ORDER}",
         between!("?2 + 1", "?3")
     ))?;
-    let parts = &lineage.parts()[lineage.index_of(after + 1)..=lineage.index_of(upto)];
+    let parts = &lineage.parts[lineage.index_of(after + 1)..=lineage.index_of(upto)];
     for part in parts {
         let range = [part.stream, after.max(part.after), upto.min(part.last)].map(int);
         let mut rows = statement.query(range)?;

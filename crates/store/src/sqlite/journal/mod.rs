@@ -36,7 +36,7 @@ use page::read_page;
 pub(super) use page::{ChainWalk, PageBounds};
 pub(super) use remove::{remove, remove_whole};
 pub use streams::StreamInfo;
-pub(super) use streams::{find, list, named, names};
+pub(super) use streams::{find, list, named, names, number};
 
 /// A journal in a SQLite database; clones share it.
 #[derive(Debug, Clone)]

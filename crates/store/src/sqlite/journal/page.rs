@@ -43,7 +43,7 @@ impl<'a> ChainWalk<'a> {
             reader,
             chain,
             part: 0,
-            trail: Trail::start(chain, &lineage.parts()[0].key),
+            trail: Trail::start(chain, &lineage.parts[0].key),
             lineage,
             pruned: Vec::new(),
             digests: Vec::new(),
@@ -73,7 +73,7 @@ impl<'a> ChainWalk<'a> {
             return Ok(walk);
         }
         walk.part = walk.lineage.index_of(after);
-        let at = [int(walk.lineage.parts()[walk.part].stream), int(after)];
+        let at = [int(walk.lineage.parts[walk.part].stream), int(after)];
         let record: Option<Digest> = reader.find_row(
             concat!("SELECT chain FROM placed WHERE stream = ?1 AND ", at!("?2")),
             at,
@@ -100,9 +100,9 @@ impl<'a> ChainWalk<'a> {
 
     /// Enters the next part at the end of the current one. The last record of a part is never pruned, so no gap spans two parts.
     fn cross(&mut self) {
-        if self.trail.seq == self.lineage.parts()[self.part].last {
+        if self.trail.seq == self.lineage.parts[self.part].last {
             self.part += 1;
-            let key = &self.lineage.parts()[self.part].key;
+            let key = &self.lineage.parts[self.part].key;
             self.trail = self.trail.into_fork(self.chain, key);
         }
     }
@@ -121,7 +121,7 @@ impl<'a> ChainWalk<'a> {
     pub(crate) fn step_over_gap(&mut self) -> DbResult<()> {
         self.cross();
         let first = self.trail.seq + 1;
-        let stream = self.lineage.parts()[self.part].stream;
+        let stream = self.lineage.parts[self.part].stream;
         let gap = self.reader.find_row(
             "SELECT last, chain, digests FROM pruned WHERE stream = ?1 AND first = ?2",
             [int(stream), int(first)],
@@ -147,7 +147,7 @@ impl<'a> ChainWalk<'a> {
     pub(crate) fn has_turns(&self, gap: &RangeInclusive<u64>) -> DbResult<bool> {
         let query =
             "SELECT 1 FROM pruned WHERE stream = ?1 AND first BETWEEN ?2 AND ?3 AND turns = 1";
-        let stream = self.lineage.parts()[self.part].stream;
+        let stream = self.lineage.parts[self.part].stream;
         Ok(self
             .reader
             .has_rows(query, [int(stream), int(*gap.start()), int(*gap.end())])?)
@@ -196,24 +196,30 @@ impl<'a> ChainWalk<'a> {
 
     /// The parts after the last record, starting with the one that contains the next record.
     fn ahead(&self) -> Vec<(u64, u64)> {
-        let parts = &self.lineage.parts()[self.lineage.index_of(self.trail.seq + 1)..];
+        let parts = &self.lineage.parts[self.lineage.index_of(self.trail.seq + 1)..];
         parts.iter().map(|part| (part.stream, part.last)).collect()
     }
 
     /// Reads records up to a number, within bounds, and returns their events.
-    pub(crate) fn read(
+    pub(crate) fn read(&mut self, upto: u64, bounds: PageBounds) -> DbResult<Vec<Arc<Event>>> {
+        self.read_with(upto, bounds, Self::event)
+    }
+
+    /// Reads records up to a number, within bounds, and decodes them.
+    pub(crate) fn read_with<T>(
         &mut self,
         upto: u64,
         PageBounds { records, bytes }: PageBounds,
-    ) -> DbResult<Vec<Arc<Event>>> {
-        let mut events = Vec::with_capacity(records.min(256));
+        decode: impl Fn(&Self, &StoredRecord<'_>) -> Result<T, JournalError>,
+    ) -> DbResult<Vec<T>> {
+        let mut decoded = Vec::with_capacity(records.min(256));
         let mut read_bytes = 0;
         let mut statement = self.reader.prepare_cached(&format!(
             "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?3",
             between!("?2 + 1", "?4")
         ))?;
         for (stream, last) in self.ahead() {
-            let left = records - events.len();
+            let left = records - decoded.len();
             if left == 0 || self.trail.seq >= upto {
                 break;
             }
@@ -224,15 +230,15 @@ impl<'a> ChainWalk<'a> {
             while let Some(row) = rows.next()? {
                 let stored = StoredRecord::from_row(self.reader, row, &mut buffer)?;
                 self.step(&stored)?;
-                events.push(self.event(&stored)?);
+                decoded.push(decode(self, &stored)?);
                 read_bytes += stored.len();
-                if events.len() >= records || read_bytes >= bytes {
+                if decoded.len() >= records || read_bytes >= bytes {
                     self.is_full = true;
-                    return Ok(events);
+                    return Ok(decoded);
                 }
             }
         }
-        Ok(events)
+        Ok(decoded)
     }
 
     pub(crate) fn seq(&self) -> u64 {

@@ -1,14 +1,11 @@
-//! Removing a stream with all that only it holds.
-
-use rusqlite::Connection;
+//! Removal of a stream and of all records that no other stream shares.
 
 use super::ancestry::shared_upto;
 use super::shared_records::{let_go, put_aside};
+use super::streams::number;
 use crate::journal::StreamKey;
 use crate::runs::is_run_stream;
-use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::error::DbResult;
-use crate::sqlite::numbers::first_number;
 use crate::sqlite::queries;
 use crate::sqlite::retention::deferred_delete::Leftover;
 use crate::sqlite::write::stream_notifier::Wakeup;
@@ -49,13 +46,5 @@ fn hide(work: &mut WriteContext<'_>, key: &StreamKey) -> DbResult<Option<Leftove
     }
     work.state.heads.forget(stream);
     work.state.wakeups.push(Wakeup::Removed(key.clone()));
-    Leftover::behind(work, stream, after).map(Some)
-}
-
-fn number(db: &Connection, key: &StreamKey) -> DbResult<Option<u64>> {
-    Ok(db.find_row(
-        "SELECT id FROM streams WHERE key = ?1",
-        [key.as_str()],
-        first_number,
-    )?)
+    Leftover::after(work, stream, after).map(Some)
 }

@@ -47,7 +47,7 @@ pub(crate) fn let_go(work: &mut WriteContext<'_>, stream: u64) -> DbResult<()> {
             db.execute_cached("DELETE FROM kept WHERE stream = ?1", [int(parent)])?;
             next = Some(parent);
         }
-        Leftover::behind(work, parent, upto)?.begin_to_remove(work)?;
+        Leftover::after(work, parent, upto)?.begin_to_remove(work)?;
     }
     Ok(())
 }
@@ -59,7 +59,7 @@ pub(crate) fn drop_unneeded(work: &mut WriteContext<'_>, stream: u64) -> DbResul
         return Ok(());
     }
     db.execute_cached("DELETE FROM kept WHERE stream = ?1", [int(stream)])?;
-    Leftover::behind(work, stream, 0)?.remove_whole(work)?;
+    Leftover::after(work, stream, 0)?.remove_whole(work)?;
     let_go(work, stream)
 }
 

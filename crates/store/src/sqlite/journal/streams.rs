@@ -6,7 +6,7 @@ use super::spans::{newest_position, newest_seq};
 use crate::journal::StreamKey;
 use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::error::{DbError, DbResult};
-use crate::sqlite::numbers::{first_value, int, uint};
+use crate::sqlite::numbers::{first_number, first_value, int, uint};
 
 /// A stream without its records.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -80,4 +80,10 @@ pub(crate) fn named(db: &Connection, stream: u64) -> DbResult<Option<StreamKey>>
             first_value::<String>,
         )?
         .map(StreamKey::new))
+}
+
+/// Returns the number of a stream.
+pub(crate) fn number(db: &Connection, key: &StreamKey) -> DbResult<Option<u64>> {
+    let sql = "SELECT id FROM streams WHERE key = ?1";
+    Ok(db.find_row(sql, [key.as_str()], first_number)?)
 }

@@ -19,7 +19,7 @@ use std::path::Path;
 use super::rights;
 use crate::durable::chain::digest;
 
-/// How many commits go by between two syncs.
+/// The number of commits between two syncs.
 const SYNC_EVERY: u64 = 256;
 
 const MAGIC: &[u8; 8] = b"windlass";
@@ -39,7 +39,7 @@ pub(crate) struct CommitCount {
 /// The result of reading the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CounterFile {
-    Nothing,
+    Missing,
     /// An empty file: the first open was interrupted.
     Blank,
     /// A file that was not written by us, or not to its end.
@@ -58,7 +58,7 @@ pub(crate) fn read(path: &Path) -> io::Result<CounterFile> {
             file.take(BYTES as u64 + 1).read_to_end(&mut bytes)?;
             inode
         }
-        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(CounterFile::Nothing),
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(CounterFile::Missing),
         Err(error) => return Err(error),
     };
     if bytes.len() <= BYTES && bytes.iter().all(|byte| *byte == 0) {
@@ -84,12 +84,12 @@ fn encode(count: CommitCount, inode: u64) -> [u8; BYTES] {
 
 /// Decodes the contents, and the inode number if there is one.
 fn decode(bytes: &[u8]) -> Option<(CommitCount, Option<u64>)> {
-    let (said, check) = bytes.split_last_chunk::<8>()?;
-    if !said.starts_with(MAGIC) || digest(said)[..8] != *check {
+    let (content, check) = bytes.split_last_chunk::<8>()?;
+    if !content.starts_with(MAGIC) || digest(content)[..8] != *check {
         return None;
     }
     let number = |from: usize| -> Option<u64> {
-        let bytes = said.get(from..from + 8)?;
+        let bytes = content.get(from..from + 8)?;
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     };
     let inode = match bytes.len() {
@@ -98,7 +98,7 @@ fn decode(bytes: &[u8]) -> Option<(CommitCount, Option<u64>)> {
         _ => return None,
     };
     let count = CommitCount {
-        database: said.get(8..24)?.try_into().ok()?,
+        database: content.get(8..24)?.try_into().ok()?,
         commits: number(24)?,
     };
     Some((count, inode))

@@ -72,7 +72,7 @@ impl Location {
             | OpenFlags::SQLITE_OPEN_CREATE
             | OpenFlags::SQLITE_OPEN_URI
             | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        // A new database has the rights of the lock, which is there by now; its log has those of the database.
+        // A new database gets the permissions of the lock file, which exists by now, and the log gets those of the database.
         let uri = format!("{}?modeof={}", uri(&self.database()), escaped(&self.lock()));
         let db = Connection::open_with_flags(uri, flags)?;
         db.busy_timeout(BUSY)?;

@@ -178,39 +178,32 @@ fn check_commits(
     options: &SqliteOptions,
 ) -> Result<(), SqliteError> {
     let found = identity.commits;
-    let (expected, what) = match evidence.counted {
-        CounterFile::Counter(count) | CounterFile::Copy(count)
-            if count.database != identity.database =>
-        {
-            (
-                count.commits,
-                "windlass.commits belongs to another database than windlass.db",
-            )
-        }
-        CounterFile::Counter(count) | CounterFile::Copy(count) if count.commits <= found => {
-            return Ok(());
-        }
-        CounterFile::Copy(count) if evidence.has_whole_log(reader)? => {
-            let (expected, directory) = (count.commits, location.directory.display());
-            tracing::warn!(
-                %directory, found, expected,
-                "this copy was made during writes: it ends before the newest commit in its counter"
-            );
-            return Ok(());
-        }
-        CounterFile::Counter(count) | CounterFile::Copy(count) if evidence.log_bytes > 0 => {
-            (count.commits, "the log windlass.db-wal was cut or replaced")
-        }
-        CounterFile::Counter(count) | CounterFile::Copy(count) => (
-            count.commits,
-            "the log windlass.db-wal is missing, or windlass.db is an old copy",
-        ),
+    let (count, is_copy) = match evidence.counted {
+        CounterFile::Counter(count) => (count, false),
+        CounterFile::Copy(count) => (count, true),
         // A backup of the database alone has no counter.
-        CounterFile::Nothing => return Ok(()),
+        CounterFile::Missing => return Ok(()),
         CounterFile::Blank if found == 0 => return Ok(()),
         CounterFile::Blank | CounterFile::Unreadable => {
-            (found, "windlass.commits was cut or changed")
+            let what = "windlass.commits was truncated or changed";
+            return refuse_or_accept(location, (found, found), what, options);
         }
+    };
+    let expected = count.commits;
+    let what = if count.database != identity.database {
+        "windlass.commits belongs to another database than windlass.db"
+    } else if expected <= found {
+        return Ok(());
+    } else if is_copy && evidence.has_whole_log(reader)? {
+        tracing::warn!(
+            directory = %location.directory.display(), found, expected,
+            "this copy was made during writes: it ends before the newest commit in its counter"
+        );
+        return Ok(());
+    } else if evidence.log_bytes > 0 {
+        "the log windlass.db-wal was truncated or replaced"
+    } else {
+        "the log windlass.db-wal is missing, or windlass.db is an old copy"
     };
     refuse_or_accept(location, (found, expected), what, options)
 }

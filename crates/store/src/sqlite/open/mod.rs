@@ -30,12 +30,11 @@ use super::stores::secrets::SecretCipher;
 use super::write::commit_thread;
 use super::write::commit_times::CommitTimes;
 use super::write::committer::{Committer, State};
-use super::write::stream_notifier::StreamNotifier;
 use super::write::wal::Wal;
 use crate::durable::chain::Chain;
 use crate::lock::Shared;
 use commit_counter::{CommitCount, Counter, CounterFile};
-use connect::Location;
+use connect::{Freshness, Location};
 use inspect::{
     Evidence, Identity, check_chain_key, check_version, has_database, inspect, read_identity,
     refuse_lost_database,
@@ -81,28 +80,28 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     };
     let counter_error = SqliteError::io("use the counter", &location.counter());
     let counter = Counter::open(&location.counter(), count).map_err(counter_error)?;
-    let notifier = Arc::new(StreamNotifier::default());
-    let tail = Arc::new(NewerRows::new(identity.database));
+    let is_checked = options.check == OpenCheck::Glance && reader.is_some();
+    let mut inner = new_inner(location.clone(), chain, options, reader, identity.database);
     let row_writer = Arc::new(RowWriter::default());
     // Rows that a killed process left unwritten are written soon.
     row_writer.note(identity.position.saturating_sub(folded(&db)?));
     let broken = Arc::default();
     let page_check = PageCheck::begin(PageCheckJob {
         location: location.clone(),
-        is_checked: options.check == OpenCheck::Glance && reader.is_some(),
+        is_checked,
         broken: Arc::clone(&broken),
     })
     .map_err(no_thread)?;
-    let check = page_check.check();
+    inner.check = Some(page_check.check());
     let is_removing = deferred_delete::is_any_left(&db)?;
     let committer = Committer {
         wal: Wal::new(location.clone()),
         db,
         counter,
         _owner: owner,
-        notifier: Arc::clone(&notifier),
+        notifier: Arc::clone(&inner.notifier),
         state: State {
-            heads: Heads::new(chain.clone()),
+            heads: Heads::new(inner.chain.clone()),
             position: identity.position,
             commit: identity.commits,
             wakeups: Vec::new(),
@@ -114,34 +113,45 @@ pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
         commits: Arc::default(),
         broken,
         page_check,
-        tail: Arc::clone(&tail),
+        tail: Arc::clone(&inner.tail),
         row_writer: Arc::clone(&row_writer),
         commit_times: CommitTimes::default(),
     };
     let writer = commit_thread::start(committer).map_err(no_thread)?;
-    let rows = row_writer.begin(location.clone(), Arc::clone(&tail), writer.downgrade());
+    let rows = row_writer.begin(location, Arc::clone(&inner.tail), writer.downgrade());
     rows.map_err(no_thread)?;
-    Ok(Inner {
+    inner.writer = Some(writer);
+    Ok(inner)
+}
+
+/// Builds the shared state of a store that is opened for reading only.
+fn new_inner(
+    location: Location,
+    chain: Chain,
+    options: SqliteOptions,
+    reader: Option<(Connection, Freshness)>,
+    database: [u8; 16],
+) -> Inner {
+    Inner {
         readers: Readers::new(location, reader),
         chain,
         cipher: SecretCipher::new(options.secrets_key),
         retention: options.retention,
         expendable_records: options.expendable_records,
-        notifier,
+        notifier: Arc::default(),
         windows: Shared::default(),
-        tail,
-        writer: Some(writer),
-        check: Some(check),
-    })
+        tail: Arc::new(NewerRows::new(database)),
+        writer: None,
+        check: None,
+    }
 }
-
 fn no_thread(error: io::Error) -> SqliteError {
     SqliteError::Unavailable(format!("no thread can be started: {error}"))
 }
 
 pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let location = Location::new(&options.directory);
-    let chain = Chain::new(options.chain_key);
+    let chain = Chain::new(options.chain_key.clone());
     if !has_database(&location)? {
         let missing = SqliteError::io("open", &location.database());
         return Err(missing(ErrorKind::NotFound.into()));
@@ -168,18 +178,13 @@ pub(super) fn open_read_only(options: SqliteOptions) -> Result<Inner, SqliteErro
         Ok(None) => return Err(location.first_open_interrupted()),
         Err(_) => [0; 16],
     };
-    Ok(Inner {
-        readers: Readers::new(location, Some((reader, sees))),
+    Ok(new_inner(
+        location,
         chain,
-        cipher: SecretCipher::new(options.secrets_key),
-        retention: options.retention,
-        expendable_records: options.expendable_records,
-        notifier: Arc::default(),
-        windows: Shared::default(),
-        tail: Arc::new(NewerRows::new(database)),
-        writer: None,
-        check: None,
-    })
+        options,
+        Some((reader, sees)),
+        database,
+    ))
 }
 
 fn read_counter(location: &Location) -> Result<CounterFile, SqliteError> {

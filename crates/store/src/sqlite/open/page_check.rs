@@ -1,7 +1,7 @@
 //! The check of all pages, on a separate thread after the open. So a store is ready soon, regardless of its size.
 
 use std::io;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use tokio::sync::watch;
 
 use super::connect::Location;
 use super::inspect::damage;
+use crate::lock::lock;
 use crate::sqlite::error::SqliteError;
 
 /// The delay before the check, so that it does not compete with the startup.
@@ -20,7 +21,7 @@ const ASK_EVERY: Duration = Duration::from_millis(1);
 /// The input of the check.
 pub(crate) struct PageCheckJob {
     pub(crate) location: Location,
-    /// Whether all pages are to be looked at.
+    /// Whether to check at all.
     pub(crate) is_checked: bool,
     /// Set to the reason when nothing may be written any more.
     pub(crate) broken: Arc<OnceLock<String>>,
@@ -29,7 +30,7 @@ pub(crate) struct PageCheckJob {
 /// The findings; `None` until the check ends. The channel closes if no check will end.
 pub(crate) type PageFindings = watch::Receiver<Option<Vec<String>>>;
 
-/// The thread that does it.
+/// The thread that runs the check.
 #[derive(Debug)]
 pub(crate) struct PageCheck {
     thread: Option<JoinHandle<()>>,
@@ -53,17 +54,11 @@ impl std::fmt::Debug for StopSignal {
 }
 
 impl StopSignal {
-    fn is_stopped(&self) -> MutexGuard<'_, bool> {
-        self.is_stopped
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Waits for a duration; returns whether the signal arrived.
     fn wait(&self, time: Duration) -> bool {
         let waited = self
             .wake
-            .wait_timeout_while(self.is_stopped(), time, |is_stopped| !*is_stopped);
+            .wait_timeout_while(lock(&self.is_stopped), time, |is_stopped| !*is_stopped);
         let (is_stopped, _) = waited.unwrap_or_else(PoisonError::into_inner);
         *is_stopped
     }
@@ -98,7 +93,7 @@ impl PageCheck {
         let Some(thread) = self.thread.take() else {
             return;
         };
-        *self.stop_signal.is_stopped() = true;
+        *lock(&self.stop_signal.is_stopped) = true;
         self.stop_signal.wake.notify_all();
         while !thread.is_finished() {
             if let Some(interrupt) = self.stop_signal.interrupt.get() {
@@ -131,7 +126,7 @@ impl PageCheckJob {
         };
         let _ = stop_signal.interrupt.set(db.get_interrupt_handle());
         let findings = damage(&db);
-        if *stop_signal.is_stopped() {
+        if *lock(&stop_signal.is_stopped) {
             return;
         }
         if !findings.is_empty() {

@@ -7,7 +7,7 @@ use rusqlite::Connection;
 use windlass_core::events::Event;
 use windlass_core::typed_id::ExecId;
 
-use super::load::open_waits;
+use super::load::{open_waits, set_waits};
 use super::rebuild::base;
 use super::tables::{TURN, WAIT, find_thread, turns_of, wait};
 use super::tail::{ReadModelRows, folded};
@@ -34,7 +34,7 @@ pub(crate) struct ThreadRowCheck<'a> {
     waits: HashMap<ExecId, WaitRow>,
     /// The waits according to the events, and the number of the last event about each.
     known_waits: HashMap<ExecId, (WaitRow, u64)>,
-    /// Ranges that were pruned.
+    /// Pruned ranges of whole turns.
     gone: Vec<RangeInclusive<u64>>,
     /// The newest record of the thread up to that position.
     exact: u64,
@@ -78,11 +78,11 @@ impl<'a> ThreadRowCheck<'a> {
         let query = format!("SELECT {TURN} FROM turns WHERE stream = ?1 AND pruned = 0");
         let mut turns = turns_of(self.db, &query, [int(self.stream)], &self.key)?;
         let waits = open_waits(self.db, &ReadModelRows::default(), self.stream, &self.key)?;
-        for turn in turns.iter_mut().filter(|turn| turn.last_seq.is_none()) {
-            let of_turn = waits.iter().filter(|wait| wait.turn_id == turn.view.id);
-            turn.waits = of_turn.cloned().collect();
-        }
-        self.turns = turns.into_iter().map(|turn| (turn.place, turn)).collect();
+        set_waits(&mut turns, &waits);
+        self.turns = turns
+            .into_iter()
+            .map(|turn| (turn.position, turn))
+            .collect();
         let query = format!("SELECT {WAIT} FROM waits WHERE stream = ?1");
         let mut statement = self.db.prepare_cached(&query)?;
         let found = statement.query_map([int(self.stream)], |row| wait(row, &self.key))?;
@@ -91,10 +91,9 @@ impl<'a> ThreadRowCheck<'a> {
             self.waits.insert(wait.exec_id, wait);
         }
         let query = "SELECT first, last FROM pruned WHERE stream = ?1 AND turns = 1";
-        let gaps = self.db.list_rows(query, [int(self.stream)], |row| {
+        self.gone = self.db.list_rows(query, [int(self.stream)], |row| {
             Ok(uint(row, 0)?..=uint(row, 1)?)
         })?;
-        self.gone = gaps;
         Ok(())
     }
 
@@ -110,27 +109,21 @@ impl<'a> ThreadRowCheck<'a> {
         let begin = || ThreadFold::begin(&self.key, event.ts);
         let fold = self.fold.get_or_insert_with(begin);
         fold.apply(event, position, &mut changed);
-        let is_thread = self
-            .thread
-            .as_ref()
-            .is_some_and(|row| row.seq == event.seq());
-        if is_thread
-            && !self
-                .thread
-                .as_ref()
-                .is_some_and(|row| is_same(row, &fold.row))
+        if let Some(row) = &self.thread
+            && row.seq == event.seq()
+            && !is_same(row, &fold.row)
         {
-            let what = "the row of the thread is not what its events say";
+            let what = "the row of the thread differs from its events";
             self.differences.push(what.to_owned());
         }
         let open = fold.open.iter().filter(|turn| turn.seq == event.seq());
         for turn in changed.ended.iter().chain(open) {
-            let stored = self.turns.get(&turn.place);
+            let stored = self.turns.get(&turn.position);
             let what = match stored {
                 Some(stored) if stored.seq != turn.seq => continue,
                 Some(stored) if is_same_turn(stored, turn) => continue,
-                None if turn.place > self.folded => continue,
-                Some(_) => "is not what its events say",
+                None if turn.position > self.folded => continue,
+                Some(_) => "differs from its events",
                 None => "is missing",
             };
             let id = turn.view.id;
@@ -139,15 +132,11 @@ impl<'a> ThreadRowCheck<'a> {
         }
         for turn in changed.ended {
             // A row that lags behind its ended turn is reported here; a correct one needs no further check.
-            let is_behind = self
-                .turns
-                .get(&turn.place)
-                .is_some_and(|row| row.seq < turn.seq);
-            if is_behind && position <= self.folded {
-                let what = format!("the row of turn {} is behind its events", turn.view.id);
+            let stored = self.turns.remove(&turn.position);
+            if stored.is_some_and(|row| row.seq < turn.seq) && position <= self.folded {
+                let what = format!("the row of turn {} lags behind its events", turn.view.id);
                 self.differences.push(what);
             }
-            self.turns.remove(&turn.place);
         }
         for wait in changed.waits {
             self.known_waits.insert(wait.exec_id, (wait, position));
@@ -163,18 +152,15 @@ impl<'a> ThreadRowCheck<'a> {
                 Some(stored) => stored == *wait,
             };
             if !is_right {
-                let what = format!("the row of what {} waits for is wrong", wait.exec_id);
+                let what = format!("the row of the wait of {} is wrong", wait.exec_id);
                 self.differences.push(what);
             }
         }
-        // Those of turns that are gone outlive them.
+        // Waits of pruned turns outlive them.
         let is_gone = |wait: &WaitRow| self.gone.iter().any(|gone| gone.contains(&wait.seq));
         self.waits.retain(|_, wait| !is_gone(wait));
         if !self.waits.is_empty() {
-            let what = format!(
-                "{} rows of what waits belong to no call of it",
-                self.waits.len()
-            );
+            let what = format!("{} rows of waits belong to no call of it", self.waits.len());
             self.differences.push(what);
         }
     }
@@ -192,7 +178,7 @@ impl<'a> ThreadRowCheck<'a> {
         let what = match (row, self.is_retained) {
             (None, false) if self.exact > 0 => Some("the row of the thread is missing"),
             (Some(seq), false) if seq < self.exact => {
-                Some("the row of the thread is behind its events")
+                Some("the row of the thread lags behind its events")
             }
             (Some(seq), false) if seq > newest => {
                 Some("the row of the thread is ahead of its events")
@@ -203,10 +189,10 @@ impl<'a> ThreadRowCheck<'a> {
         self.differences.extend(what.map(str::to_owned));
         let fold = self.fold.as_ref();
         for turn in fold.into_iter().flat_map(|fold| &fold.open) {
-            let stored = self.turns.remove(&turn.place);
+            let stored = self.turns.remove(&turn.position);
             let is_behind = stored.is_none_or(|stored| stored.seq < turn.seq);
             if is_behind && turn.seq <= self.exact {
-                let what = format!("the row of turn {} is behind its events", turn.view.id);
+                let what = format!("the row of turn {} lags behind its events", turn.view.id);
                 self.differences.push(what);
             }
         }
@@ -236,7 +222,7 @@ fn is_same(stored: &ThreadRow, row: &ThreadRow) -> bool {
 }
 
 fn is_same_turn(stored: &TurnRow, turn: &TurnRow) -> bool {
-    // The waits of an ended turn are in other rows, and those of an open turn may have changed since.
+    // The waits of an ended turn are in other rows, and the waits of an open turn may have changed since.
     let plain = |turn: &TurnRow| TurnRow {
         waits: Vec::new(),
         ..turn.clone()

@@ -65,7 +65,7 @@ impl QuerySnapshot<'_> {
         let last = row.last_seq.unwrap_or(u64::MAX);
         let mut walk = ChainWalk::after(&self.db, &self.chain, lineage.clone(), row.first_seq - 1)?;
         let events = walk.read(last, PageBounds::NONE)?;
-        // What is gone at its end is known too, and what is missing is damage.
+        // Records at its end may have been pruned; missing ones are damage.
         while row.last_seq.is_some() && walk.seq() < last {
             walk.step_over_gap()?;
         }

@@ -17,10 +17,11 @@ use crate::runs::{StoredRun, is_run_stream};
 use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::error::DbResult;
 use crate::sqlite::journal::ancestry::{holder, is_retained};
-use crate::sqlite::numbers::{first_number, int, uint};
+use crate::sqlite::journal::number;
+use crate::sqlite::numbers::{int, uint};
 use crate::sqlite::stores::runs::{as_stored, begun, decode as decode_run};
 
-/// A record on its way into the rows.
+/// A record to fold into rows.
 pub(super) struct PositionedRecord<'a> {
     pub(super) stored: StoredRecord<'a>,
     pub(super) position: u64,
@@ -59,7 +60,7 @@ pub(super) enum Folded {
         /// The newest record that is in the rows.
         shown: u64,
     },
-    /// That of a run from outside.
+    /// The fold of an externally reported run.
     Run {
         key: StreamKey,
         run: Option<Box<StoredRun>>,
@@ -85,7 +86,7 @@ impl Folded {
         let is_retained = is_retained(db, stream)?;
         let row = match newer.threads.get(&stream) {
             Some(row) => Some((**row).clone()),
-            // That of a removed one is gone, and its turns may still have to end.
+            // The row of a removed thread is deleted, but its turns may still have to end.
             None if is_retained => Some(ThreadFold::begin(&key, DateTime::UNIX_EPOCH).row),
             None => find_thread(db, stream)?,
         };
@@ -163,7 +164,7 @@ impl Folded {
             } => {
                 for turn in fold.open.iter().filter(|turn| turn.seq > *shown) {
                     rows.turns
-                        .insert(turn.place, (stream, Arc::new(turn.clone())));
+                        .insert(turn.position, (stream, Arc::new(turn.clone())));
                 }
                 if !*is_retained && fold.row.seq > *shown {
                     rows.threads.insert(stream, Arc::new(fold.row.clone()));
@@ -195,7 +196,7 @@ pub(super) fn take_event(
     fold.apply(&event, record.position, &mut changed);
     let stream = record.stream;
     for turn in changed.ended {
-        rows.turns.insert(turn.place, (stream, Arc::new(turn)));
+        rows.turns.insert(turn.position, (stream, Arc::new(turn)));
     }
     for wait in changed.waits {
         rows.waits.insert((stream, wait.exec_id), wait);
@@ -210,14 +211,13 @@ fn take_record(
     run: &mut Option<Box<StoredRun>>,
     record: &PositionedRecord<'_>,
 ) -> DbResult<Result<(), JournalError>> {
-    let said = decode_run(&record.stored, key).map(|(_, said)| said);
-    match (&mut *run, said) {
+    match (&mut *run, decode_run(&record.stored, key)) {
         (None, Ok(RunRecord::Started(started))) => {
-            let place = (record.stream, record.position);
-            *run = Some(Box::new(begun(db, place, &started)?));
+            let start = (record.stream, record.position);
+            *run = Some(Box::new(begun(db, start, &started)?));
         }
-        (Some(run), Ok(said)) => {
-            run.summary.apply(&said);
+        (Some(run), Ok(decoded)) => {
+            run.summary.apply(&decoded);
             as_stored(&mut run.summary);
         }
         (Some(run), Err(_)) => run.summary.turn_count += 1,
@@ -245,19 +245,23 @@ fn open_turns(
     let query =
         format!("SELECT {TURN} FROM turns INDEXED BY turns_open WHERE stream = ?1 AND status = 0");
     let mut turns = turns_of(db, &query, [int(stream)], key)?;
-    turns.retain(|turn| !newer.turns.contains_key(&turn.place));
+    turns.retain(|turn| !newer.turns.contains_key(&turn.position));
     let fresh = newer.turns.values().filter(|(of, _)| *of == stream);
     let fresh = fresh.filter(|(_, turn)| turn.last_seq.is_none());
     turns.extend(fresh.map(|(_, turn)| (**turn).clone()));
-    turns.sort_unstable_by_key(|turn| turn.place);
+    turns.sort_unstable_by_key(|turn| turn.position);
     if !turns.is_empty() {
-        let waits = open_waits(db, newer, stream, key)?;
-        for turn in &mut turns {
-            let of_turn = waits.iter().filter(|wait| wait.turn_id == turn.view.id);
-            turn.waits = of_turn.cloned().collect();
-        }
+        set_waits(&mut turns, &open_waits(db, newer, stream, key)?);
     }
     Ok(turns)
+}
+
+/// Assigns open waits to their turns.
+pub(super) fn set_waits(turns: &mut [TurnRow], waits: &[WaitRow]) {
+    for turn in turns.iter_mut().filter(|turn| turn.last_seq.is_none()) {
+        let of_turn = waits.iter().filter(|wait| wait.turn_id == turn.view.id);
+        turn.waits = of_turn.cloned().collect();
+    }
 }
 
 /// Returns the open waits of a stream, in the order in which they began.
@@ -289,12 +293,7 @@ pub(super) fn run_now(
     newer: &ReadModelRows,
     key: &StreamKey,
 ) -> DbResult<Option<StoredRun>> {
-    let stream: Option<u64> = db.find_row(
-        "SELECT id FROM streams WHERE key = ?1",
-        [key.as_str()],
-        first_number,
-    )?;
-    let Some(stream) = stream else {
+    let Some(stream) = number(db, key)? else {
         return Ok(None);
     };
     match newer.runs.get(&stream) {

@@ -94,7 +94,7 @@ impl QuerySnapshot<'_> {
         self.cursors.write(list, self.upto, key)
     }
 
-    fn place(&self, list: CursorList, cursor: Option<&String>) -> DbResult<Option<Key>> {
+    fn decode_cursor(&self, list: CursorList, cursor: Option<&String>) -> DbResult<Option<Key>> {
         let Some(cursor) = cursor else {
             return Ok(None);
         };

@@ -59,7 +59,7 @@ fn queries_neither_scan_nor_sort() {
     }
 }
 
-/// What goes through all of an index goes through one that holds little else, or is asked for by how much there is.
+/// Queries that scan a whole index use one that contains little else.
 #[test]
 fn counts_and_sums_read_only_their_index() {
     let db = Connection::open_in_memory().unwrap();

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 
 use super::load::{PositionedRecord, take_event};
 use super::open;
-use super::remove::ForgottenTurns;
+use super::remove::{ForgottenTurns, delete_from};
 use super::tables::{TURN, find_thread, put_run, put_thread, put_turn, put_wait, turns_of};
 use super::tail::{RECORDS, ReadModelRows};
 use crate::durable::record::RecordBuffer;
@@ -20,7 +20,7 @@ use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::journal::ancestry::{is_retained, retained_streams};
 use crate::sqlite::journal::spans;
 use crate::sqlite::journal::spans::IN_ORDER;
-use crate::sqlite::journal::{StreamInfo, find, names};
+use crate::sqlite::journal::{StreamInfo, find, named, names};
 use crate::sqlite::numbers::int;
 use crate::sqlite::stores::runs;
 use crate::sqlite::verify::orphans::remove_orphans;
@@ -65,17 +65,14 @@ impl SqliteStore {
             (_, Some(error)) => Err(error),
         };
         let streams = self.read(move |reader| all(names(reader))).await?;
-        let removed = self
-            .read(move |reader| all(retained_streams(reader)))
-            .await?;
-        let mut hidden = RebuildReport::default();
+        let removed = self.read(move |reader| all(retained_streams(reader)));
+        let removed = removed.await?;
+        let mut report = RebuildReport::default();
         for stream in removed {
-            self.rebuild_one(stream, &mut hidden).await?;
+            self.rebuild_one(stream, &mut report).await?;
         }
-        let mut report = RebuildReport {
-            findings: hidden.findings,
-            ..RebuildReport::default()
-        };
+        // Removed streams are not counted.
+        report.streams = 0;
         let total = streams.len() as u64;
         for (stream, done) in streams.into_iter().zip(1..) {
             let key = stream.key.clone();
@@ -125,20 +122,19 @@ impl SqliteStore {
 fn refill(db: &Connection, stream: &StreamInfo) -> DbResult<()> {
     let (number, key) = (stream.stream, &stream.key);
     let is_hidden = is_retained(db, number)?;
-    let mut there = db.prepare_cached("SELECT 1 FROM streams WHERE id = ?1")?;
-    if !is_hidden && !there.exists([int(number)])? {
+    if !is_hidden && named(db, number)?.is_none() {
         return Err(JournalError::Removed(number).into());
     }
     if is_run_stream(key) {
         let run = runs::fold(db, (number, key))?;
-        remove(db, number, &["runs"])?;
+        delete_from(db, &["runs"], number)?;
         return run.map_or(Ok(()), |run| put_run(db, &run));
     }
     // An unreadable row has no data about pruned records.
     let before = find_thread(db, number).ok().flatten();
     let fold = base(db, (number, key), before.as_ref())?;
     let gone = ForgottenTurns::of(db, number).unwrap_or_default();
-    remove(db, number, &["threads", "thread_records"])?;
+    delete_from(db, &["threads", "thread_records"], number)?;
     for rest in [
         "DELETE FROM turns WHERE stream = ?1 AND pruned = 0",
         "DELETE FROM waits WHERE stream = ?1 AND NOT EXISTS (SELECT 1 FROM pruned \
@@ -185,19 +181,10 @@ fn fold_all(
         return Ok((None, rows));
     };
     for turn in fold.open {
-        rows.turns.insert(turn.place, (stream.stream, turn.into()));
+        rows.turns
+            .insert(turn.position, (stream.stream, turn.into()));
     }
     Ok((Some(fold.row), rows))
-}
-
-fn remove(db: &Connection, stream: u64, tables: &[&str]) -> DbResult<()> {
-    for table in tables {
-        db.execute_cached(
-            &format!("DELETE FROM {table} WHERE stream = ?1"),
-            [int(stream)],
-        )?;
-    }
-    Ok(())
 }
 
 /// Returns the start of the fold of a stream whose oldest turns were pruned, with the values of the rows that outlived them. `None` if nothing was

@@ -17,11 +17,14 @@ use crate::sqlite::numbers::{first_value, int};
 
 /// Removes a stream from all lists. Rows of its turns stay until they are [trimmed](trim).
 pub(crate) fn hide(db: &Connection, stream: u64) -> DbResult<()> {
-    for table in ["threads", "thread_records", "waits", "runs", "open_streams"] {
-        db.execute_cached(
-            &format!("DELETE FROM {table} WHERE stream = ?1"),
-            [int(stream)],
-        )?;
+    let tables = ["threads", "thread_records", "waits", "runs", "open_streams"];
+    delete_from(db, &tables, stream)
+}
+
+pub(super) fn delete_from(db: &Connection, tables: &[&str], stream: u64) -> DbResult<()> {
+    for table in tables {
+        let sql = format!("DELETE FROM {table} WHERE stream = ?1");
+        db.execute_cached(&sql, [int(stream)])?;
     }
     Ok(())
 }
@@ -51,7 +54,7 @@ pub(crate) fn forget(db: &Connection, stream: u64, limit: u64) -> DbResult<u64> 
     for turn in &turns {
         gone.add(turn);
         retain_turn(db, turn)?;
-        db.execute_cached("DELETE FROM turns WHERE place = ?1", [int(turn.place)])?;
+        db.execute_cached("DELETE FROM turns WHERE place = ?1", [int(turn.position)])?;
         let last = turn.last_seq.unwrap_or(turn.seq);
         db.execute_cached(
             "DELETE FROM waits WHERE stream = ?1 AND seq BETWEEN ?2 AND ?3",

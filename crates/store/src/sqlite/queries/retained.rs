@@ -1,7 +1,6 @@
 //! The usage of turns whose rows are removed, by thread, day, model and provider.
 //!
-//! It is added in the transaction that removes the rows, so each turn counts exactly once. The read model cannot rebuild it, because the records are
-//! gone.
+//! It is added in the transaction that removes the rows, so each turn counts exactly once. The read model cannot rebuild it without the records.
 
 use rusqlite::Connection;
 

@@ -102,7 +102,7 @@ impl RunCheck {
             }
             RowState::Found {
                 is_right: false, ..
-            } => Some("the row of the run is not what its records say"),
+            } => Some("the row of the run differs from its records"),
             RowState::Missing { .. } | RowState::Found { .. } | RowState::Unreadable => None,
         };
         self.differences.extend(what.map(str::to_owned));

@@ -9,12 +9,12 @@ use super::tables::{RUN, TURN, code, run, turn};
 use crate::journal::StreamKey;
 use crate::queries::{QueryError, RunRow, TurnRow};
 use crate::runs::{RunFilter, RunKind, StoredRun, newest_of, run_stream};
-use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::error::DbResult;
-use crate::sqlite::numbers::{int, uint};
+use crate::sqlite::numbers::int;
 use crate::sqlite::queries::{QuerySnapshot, SqliteQueries};
+use crate::sqlite::stores::runs::writer;
 
-/// The name of a turn's stream follows the columns that are read of it.
+/// The table with the name of a turn's stream, which follows the turn's columns.
 const TURNS: &str = "CROSS JOIN streams ON streams.id = turns.stream";
 
 /// A part of a page: the newest rows of a status after a position. `?1` is the position, `?2` the limit, `?3` the status, `?4` the agent.
@@ -61,14 +61,14 @@ impl QuerySnapshot<'_> {
                 found.push(RunRow::Turn(turn.run()));
             }
         }
-        // That of a session of no agent has no name in the table.
+        // Turns of sessions without an agent have an empty name in the table.
         let agent = filter.agent_id.as_deref();
         let agent = agent.map(|agent| if agent == OWN_AGENT { "" } else { agent });
-        let asked = limit.saturating_add(newer.len());
-        self.pages((RunKind::Turn, filter, agent), asked, |row| {
+        let fetched = limit.saturating_add(newer.len());
+        self.pages((RunKind::Turn, filter, agent), fetched, |row| {
             let key = StreamKey::new(row.get::<_, String>(13)?);
             let turn = turn(row, &key)?;
-            if !newer.contains_key(&turn.place) {
+            if !newer.contains_key(&turn.position) {
                 found.push(RunRow::Turn(turn.run()));
             }
             Ok(())
@@ -86,12 +86,12 @@ impl QuerySnapshot<'_> {
             let summary = &stored.summary;
             let is_wanted = filter.wants(stored.position, &summary.agent_id, summary.status);
             if is_wanted && self.exists(stored.stream)? {
-                found.push(RunRow::Reported(self.with_right(stored)?));
+                found.push(RunRow::Reported(self.with_writer(stored)?));
             }
         }
         let agent = filter.agent_id.as_deref();
-        let asked = limit.saturating_add(newer.len());
-        self.pages((RunKind::Reported, filter, agent), asked, |row| {
+        let fetched = limit.saturating_add(newer.len());
+        self.pages((RunKind::Reported, filter, agent), fetched, |row| {
             let stored = run(row)?;
             if !newer.contains_key(&stored.stream) {
                 found.push(RunRow::Reported(stored));
@@ -123,17 +123,12 @@ impl QuerySnapshot<'_> {
         Ok(())
     }
 
-    /// The right to write to a run is not in its records, so it may have changed since.
-    fn with_right(&self, stored: &StoredRun) -> DbResult<StoredRun> {
-        let right = self.db.get_row(
-            "SELECT epoch, client FROM streams WHERE id = ?1",
-            [int(stored.stream)],
-            |row| Ok((uint(row, 0)?, row.get::<_, Option<String>>(1)?)),
-        );
-        let (epoch, client) = right?;
+    /// Returns a run with its current writer, which may have changed since the newest record.
+    fn with_writer(&self, stored: &StoredRun) -> DbResult<StoredRun> {
+        let (epoch, client) = writer(&self.db, stored.stream)?;
         Ok(StoredRun {
             epoch,
-            client: client.unwrap_or_default(),
+            client,
             ..stored.clone()
         })
     }
@@ -145,7 +140,7 @@ impl QuerySnapshot<'_> {
             return Ok(Some(RunRow::Turn(turn.run())));
         }
         let found = run_now(&self.db, &self.newer, &run_stream(run_id))?;
-        let found = found.map(|stored| self.with_right(&stored)).transpose()?;
+        let found = found.map(|stored| self.with_writer(&stored)).transpose()?;
         Ok(found.map(RunRow::Reported))
     }
 
@@ -170,7 +165,7 @@ impl QuerySnapshot<'_> {
 }
 
 impl SqliteQueries {
-    /// Returns runs from outside that ended before a time, the oldest first.
+    /// Returns externally reported runs that ended before a time, the oldest first.
     pub(crate) async fn old_runs(
         &self,
         before: i64,

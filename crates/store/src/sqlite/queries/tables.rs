@@ -199,7 +199,7 @@ pub(super) fn turn(row: &Row<'_>, stream: &StreamKey) -> DbResult<TurnRow> {
     let agent: String = row.get(6)?;
     Ok(TurnRow {
         stream: stream.clone(),
-        place: uint(row, 1)?,
+        position: uint(row, 1)?,
         first_seq: uint(row, 3)?,
         last_seq: uint_or_none(row, 4)?,
         seq: uint(row, 5)?,
@@ -238,7 +238,7 @@ pub(super) fn put_turn(db: &Connection, stream: u64, turn: &TurnRow) -> DbResult
     db.execute_cached(
         sql,
         rusqlite::params![
-            int(turn.place),
+            int(turn.position),
             int(stream),
             turn.view.id.uuid().as_bytes(),
             int(turn.first_seq),

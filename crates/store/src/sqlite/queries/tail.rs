@@ -57,9 +57,9 @@ impl ReadModelRows {
             let rows = side(&mut left, &mut part, &mut rest);
             rows.threads.insert(*stream, Arc::clone(row));
         }
-        for (place, row) in &self.turns {
+        for (position, row) in &self.turns {
             let rows = side(&mut left, &mut part, &mut rest);
-            rows.turns.insert(*place, row.clone());
+            rows.turns.insert(*position, row.clone());
         }
         for (key, row) in &self.waits {
             let rows = side(&mut left, &mut part, &mut rest);
@@ -164,8 +164,8 @@ impl NewerRows {
         newer
             .threads
             .retain(|stream, row| !is_same(rows.threads.get(stream), row));
-        newer.turns.retain(|place, (_, row)| {
-            let written = rows.turns.get(place).map(|(_, row)| row);
+        newer.turns.retain(|position, (_, row)| {
+            let written = rows.turns.get(position).map(|(_, row)| row);
             !is_same(written, row)
         });
         newer

@@ -1,7 +1,5 @@
 //! Lists of threads.
 
-use std::cmp::Reverse;
-
 use rusqlite::ToSql;
 
 use super::QuerySnapshot;
@@ -50,7 +48,7 @@ pub(super) fn walk(query: &ThreadQuery) -> String {
 
 impl QuerySnapshot<'_> {
     pub(super) fn threads(&self, query: &ThreadQuery) -> DbResult<Listed<ThreadRow>> {
-        let after = self.place(CursorList::Threads, query.after.as_ref())?;
+        let after = self.decode_cursor(CursorList::Threads, query.after.as_ref())?;
         let after = after.unwrap_or(START);
         let wanted = query.limit.saturating_add(1);
         let mut found = Vec::new();
@@ -62,15 +60,9 @@ impl QuerySnapshot<'_> {
         for kind in kinds(query.include) {
             self.walk(query, *kind, after, wanted, &mut found)?;
         }
-        found.sort_unstable_by_key(|(key, _)| Reverse(*key));
-        let listed = Listed::cut(found, query.limit, |(key, _)| {
-            self.cursor(CursorList::Threads, *key)
-        });
-        let entries = listed.entries.into_iter();
-        Ok(Listed {
-            entries: entries.map(|(_, thread)| thread).collect(),
-            next: listed.next,
-        })
+        Ok(Listed::descending(found, query.limit, |key| {
+            self.cursor(CursorList::Threads, key)
+        }))
     }
 
     /// Adds the first rows of a kind that are wanted.
@@ -83,8 +75,8 @@ impl QuerySnapshot<'_> {
         found: &mut Vec<(Key, ThreadRow)>,
     ) -> DbResult<()> {
         let mut statement = self.db.prepare_cached(&walk(query))?;
-        let place = int(after.1);
-        let parameters: [&dyn ToSql; 4] = [&kind, &after.0, &place, &query.agent];
+        let stream_after = int(after.1);
+        let parameters: [&dyn ToSql; 4] = [&kind, &after.0, &stream_after, &query.agent];
         let count = statement.parameter_count();
         let mut rows = statement.query(&parameters[..count])?;
         let mut left = wanted;

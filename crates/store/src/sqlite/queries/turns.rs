@@ -3,7 +3,7 @@
 use windlass_core::typed_id::TurnId;
 
 use super::QuerySnapshot;
-use super::load::open_waits;
+use super::load::{open_waits, set_waits};
 use super::tables::{TURN, turns_of};
 use crate::cursor::CursorList;
 use crate::journal::StreamKey;
@@ -29,7 +29,7 @@ pub(super) const BY_ID: &str = "turns INDEXED BY turns_by_turn WHERE turn = ?1 A
 
 impl QuerySnapshot<'_> {
     pub(super) fn turns(&self, query: &TurnQuery) -> DbResult<Listed<TurnRow>> {
-        let after = self.place(CursorList::Turns, query.after.as_ref())?;
+        let after = self.decode_cursor(CursorList::Turns, query.after.as_ref())?;
         let after = after.map(|(_, first)| first);
         let Some(lineage) = self.lineage(&query.stream)? else {
             return Ok(Listed {
@@ -58,7 +58,7 @@ impl QuerySnapshot<'_> {
             (Order::OldestFirst, Some(after)) => (after.saturating_add(1), u64::MAX),
         };
         let mut turns = Vec::new();
-        let parts = lineage.parts().iter();
+        let parts = lineage.parts.iter();
         let parts: Vec<&LineagePart> = match order {
             Order::OldestFirst => parts.collect(),
             Order::NewestFirst => parts.rev().collect(),
@@ -87,11 +87,11 @@ impl QuerySnapshot<'_> {
         let fresh = fresh.map(|(_, turn)| turn).filter(|turn| is_here(turn));
         let mut turns: Vec<TurnRow> = fresh.map(|turn| (**turn).clone()).collect();
         // Some of them may be older than their newer form.
-        let asked = limit.saturating_add(turns.len());
-        let asked = i64::try_from(asked).unwrap_or(i64::MAX);
-        let range = [int(part.stream), int(first), int(last), asked];
+        let fetched = limit.saturating_add(turns.len());
+        let fetched = i64::try_from(fetched).unwrap_or(i64::MAX);
+        let range = [int(part.stream), int(first), int(last), fetched];
         let stored = turns_of(&self.db, &between(order), range, &part.key)?;
-        let is_old = |turn: &TurnRow| !newer.contains_key(&turn.place);
+        let is_old = |turn: &TurnRow| !newer.contains_key(&turn.position);
         turns.extend(stored.into_iter().filter(is_old));
         turns.sort_unstable_by_key(|turn| turn.first_seq);
         if order == Order::NewestFirst {
@@ -109,11 +109,10 @@ impl QuerySnapshot<'_> {
         let own = lineage.own();
         if turn.last_seq.is_none() {
             let waits = open_waits(&self.db, &self.newer, own.stream, &own.key)?;
-            let is_its = |wait: &crate::queries::WaitRow| wait.turn_id == turn.view.id;
-            turn.waits = waits.into_iter().filter(is_its).collect();
+            set_waits(std::slice::from_mut(turn), &waits);
         }
         turn.stream = own.key.clone();
-        if let Some(session) = lineage.session()
+        if let Some(session) = lineage.session
             && turn.first_seq <= own.after
         {
             turn.is_shared = true;
@@ -131,7 +130,7 @@ impl QuerySnapshot<'_> {
 
     /// Finds a turn by its ID; of several with the same ID, the latest.
     pub(super) fn find_turn(&self, lineage: &Lineage, id: TurnId) -> DbResult<Option<TurnRow>> {
-        for part in lineage.parts().iter().rev() {
+        for part in lineage.parts.iter().rev() {
             let fresh = self.newer.turns.values().rev();
             let mut fresh = fresh.filter(|(of, turn)| *of == part.stream && turn.view.id == id);
             let found = match fresh.find(|(_, turn)| turn.first_seq <= part.last) {

@@ -14,20 +14,17 @@ pub(super) fn day_of_end() -> String {
     format!("(ended_at - (({DAY} + ended_at % {DAY}) % {DAY})) / {DAY}")
 }
 
-/// Sums the turns of each key that ended in a time.
+/// Sums the turns of each key that ended in a period.
 pub(super) fn sums(by: UsageBy) -> String {
+    let day = day_of_end();
     let key = match by {
-        UsageBy::Day => day_of_end(),
-        UsageBy::Model => "model".to_owned(),
-        UsageBy::Provider => "provider".to_owned(),
-        UsageBy::Thread => "streams.key".to_owned(),
+        UsageBy::Day => &day,
+        UsageBy::Model => "model",
+        UsageBy::Provider => "provider",
+        UsageBy::Thread => "streams.key",
     };
-    format!(
-        "SELECT {key}, count(*), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), \
-         sum(cache_creation_tokens), sum(reasoning_tokens), total(cost), count(cost) \
-         FROM turns INDEXED BY turns_by_end CROSS JOIN streams ON streams.id = turns.stream \
-         WHERE ended_at BETWEEN ?1 AND ?2 GROUP BY 1"
-    )
+    let tables = "turns INDEXED BY turns_by_end CROSS JOIN streams ON streams.id = turns.stream";
+    select_sums(key, ["count(*)", "count(cost)"], tables)
 }
 
 /// The same query for turns whose rows were removed.
@@ -38,10 +35,15 @@ pub(super) fn retained(by: UsageBy) -> String {
         UsageBy::Provider => "provider",
         UsageBy::Thread => "thread",
     };
+    let table = "retained_usage INDEXED BY retained_usage_by_end";
+    select_sums(key, ["sum(turns)", "sum(priced)"], table)
+}
+
+fn select_sums(key: &str, [turns, priced]: [&str; 2], tables: &str) -> String {
     format!(
-        "SELECT {key}, sum(turns), sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), \
-         sum(cache_creation_tokens), sum(reasoning_tokens), total(cost), sum(priced) \
-         FROM retained_usage INDEXED BY retained_usage_by_end WHERE ended_at BETWEEN ?1 AND ?2 GROUP BY 1"
+        "SELECT {key}, {turns}, sum(input_tokens), sum(output_tokens), sum(cache_read_tokens), \
+         sum(cache_creation_tokens), sum(reasoning_tokens), total(cost), {priced} \
+         FROM {tables} WHERE ended_at BETWEEN ?1 AND ?2 GROUP BY 1"
     )
 }
 
@@ -83,11 +85,11 @@ impl QuerySnapshot<'_> {
         let mut ended = self
             .db
             .prepare_cached("SELECT 1 FROM turns WHERE place = ?1 AND ended_at IS NOT NULL")?;
-        for (place, (stream, turn)) in &self.newer.turns {
+        for (position, (stream, turn)) in &self.newer.turns {
             let Some(usage) = TurnUsage::of(turn) else {
                 continue;
             };
-            if !ended.exists([place.cast_signed()])? && self.exists(*stream)? {
+            if !ended.exists([position.cast_signed()])? && self.exists(*stream)? {
                 report.add_turn(query, &usage);
             }
         }

@@ -13,7 +13,7 @@ use crate::sqlite::journal::ancestry::{is_retained, shared_upto};
 use crate::sqlite::journal::named;
 use crate::sqlite::numbers::int;
 
-/// Writes rows, and that the tables are exact up to a position with them.
+/// Writes rows and the position up to which the tables are then exact.
 pub(crate) fn write(db: &Connection, rows: &ReadModelRows, upto: u64) -> DbResult<()> {
     write_part(db, rows)?;
     db.execute_cached(
@@ -25,27 +25,27 @@ pub(crate) fn write(db: &Connection, rows: &ReadModelRows, upto: u64) -> DbResul
 
 /// Writes a part of the rows, without those of streams that were removed since.
 pub(super) fn write_part(db: &Connection, rows: &ReadModelRows) -> DbResult<()> {
-    let mut there = Streams {
+    let mut visible = VisibleRecords {
         db,
-        shown: HashMap::new(),
+        by_stream: HashMap::new(),
     };
     for (stream, thread) in &rows.threads {
-        if there.shows(*stream)? == u64::MAX {
+        if visible.last_of(*stream)? == u64::MAX {
             put_thread(db, *stream, thread)?;
         }
     }
     for (stream, turn) in rows.turns.values() {
-        if turn.first_seq <= there.shows(*stream)? {
+        if turn.first_seq <= visible.last_of(*stream)? {
             put_turn(db, *stream, turn)?;
         }
     }
     for ((stream, _), wait) in &rows.waits {
-        if there.shows(*stream)? == u64::MAX {
+        if visible.last_of(*stream)? == u64::MAX {
             put_wait(db, *stream, wait)?;
         }
     }
     for (stream, run) in &rows.runs {
-        if there.shows(*stream)? == u64::MAX {
+        if visible.last_of(*stream)? == u64::MAX {
             put_run(db, run)?;
         }
     }
@@ -55,17 +55,17 @@ pub(super) fn write_part(db: &Connection, rows: &ReadModelRows) -> DbResult<()> 
     Ok(())
 }
 
-/// Which streams are there.
-struct Streams<'a> {
+/// A cache of the visible records of streams.
+struct VisibleRecords<'a> {
     db: &'a Connection,
-    shown: HashMap<u64, u64>,
+    by_stream: HashMap<u64, u64>,
 }
 
-impl Streams<'_> {
+impl VisibleRecords<'_> {
     /// Returns the last record of a stream that is visible: all of an existing stream, the shared records of one that was removed, and 0 for any
     /// other.
-    fn shows(&mut self, stream: u64) -> DbResult<u64> {
-        if let Some(upto) = self.shown.get(&stream) {
+    fn last_of(&mut self, stream: u64) -> DbResult<u64> {
+        if let Some(upto) = self.by_stream.get(&stream) {
             return Ok(*upto);
         }
         let upto = match named(self.db, stream)? {
@@ -73,7 +73,7 @@ impl Streams<'_> {
             None if is_retained(self.db, stream)? => shared_upto(self.db, stream)?,
             None => 0,
         };
-        self.shown.insert(stream, upto);
+        self.by_stream.insert(stream, upto);
         Ok(upto)
     }
 }

@@ -5,9 +5,11 @@
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+
+use crate::lock::lock;
 
 type ReadJob = Box<dyn FnOnce() + Send>;
 type IdleThreads = Mutex<Vec<mpsc::Sender<ReadJob>>>;
@@ -48,10 +50,6 @@ fn start() -> io::Result<mpsc::Sender<ReadJob>> {
         .name("windlass-read".to_owned())
         .spawn(move || jobs.into_iter().for_each(|job| job()))?;
     Ok(sender)
-}
-
-fn lock(idle: &IdleThreads) -> MutexGuard<'_, Vec<mpsc::Sender<ReadJob>>> {
-    idle.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -3,12 +3,13 @@
 //! A reader sees the database at the start of its query and never waits for the writer. Reads are short pages, so that no reader prevents the
 //! write-ahead log from restarting.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::read_threads::ReadThreads;
+use crate::lock::lock;
 use crate::sqlite::error::{DbError, DbResult};
 use crate::sqlite::open::connect::{Freshness, Location};
 
@@ -50,7 +51,7 @@ impl Readers {
         let permit = Arc::clone(&self.permits).acquire_owned().await;
         let permit = permit.map_err(closed)?;
         let readers = Arc::clone(self);
-        // A cancelled caller does not end the read, so the read itself holds the permit.
+        // A cancelled caller does not end the read, so the read owns the permit.
         let done = self.threads.run(permit, move || {
             let (db, sees) = readers.take()?;
             let result = work(&db);
@@ -64,7 +65,7 @@ impl Readers {
     }
 
     fn take(&self) -> DbResult<(Connection, Freshness)> {
-        let idle = self.lock().pop();
+        let idle = lock(&self.idle).pop();
         match idle {
             Some(db) => Ok((db, Freshness::Changes)),
             None => self.location.connect_to_look(),
@@ -76,7 +77,7 @@ impl Readers {
         if self.permits.is_closed() || sees != Freshness::Changes {
             return;
         }
-        let mut idle = self.lock();
+        let mut idle = lock(&self.idle);
         if idle.len() < MAX_READERS {
             idle.push(db);
         }
@@ -85,11 +86,7 @@ impl Readers {
     /// Closes all idle connections and rejects further reads.
     pub(crate) fn close(&self) {
         self.permits.close();
-        self.lock().clear();
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.idle).clear();
     }
 }
 
@@ -160,8 +157,8 @@ mod tests {
         let readers = readers(directory.path());
         let unchanged = || readers.location.connect_to_read().unwrap();
         readers.put(unchanged(), Freshness::NoChanges);
-        assert!(readers.lock().is_empty());
+        assert!(lock(&readers.idle).is_empty());
         readers.put(unchanged(), Freshness::Changes);
-        assert_eq!(readers.lock().len(), 1);
+        assert_eq!(lock(&readers.idle).len(), 1);
     }
 }

@@ -22,13 +22,13 @@ pub(crate) struct Leftover {
     pub(crate) stream: u64,
     /// Records after this one are deleted; those up to it are shared with forks.
     pub(crate) after: u64,
-    /// The newest one that was not looked at.
+    /// The newest record that was not examined.
     next: u64,
 }
 
 impl Leftover {
-    /// The rows of a stream after a record.
-    pub(crate) fn behind(work: &WriteContext<'_>, stream: u64, after: u64) -> DbResult<Self> {
+    /// Returns the rows of a stream after a record.
+    pub(crate) fn after(work: &WriteContext<'_>, stream: u64, after: u64) -> DbResult<Self> {
         Ok(Self {
             stream,
             after,
@@ -38,7 +38,7 @@ impl Leftover {
 
     /// Runs the first step, and stores the rest for later steps.
     pub(crate) fn begin_to_remove(self, work: &mut WriteContext<'_>) -> DbResult<()> {
-        let (left, _) = self.take_out(work, STEP)?;
+        let (left, _) = self.delete_rows(work, STEP)?;
         if let Some(left) = left {
             left.note(work.db)?;
             work.state.is_removing = true;
@@ -48,11 +48,11 @@ impl Leftover {
 
     /// Deletes everything at once.
     pub(crate) fn remove_whole(self, work: &mut WriteContext<'_>) -> DbResult<()> {
-        self.take_out(work, u64::MAX).map(drop)
+        self.delete_rows(work, u64::MAX).map(drop)
     }
 
     /// Deletes rows up to a limit; returns the rest, and the unused part of the limit.
-    fn take_out(
+    fn delete_rows(
         mut self,
         work: &mut WriteContext<'_>,
         mut budget: u64,
@@ -61,8 +61,8 @@ impl Leftover {
             if budget == 0 {
                 return Ok((Some(self), 0));
             }
-            let taken = self.take_records(work, budget.min(STEP))?;
-            budget -= taken;
+            let removed = self.delete_records(work, budget.min(STEP))?;
+            budget -= removed;
         }
         let db = work.db;
         let (stream, after) = (self.stream, self.after);
@@ -76,7 +76,7 @@ impl Leftover {
     }
 
     /// Deletes the newest remaining records first, so that the others always form a valid chain.
-    fn take_records(&mut self, work: &mut WriteContext<'_>, limit: u64) -> DbResult<u64> {
+    fn delete_records(&mut self, work: &mut WriteContext<'_>, limit: u64) -> DbResult<u64> {
         let db = work.db;
         let numbers = newest(db, self.stream, self.next, limit)?;
         let count = numbers.len() as u64;
@@ -113,7 +113,7 @@ pub(crate) fn step(work: &mut WriteContext<'_>) -> DbResult<bool> {
             work.state.is_removing = false;
             return Ok(false);
         };
-        let (left, unused) = leftover.take_out(work, budget)?;
+        let (left, unused) = leftover.delete_rows(work, budget)?;
         match left {
             Some(left) => left.note(db)?,
             None => forget(db, leftover.stream)?,

@@ -23,11 +23,11 @@ use crate::sqlite::{SqliteStore, run_blocking};
 /// The numbers of removed records.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Maintained {
-    /// How many pieces of streamed text.
+    /// Removed text chunks.
     pub chunks: u64,
     /// Records of pruned turns, including the remaining text chunks among them.
     pub records: u64,
-    /// Streams that were left alone because they are damaged.
+    /// Streams that were not pruned because they are damaged.
     pub findings: Vec<Finding>,
     /// Set where `max_bytes` cannot be met. Then no record of a session was removed for it.
     pub over_limit: Option<OverLimit>,
@@ -56,7 +56,7 @@ impl Maintenance for SqliteStore {
         used.map_err(|error| AgentLoopError::StoreUnavailable(error.to_string()))
     }
 
-    async fn room(&self) -> Result<u64, AgentLoopError> {
+    async fn free_bytes(&self) -> Result<u64, AgentLoopError> {
         let database = self.inner.readers.location().database();
         let left = rustix::fs::statvfs(&database).map_err(|error| {
             AgentLoopError::StoreUnavailable(format!(

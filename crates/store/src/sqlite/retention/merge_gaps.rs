@@ -11,12 +11,12 @@ use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::error::DbResult;
 use crate::sqlite::numbers::{first_value, int, uint};
 
-/// How many ranges are looked at, or changed, at a time.
+/// The number of ranges per step.
 const STEP: u64 = 64;
 
 /// A range of pruned records.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Gap {
+struct PrunedGap {
     first: u64,
     last: u64,
     pruned_at: i64,
@@ -50,15 +50,18 @@ pub(crate) fn condense(db: &Connection, stream: u64, after: u64) -> DbResult<Opt
 }
 
 /// Merges adjacent ranges up to the last one of whole turns. Later ranges are text chunks of turns that still exist.
-fn join(run: &[Gap]) -> Vec<Gap> {
+fn join(run: &[PrunedGap]) -> Vec<PrunedGap> {
     let turns = run.iter().rposition(|gap| gap.has_turns);
     let (joined, rest) = run.split_at(turns.map_or(0, |at| at + 1));
-    let whole = joined.first().zip(joined.last()).map(|(first, last)| Gap {
-        first: first.first,
-        has_digests: false,
-        ..last.clone()
-    });
-    let rest = rest.iter().map(|gap| Gap {
+    let whole = joined
+        .first()
+        .zip(joined.last())
+        .map(|(first, last)| PrunedGap {
+            first: first.first,
+            has_digests: false,
+            ..last.clone()
+        });
+    let rest = rest.iter().map(|gap| PrunedGap {
         has_digests: false,
         ..gap.clone()
     });
@@ -66,7 +69,7 @@ fn join(run: &[Gap]) -> Vec<Gap> {
 }
 
 /// Replaces ranges by their merged range.
-fn replace(db: &Connection, stream: u64, run: &[Gap], joined: &Gap) -> DbResult<()> {
+fn replace(db: &Connection, stream: u64, run: &[PrunedGap], joined: &PrunedGap) -> DbResult<()> {
     if run.contains(joined) {
         return Ok(());
     }
@@ -90,11 +93,11 @@ fn replace(db: &Connection, stream: u64, run: &[Gap], joined: &Gap) -> DbResult<
     Ok(())
 }
 
-fn some(db: &Connection, stream: u64, after: u64) -> DbResult<Vec<Gap>> {
+fn some(db: &Connection, stream: u64, after: u64) -> DbResult<Vec<PrunedGap>> {
     let sql = "SELECT first, last, pruned_at, turns, length(digests) > 0, chain FROM pruned \
          WHERE stream = ?1 AND first > ?2 ORDER BY first LIMIT ?3";
     Ok(db.list_rows(sql, [stream, after, STEP].map(int), |row| {
-        Ok(Gap {
+        Ok(PrunedGap {
             first: uint(row, 0)?,
             last: uint(row, 1)?,
             pruned_at: row.get(2)?,
@@ -109,8 +112,8 @@ fn some(db: &Connection, stream: u64, after: u64) -> DbResult<Vec<Gap>> {
 mod tests {
     use super::*;
 
-    fn gap(first: u64, last: u64, has_turns: bool) -> Gap {
-        Gap {
+    fn gap(first: u64, last: u64, has_turns: bool) -> PrunedGap {
+        PrunedGap {
             first,
             last,
             pruned_at: 0,
@@ -129,13 +132,13 @@ mod tests {
             gap(10, 11, false),
         ];
         let joined = join(&run);
-        let without = |gap: Gap| Gap {
+        let without = |gap: PrunedGap| PrunedGap {
             has_digests: false,
             ..gap
         };
         assert_eq!(
             joined[0],
-            without(Gap {
+            without(PrunedGap {
                 first: 1,
                 ..gap(6, 9, true)
             })

@@ -5,7 +5,7 @@
 
 use rusqlite::Connection;
 
-use super::sweep::{SweepFinding, SweepMark, SweepPlan, Swept, upto_folded};
+use super::sweep::{SweepMark, SweepPlan, Swept, SweptRecord, upto_folded};
 use crate::durable::chain::Digest;
 use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::durable::window::is_other_group;
@@ -52,11 +52,11 @@ pub(crate) fn steps(of: &Swept, plan: &SweepPlan, has_turns: bool) -> Vec<Prune>
     let (mut numbers, mut bytes) = (Vec::new(), 0);
     // Pieces of text are neither referred to nor refer.
     let mut may_cut = true;
-    let mut before: Option<&SweepFinding> = None;
+    let mut before: Option<&SweptRecord> = None;
     for record in &plan.records {
         let is_full = numbers.len() >= STEP || bytes + record.bytes > STEP_BYTES;
         if has_turns && let Some(before) = before {
-            may_cut = before.is_place || is_other_group(before.seq, record.seq);
+            may_cut = before.is_boundary || is_other_group(before.seq, record.seq);
         }
         before = Some(record);
         if is_full && may_cut && !numbers.is_empty() {
@@ -92,7 +92,7 @@ impl Prune {
         }
         // Newest first: text chunks between them are already pruned, and a later run of records may refer to an earlier one.
         for run in self.numbers.chunk_by(|a, b| a + 1 == *b).rev() {
-            take_out(work, &self, run, now)?;
+            prune_run(work, &self, run, now)?;
         }
         if let Some(note) = self.note {
             put_note(work.db, self.stream, note)?;
@@ -115,7 +115,7 @@ pub(crate) fn put_note(db: &Connection, stream: u64, note: SweepMark) -> DbResul
 }
 
 /// Removes consecutive records.
-fn take_out(work: &mut WriteContext<'_>, stream: &Prune, run: &[u64], now: i64) -> DbResult<()> {
+fn prune_run(work: &mut WriteContext<'_>, stream: &Prune, run: &[u64], now: i64) -> DbResult<()> {
     let (Some(&first), Some(&last)) = (run.first(), run.last()) else {
         return Ok(());
     };
@@ -151,53 +151,26 @@ fn take_out(work: &mut WriteContext<'_>, stream: &Prune, run: &[u64], now: i64) 
     spans::remove(db, stream.stream, first, last)?;
     drop_blobs(db, &blobs)?;
     work.state.lost_records = true;
-    let gone = PrunedRange {
+    let (id, has_turns) = (int(stream.stream), stream.has_turns);
+    // The row of the preceding range has capacity, or a separate one is inserted.
+    let sql = "UPDATE pruned SET last = ?3, pruned_at = ?4, chain = ?5, \
+        digests = CAST(digests || ?6 AS BLOB), turns = max(turns, ?7) \
+        WHERE stream = ?1 AND last = ?2 - 1 AND last - first < ?8 AND length(digests) > 0";
+    let [_, first, last] = range;
+    let row = (
+        id,
         first,
         last,
-        has_turns: stream.has_turns,
-        chain: end,
-        digests,
-    };
-    keep(db, stream.stream, &gone, now)
-}
-
-/// A range of removed records.
-struct PrunedRange {
-    first: u64,
-    last: u64,
-    /// Whether they form whole turns.
-    has_turns: bool,
-    chain: Digest,
-    digests: Vec<u8>,
-}
-
-/// Stores the digests: in the row of the preceding range, if that has capacity, or in a separate one.
-fn keep(db: &Connection, stream: u64, gone: &PrunedRange, now: i64) -> DbResult<()> {
-    let (stream, first, last) = (int(stream), int(gone.first), int(gone.last));
-    let (chain, digests) = (&gone.chain, &gone.digests);
-    let sql = "UPDATE pruned SET last = ?3, pruned_at = ?4, chain = ?5, \
-             digests = CAST(digests || ?6 AS BLOB), turns = max(turns, ?8) \
-             WHERE stream = ?1 AND last = ?2 - 1 AND last - first < ?7 AND length(digests) > 0";
-    let joined = db.execute_cached(
-        sql,
-        (
-            stream,
-            first,
-            last,
-            now,
-            chain,
-            digests,
-            int(MAX_DIGESTS),
-            gone.has_turns,
-        ),
-    )?;
-    if joined == 0 {
+        now,
+        &end,
+        &digests,
+        has_turns,
+        int(MAX_DIGESTS),
+    );
+    if db.execute_cached(sql, row)? == 0 {
         let sql = "INSERT INTO pruned (stream, first, last, pruned_at, chain, digests, turns) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
-        db.execute_cached(
-            sql,
-            (stream, first, last, now, chain, digests, gone.has_turns),
-        )?;
+            VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)";
+        db.execute_cached(sql, (id, first, last, now, end, digests, has_turns))?;
     }
     Ok(())
 }

@@ -164,7 +164,7 @@ impl SqliteStore {
         Ok(pruned)
     }
 
-    /// Removes those of some runs that have ended; returns how many records they had.
+    /// Removes the given runs if they have ended; returns the number of their records.
     async fn forget_runs(&self, keys: Vec<StreamKey>) -> Result<u64, SqliteError> {
         let forget = move |work: &mut WriteContext<'_>| {
             let mut records = 0;

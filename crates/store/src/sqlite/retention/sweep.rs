@@ -26,7 +26,7 @@ pub(crate) struct Swept {
     pub(crate) key: StreamKey,
     pub(crate) stream: u64,
     head: u64,
-    /// Up to here no pieces of text are left.
+    /// No text chunks are left up to this record.
     swept: u64,
     /// The stream's last record when nothing in it could expire any more.
     aged: u64,
@@ -78,19 +78,10 @@ fn page(reader: &Connection, after: &str, before: &str) -> DbResult<Vec<Swept>> 
     )?)
 }
 
-/// A record to remove, with its size.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct SweepFinding {
-    pub(crate) seq: u64,
-    pub(crate) bytes: u64,
-    /// Whether no turn is open after it.
-    pub(crate) is_place: bool,
-}
-
 /// The planned removals in a stream.
 #[derive(Debug, Default)]
 pub(crate) struct SweepPlan {
-    pub(crate) records: Vec<SweepFinding>,
+    pub(crate) records: Vec<SweptRecord>,
     /// The mark to store after the removal.
     pub(crate) note: Option<SweepMark>,
     /// Whether there may be more.
@@ -100,42 +91,44 @@ pub(crate) struct SweepPlan {
 /// A mark of a stream, so that the next sweep can skip it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SweepMark {
-    /// Up to here no pieces of text are left.
+    /// No text chunks are left up to this record.
     Swept(u64),
     /// The stream's last record when nothing in it could expire any more.
     Aged(u64),
 }
 
-/// A record as a sweep reads it.
-struct Looked {
-    found: SweepFinding,
+/// A record that a sweep may remove.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SweptRecord {
+    pub(crate) seq: u64,
+    pub(crate) bytes: u64,
+    /// Whether no turn is open after it.
+    pub(crate) is_boundary: bool,
     position: u64,
     at: i64,
     is_chunk: bool,
 }
 
-impl Looked {
-    fn read(row: &Row<'_>) -> rusqlite::Result<Self> {
+impl SweptRecord {
+    fn from_row(row: &Row<'_>) -> rusqlite::Result<Self> {
         Ok(Self {
-            found: SweepFinding {
-                seq: uint(row, 0)?,
-                bytes: uint(row, 3)?,
-                is_place: row.get(6)?,
-            },
+            seq: uint(row, 0)?,
             position: uint(row, 2)?,
+            bytes: uint(row, 3)?,
             at: row.get(4)?,
             is_chunk: row.get(5)?,
+            is_boundary: row.get(6)?,
         })
     }
 }
 
 /// Reads the records of a stream after a number and up to another, at most [`LOOK`] of them.
-fn look(reader: &Connection, stream: u64, after: u64, last: u64) -> DbResult<Vec<Looked>> {
+fn look(reader: &Connection, stream: u64, after: u64, last: u64) -> DbResult<Vec<SweptRecord>> {
     Ok(reader.list_rows(&format!(
         "SELECT seq, last, position, CASE form WHEN 1 THEN coalesce((SELECT length(bytes) FROM blobs WHERE hash = body), 0) \
          ELSE length(body) END, at, chunk, open_from = 0 FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?4",
         between!("?2 + 1", "?3")
-    ), [stream, after, last, LOOK].map(int), Looked::read)?)
+    ), [stream, after, last, LOOK].map(int), SweptRecord::from_row)?)
 }
 
 /// The records of a stream that may be removed now.
@@ -185,16 +178,16 @@ pub(crate) fn old_chunks(reader: &Connection, of: &Swept, before: i64) -> DbResu
     }
     let records = look(reader, stream.stream, upto, end)?;
     plan.is_more = records.len() as u64 == LOOK;
-    for record in &records {
+    for record in records {
         if record.is_chunk && record.at >= before {
             plan.is_more = false;
             plan.note = Some(SweepMark::Swept(upto));
             return Ok(plan);
         }
         if record.is_chunk {
-            plan.records.push(record.found);
+            plan.records.push(record);
         }
-        upto = record.found.seq;
+        upto = record.seq;
     }
     if !plan.is_more {
         upto = end;
@@ -203,7 +196,7 @@ pub(crate) fn old_chunks(reader: &Connection, of: &Swept, before: i64) -> DbResu
     Ok(plan)
 }
 
-/// Until when records go.
+/// The end of the records to remove.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Until {
     /// Up to the last boundary between two turns that is older than this.
@@ -213,7 +206,7 @@ pub(crate) enum Until {
 }
 
 impl Until {
-    fn is_reached(self, record: &Looked) -> bool {
+    fn is_reached(self, record: &SweptRecord) -> bool {
         match self {
             Self::Time(time) => record.at >= time,
             Self::Position(position) => record.position > position,
@@ -250,9 +243,9 @@ pub(crate) fn old_turns(reader: &Connection, of: &Swept, until: Until) -> DbResu
                 is_reached = true;
                 break;
             }
-            after = record.found.seq;
-            plan.records.push(record.found);
-            if record.found.is_place {
+            after = record.seq;
+            plan.records.push(record);
+            if record.is_boundary {
                 whole = plan.records.len();
             }
         }

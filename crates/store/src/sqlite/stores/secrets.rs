@@ -87,7 +87,7 @@ impl SecretCipher {
         })?;
         let payload = Payload {
             msg: value.as_bytes(),
-            aad: &place(session, name),
+            aad: &associated_data(session, name),
         };
         let bytes = XChaCha20Poly1305::new(key.0.expose_secret().into())
             .encrypt(&nonce, payload)
@@ -113,7 +113,7 @@ impl SecretCipher {
         let nonce: [u8; 24] = sealed.nonce.as_slice().try_into().map_err(|_| damaged())?;
         let payload = Payload {
             msg: &sealed.bytes,
-            aad: &place(session, name),
+            aad: &associated_data(session, name),
         };
         let bytes = XChaCha20Poly1305::new(key.0.expose_secret().into())
             .decrypt(&nonce.into(), payload)
@@ -125,8 +125,8 @@ impl SecretCipher {
 }
 
 /// Where a secret belongs.
-fn place(session: SessionId, name: &str) -> Vec<u8> {
-    let mut place = session.uuid().as_bytes().to_vec();
-    place.extend_from_slice(name.as_bytes());
-    place
+fn associated_data(session: SessionId, name: &str) -> Vec<u8> {
+    let mut associated_data = session.uuid().as_bytes().to_vec();
+    associated_data.extend_from_slice(name.as_bytes());
+    associated_data
 }

@@ -16,7 +16,7 @@ use crate::sqlite::numbers::first_value;
 use crate::sqlite::times::{now, time};
 use crate::sqlite::write::writer::WriteContext;
 
-/// Values and secrets in a SQLite database, each session for itself; clones share them.
+/// Values and secrets in a SQLite database, separately for each session; clones share them.
 #[derive(Debug, Clone)]
 pub struct SqliteSessionStorageStore {
     pub(crate) inner: Arc<Inner>,

@@ -17,7 +17,7 @@ use rusqlite::{Connection, ErrorCode};
 
 use super::manifest::{DATABASE, FORMAT, Manifest};
 use super::staging::{
-    FileTrouble, MARK, Staging, above, beside, copy, measure, private, put_counter, sync_directory,
+    MARK, Staging, above, beside, copy, measure, private, put_counter, sync_directory,
 };
 use crate::sqlite::SqliteStore;
 use crate::sqlite::error::{DbError, SqliteError};
@@ -43,9 +43,6 @@ pub enum BackupError {
         .0.join("; ")
     )]
     Damaged(Vec<String>),
-    /// A file cannot be read or written.
-    #[error(transparent)]
-    File(#[from] FileTrouble),
     /// The store cannot be read, or another backup to the same path is running.
     #[error(transparent)]
     Store(#[from] SqliteError),
@@ -141,7 +138,7 @@ fn copy_database(
 ) -> Result<(CommitCount, u32), BackupError> {
     let fault = |error: rusqlite::Error| SqliteError::from(DbError::from(error));
     let path = directory.join(DATABASE);
-    let trouble = |error| FileTrouble::of("make", &path)(error);
+    let trouble = |error| SqliteError::io("make", &path)(error);
     let name = path.to_str();
     let name = name.ok_or_else(|| trouble(io::Error::other("the path is not UTF-8")))?;
     private().open(&path).map_err(trouble)?;
@@ -213,11 +210,11 @@ pub(crate) fn with_progress<T>(
 fn put_in_place(staging: Staging, destination: &Path) -> Result<(), BackupError> {
     staging.sync()?;
     // A directory that is not empty by now is not replaced.
-    fs::rename(staging.path(), destination).map_err(FileTrouble::of("make", destination))?;
+    fs::rename(staging.path(), destination).map_err(SqliteError::io("make", destination))?;
     let _owner = staging.keep();
     for name in [MARK, "windlass.lock"] {
         let path = destination.join(name);
-        fs::remove_file(&path).map_err(FileTrouble::of("remove", &path))?;
+        fs::remove_file(&path).map_err(SqliteError::io("remove", &path))?;
     }
     sync_directory(destination)?;
     Ok(sync_directory(above(destination))?)

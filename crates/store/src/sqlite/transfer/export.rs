@@ -46,7 +46,7 @@ pub(crate) enum ExportLine {
     Agent(Box<RawValue>),
     /// Record of a session.
     Session(Box<RawValue>),
-    /// A stream begins.
+    /// Start of a stream.
     Stream(String),
     /// Start of a stream that was removed and is retained for its forks.
     #[serde(rename = "kept")]
@@ -58,7 +58,7 @@ pub(crate) enum ExportLine {
         session: SessionId,
         chain: String,
     },
-    /// A record of it.
+    /// A record of the current stream.
     Record {
         seq: u64,
         version: u32,
@@ -81,9 +81,9 @@ pub(crate) enum ExportLine {
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         turns: bool,
     },
-    /// A record of it that cannot be read.
+    /// An unreadable record of the current stream.
     Damaged { seq: u64, what: String },
-    /// The stream ends.
+    /// End of the stream, with the digest of all its records.
     End { seq: u64, digest: String },
 }
 
@@ -92,9 +92,9 @@ pub(crate) enum ExportLine {
 pub struct ExportReport {
     /// How many streams were written.
     pub streams: u64,
-    /// How many records of them.
+    /// Number of records in them.
     pub records: u64,
-    /// How many streams of work were left out: the queues of tasks, automations and fleets.
+    /// Number of omitted job streams: the queues of tasks, automations and fleets.
     pub left_out: u64,
     /// The data that could not be exported; empty if all is well.
     pub findings: Vec<Finding>,
@@ -111,10 +111,12 @@ impl SqliteStore {
             let mut export = Exporter {
                 out: BufWriter::new(out),
                 report: ExportReport::default(),
-                places: HashMap::new(),
+                numbers: HashMap::new(),
             };
+            let has_rows = |query| reader.prepare(query)?.exists([]);
+            let has_condensed = has_rows("SELECT 1 FROM pruned WHERE length(digests) = 0 LIMIT 1");
             // If this cannot be determined, assume that there are some.
-            let format = match (has_condensed(reader), has_forks(reader)) {
+            let format = match (has_condensed, has_rows("SELECT 1 FROM forks LIMIT 1")) {
                 (Ok(false), Ok(false)) => PLAIN,
                 (Ok(false), _) => WITH_FORKS,
                 _ => FORMAT,
@@ -123,7 +125,7 @@ impl SqliteStore {
             for table in TABLES {
                 export.table(reader, table)?;
             }
-            let (streams, trouble) = names(reader);
+            let (streams, names_error) = names(reader);
             let begun = streams
                 .into_iter()
                 .map(|stream| (stream, ExportLine::Stream as BeginLine));
@@ -141,20 +143,20 @@ impl SqliteStore {
                 }
                 export.stream(reader, &chain, &stream, begin)?;
             }
-            for trouble in trouble.into_iter().chain(retained_error) {
-                export.note_trouble(None, Err(trouble))?;
+            for error in names_error.into_iter().chain(retained_error) {
+                export.report_failure(None, Err(error))?;
             }
             let out = export
                 .out
                 .into_inner()
-                .map_err(|error| broken(error.error()))?;
+                .map_err(|error| write_error(error.error()))?;
             Ok((out, export.report))
         })
         .await
     }
 }
 
-/// How a stream begins.
+/// Builds the first line of a stream.
 type BeginLine = fn(String) -> ExportLine;
 
 type ExportTable = (&'static str, fn(Box<RawValue>) -> ExportLine);
@@ -168,27 +170,12 @@ const TABLES: [ExportTable; 3] = [
 struct Exporter<W: Write> {
     out: BufWriter<W>,
     report: ExportReport,
-    /// Which stream of the export a stream of the database is.
-    places: HashMap<u64, u64>,
+    /// The numbers in the export of the streams of the database.
+    numbers: HashMap<u64, u64>,
 }
 
-fn has_forks(reader: &Connection) -> DbResult<bool> {
-    let mut statement = reader.prepare("SELECT 1 FROM forks LIMIT 1")?;
-    Ok(statement.exists([])?)
-}
-
-fn has_condensed(reader: &Connection) -> DbResult<bool> {
-    let mut statement = reader.prepare("SELECT 1 FROM pruned WHERE length(digests) = 0 LIMIT 1")?;
-    Ok(statement.exists([])?)
-}
-
-fn broken(error: &std::io::Error) -> DbError {
+fn write_error(error: &std::io::Error) -> DbError {
     DbError::unavailable(format!("the export cannot be written: {error}"))
-}
-
-/// The digest of all records of a stream, from theirs.
-pub(crate) fn add(total: &mut blake3::Hasher, digest: &Digest) {
-    total.update(digest);
 }
 
 impl<W: Write> Exporter<W> {
@@ -196,11 +183,11 @@ impl<W: Write> Exporter<W> {
         serde_json::to_writer(&mut self.out, line)
             .map_err(std::io::Error::from)
             .and_then(|()| self.out.write_all(b"\n"))
-            .map_err(|error| broken(&error))
+            .map_err(|error| write_error(&error))
     }
 
     /// Records a failure of SQLite as a finding; only a failure of the output ends the export.
-    fn note_trouble(&mut self, stream: Option<&StreamKey>, done: DbResult<()>) -> DbResult<()> {
+    fn report_failure(&mut self, stream: Option<&StreamKey>, done: DbResult<()>) -> DbResult<()> {
         match done {
             Err(DbError::Sql(error)) => {
                 let what = error.to_string();
@@ -217,7 +204,7 @@ impl<W: Write> Exporter<W> {
 
     fn table(&mut self, reader: &Connection, table: ExportTable) -> DbResult<()> {
         let done = self.rows(reader, table);
-        self.note_trouble(None, done)
+        self.report_failure(None, done)
     }
 
     fn rows(&mut self, reader: &Connection, (table, make): ExportTable) -> DbResult<()> {
@@ -244,16 +231,16 @@ impl<W: Write> Exporter<W> {
     ) -> DbResult<()> {
         self.write(&begin(stream.key.to_string()))?;
         self.report.streams += 1;
-        self.places.insert(stream.stream, self.report.streams);
+        self.numbers.insert(stream.stream, self.report.streams);
         let done = self.records(reader, chain, stream);
-        self.note_trouble(Some(&stream.key), done)
+        self.report_failure(Some(&stream.key), done)
     }
 
     /// Writes the origin of a fork, or a line that reports that it cannot be found.
     fn fork(&mut self, lineage: &Lineage, link: &Digest) -> DbResult<()> {
         let seq = lineage.own().after;
-        let parent = self.places.get(&lineage.part_of(seq).stream).copied();
-        if let (Some(parent), Some(session)) = (parent, lineage.session()) {
+        let parent = self.numbers.get(&lineage.part_of(seq).stream).copied();
+        if let (Some(parent), Some(session)) = (parent, lineage.session) {
             let chain = hex(link);
             self.write(&ExportLine::Fork {
                 parent,
@@ -329,7 +316,7 @@ impl<W: Write> Exporter<W> {
             walk.step_over_gap()?;
             let turns = walk.has_turns(&(first..=walk.seq()))?;
             if walk.digests.is_empty() {
-                add(total, walk.link());
+                total.update(walk.link());
                 self.write(&ExportLine::Condensed {
                     first,
                     last: walk.seq(),
@@ -339,7 +326,7 @@ impl<W: Write> Exporter<W> {
                 continue;
             }
             let (digests, _) = walk.digests.as_chunks::<32>();
-            digests.iter().for_each(|digest| add(total, digest));
+            total.update(digests.as_flattened());
             let digests = digests.iter().map(hex).collect();
             self.write(&ExportLine::Pruned {
                 first,
@@ -355,7 +342,7 @@ impl<W: Write> Exporter<W> {
             .and_then(|text| {
                 RawValue::from_string(text.to_owned()).map_err(|error| damaged(error.to_string()))
             })?;
-        add(total, &digest);
+        total.update(&digest);
         self.report.records += 1;
         self.write(&ExportLine::Record {
             seq: stored.seq,

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::staging::{FileTrouble, private, read_small};
+use super::staging::{private, read_small};
+use crate::sqlite::error::SqliteError;
 
 /// The name of the manifest, which is written last.
 pub(crate) const FILE: &str = "backup.json";
@@ -51,7 +52,7 @@ pub(crate) enum Unreadable {
 }
 
 impl Manifest {
-    pub(crate) fn write(&self, directory: &Path) -> Result<(), FileTrouble> {
+    pub(crate) fn write(&self, directory: &Path) -> Result<(), SqliteError> {
         let path = directory.join(FILE);
         let written = serde_json::to_vec_pretty(self)
             .map_err(std::io::Error::from)
@@ -60,7 +61,7 @@ impl Manifest {
                 std::io::Write::write_all(&mut file, &text)?;
                 file.sync_all()
             });
-        written.map_err(FileTrouble::of("write", &path))
+        written.map_err(SqliteError::io("write", &path))
     }
 
     pub(crate) fn read(directory: &Path) -> Result<Self, Unreadable> {

@@ -15,7 +15,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::manifest::{DATABASE, FORMAT, Manifest, Unreadable};
 use super::staging::{
-    FileTrouble, MARK, Staging, above, beside, copy, is_unfinished, put_counter, sync_directory,
+    MARK, Staging, above, beside, copy, is_unfinished, put_counter, sync_directory,
 };
 use crate::durable::chain::ChainKey;
 use crate::sqlite::error::{DbError, SqliteError};
@@ -32,14 +32,14 @@ use crate::sqlite::{SqliteStore, run_blocking};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RestoreError {
-    /// It is something else.
+    /// The directory contains no manifest.
     #[error(
-        "{} is no backup: there is no backup.json in it, as `windlass store backup` writes it. A copy of a data directory is \
-         used as it is, with --data; a database alone is put into an empty directory as windlass.db",
+        "{} is no backup: it contains no backup.json, which `windlass store backup` writes. Use a copy of a data directory \
+         directly, with --data; put a database alone into an empty directory as windlass.db",
         .0.display()
     )]
     NotABackup(PathBuf),
-    /// Another version of the program created it.
+    /// Another version of Windlass created the backup.
     #[error(
         "{} was made by another version ({what}); nothing was changed. Use the Windlass that has made it, or a newer one",
         path.display()
@@ -49,14 +49,14 @@ pub enum RestoreError {
         /// Which versions there are.
         what: String,
     },
-    /// One of its files changed since the backup.
+    /// A file of the backup was changed.
     #[error("the backup {} is damaged: {what}; nothing was changed. Take another backup", path.display())]
     Changed {
         path: PathBuf,
         /// What is wrong.
         what: String,
     },
-    /// Its contents are inconsistent.
+    /// The database of the backup is inconsistent.
     #[error(
         "the backup {} does not verify ({}); nothing was changed. Take another backup",
         path.display(),
@@ -69,17 +69,14 @@ pub enum RestoreError {
     },
     /// The directory cannot be exchanged in one step.
     #[error(
-        "{} cannot be replaced in one step ({source}); nothing was changed. Move what is in it to another place and restore \
-         again, or restore into a directory that is not there yet", path.display()
+        "{} cannot be replaced in one step ({source}); nothing was changed. Move its contents to another directory and restore \
+         again, or restore into a directory that does not exist", path.display()
     )]
     CannotExchange {
         /// The data directory.
         path: PathBuf,
         source: io::Error,
     },
-    /// A file cannot be read or written.
-    #[error(transparent)]
-    File(#[from] FileTrouble),
     /// The data directory is in use, or the copy cannot be opened.
     #[error(transparent)]
     Store(#[from] SqliteError),
@@ -97,9 +94,9 @@ pub struct HostFile {
 /// The preferred file if both have one. If only one has it, that one is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Prefer {
-    /// The one of the backup.
+    /// The file of the backup.
     Backup,
-    /// The one that is there.
+    /// The file that exists in the data directory.
     Present,
 }
 
@@ -116,29 +113,29 @@ pub struct RestoreOptions {
     pub chain_key: Option<ChainKey>,
 }
 
-/// How far a restore is. After each of these the process may be killed.
+/// The steps of a restore. The process may be killed after each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RestoreStep {
     /// The data directory is locked against other writers.
     Locked,
-    /// A directory for the copy was made.
+    /// A directory for the copy was created.
     Started,
     /// The backup was copied.
     Copied,
-    /// What belongs to it was added.
+    /// The host files and the commit counter were added.
     Completed,
-    /// It was verified.
+    /// The copy was verified.
     Verified,
-    /// It is durable.
+    /// The copy is durable.
     Synced,
-    /// It is in its place.
+    /// The copy has its final path.
     InPlace,
-    /// What was there before has a name of its own.
-    KeptAside,
+    /// The previous content has a separate name.
+    FormerMoved,
 }
 
 impl RestoreStep {
-    /// All of them, in order.
+    /// All steps in order.
     pub const ALL: [Self; 8] = [
         Self::Locked,
         Self::Started,
@@ -147,7 +144,7 @@ impl RestoreStep {
         Self::Verified,
         Self::Synced,
         Self::InPlace,
-        Self::KeptAside,
+        Self::FormerMoved,
     ];
 }
 
@@ -197,9 +194,9 @@ pub async fn restore(
 enum Way {
     /// The target does not exist.
     Rename,
-    /// A directory is there, and is exchanged.
+    /// The target is exchanged with the copy.
     Exchange,
-    /// A root of a file system is there, without a database.
+    /// The target is the root of a file system and contains no database.
     Fill,
 }
 
@@ -209,7 +206,7 @@ struct Prepared {
     into: PathBuf,
     way: Way,
     staging: Staging,
-    /// The lock of the directory that is there.
+    /// The lock of the existing directory.
     owner: Option<DirectoryLock>,
     manifest: Manifest,
     taken: Vec<(String, Prefer)>,
@@ -224,15 +221,15 @@ impl Prepared {
         // If the path is a symbolic link, its target is exchanged, not the link.
         let into = options.into.canonicalize().unwrap_or(options.into);
         let make = |path: &Path| {
-            fs::create_dir_all(path).map_err(FileTrouble::of("make the directory", path))
+            fs::create_dir_all(path).map_err(SqliteError::io("make the directory", path))
         };
         make(above(&into))?;
         let (way, owner) = match fs::symlink_metadata(&into) {
             Err(error) if error.kind() == ErrorKind::NotFound => (Way::Rename, None),
-            Err(source) => return Err(FileTrouble::of("look at", &into)(source).into()),
+            Err(source) => return Err(SqliteError::io("look at", &into)(source).into()),
             Ok(found) if !found.is_dir() => {
                 let what = io::Error::from(ErrorKind::NotADirectory);
-                return Err(FileTrouble::of("restore into", &into)(what).into());
+                return Err(SqliteError::io("restore into", &into)(what).into());
             }
             Ok(found) => {
                 let owner = DirectoryLock::take(&Location::new(&into))?;
@@ -244,7 +241,7 @@ impl Prepared {
             Way::Fill => into.join("windlass.restore-in-progress"),
             Way::Rename | Way::Exchange => beside(&into, "restore-in-progress"),
         };
-        set_former_aside(&staging, &into)?;
+        recover_former(&staging, &into)?;
         let staging = Staging::create(staging)?;
         step(RestoreStep::Started);
         let mut prepared = Self {
@@ -285,21 +282,21 @@ impl Prepared {
         let present = self.into.join(name);
         let is_present = self.way != Way::Rename && fs::symlink_metadata(&present).is_ok();
         let is_in_backup = self.manifest.files.contains_key(name);
-        let whose = match (is_present, is_in_backup) {
+        let origin = match (is_present, is_in_backup) {
             (false, false) => return Ok(()),
             (true, true) => host_file.prefer,
             (true, false) => Prefer::Present,
             (false, true) => Prefer::Backup,
         };
-        match (whose, self.way) {
+        match (origin, self.way) {
             (Prefer::Backup, _) => self.copy_member(name)?,
-            // It stays where it is.
+            // The file stays in the target directory.
             (Prefer::Present, Way::Fill) => {}
             (Prefer::Present, _) => {
                 copy(&present, &self.staging.path().join(name))?;
             }
         }
-        self.taken.push((name.clone(), whose));
+        self.taken.push((name.clone(), origin));
         Ok(())
     }
 
@@ -354,7 +351,7 @@ impl Prepared {
         } = self;
         let path = staging.path().to_owned();
         match way {
-            Way::Rename => fs::rename(&path, &into).map_err(FileTrouble::of("make", &into))?,
+            Way::Rename => fs::rename(&path, &into).map_err(SqliteError::io("make", &into))?,
             Way::Exchange => exchange(&path, &into)?,
             Way::Fill => fill(&path, &into)?,
         }
@@ -364,16 +361,16 @@ impl Prepared {
         sync_directory(above(&into))?;
         step(RestoreStep::InPlace);
         let former = match way {
-            Way::Exchange => keep_aside(&path, &into, &taken)?,
+            Way::Exchange => move_former(&path, &into, &taken)?,
             Way::Rename => None,
             Way::Fill => {
-                fs::remove_dir_all(&path).map_err(FileTrouble::of("remove", &path))?;
+                fs::remove_dir_all(&path).map_err(SqliteError::io("remove", &path))?;
                 None
             }
         };
         drop(owner);
         remove_mark(&into)?;
-        step(RestoreStep::KeptAside);
+        step(RestoreStep::FormerMoved);
         taken.sort_by(|(one, _), (other, _)| one.cmp(other));
         Ok(RestoreReport {
             made_at: manifest.made_at,
@@ -424,7 +421,7 @@ fn schema_words(found: u32) -> String {
 
 fn way_into(into: &Path, device: u64) -> Result<Way, RestoreError> {
     let parent = into.join("..");
-    let parent = fs::metadata(&parent).map_err(FileTrouble::of("look at", &parent))?;
+    let parent = fs::metadata(&parent).map_err(SqliteError::io("look at", &parent))?;
     if parent.dev() == device {
         // Otherwise a later restore would take it for an unfinished copy and delete its content.
         remove_mark(into)?;
@@ -440,19 +437,19 @@ fn way_into(into: &Path, device: u64) -> Result<Way, RestoreError> {
     }
 }
 
-fn remove_mark(directory: &Path) -> Result<(), FileTrouble> {
+fn remove_mark(directory: &Path) -> Result<(), SqliteError> {
     let mark = directory.join(MARK);
     match fs::remove_file(&mark) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(FileTrouble::of("remove", &mark)(error)),
+        Err(error) => Err(SqliteError::io("remove", &mark)(error)),
         Ok(()) => sync_directory(directory),
     }
 }
 
 /// Renames the previous content if a restore was killed right after the exchange and left it under the name of the copy.
-fn set_former_aside(staging: &Path, into: &Path) -> Result<(), RestoreError> {
+fn recover_former(staging: &Path, into: &Path) -> Result<(), RestoreError> {
     if fs::symlink_metadata(staging).is_ok() && !is_unfinished(staging) {
-        keep_aside(staging, into, &[])?;
+        move_former(staging, into, &[])?;
     }
     Ok(())
 }
@@ -466,13 +463,13 @@ fn exchange(staging: &Path, into: &Path) -> Result<(), RestoreError> {
 }
 
 /// Moves the files of the copy into a directory without a database. The database is moved last, except for its counter, which may be missing. Until
-/// the database is there, nothing was restored.
+/// the database is moved, nothing was restored.
 fn fill(staging: &Path, into: &Path) -> Result<(), RestoreError> {
-    let entries = fs::read_dir(staging).map_err(FileTrouble::of("read", staging))?;
+    let entries = fs::read_dir(staging).map_err(SqliteError::io("read", staging))?;
     let names: Result<Vec<_>, _> = entries
         .map(|entry| Ok(entry?.file_name()))
         .collect::<io::Result<_>>();
-    let mut names = names.map_err(FileTrouble::of("read", staging))?;
+    let mut names = names.map_err(SqliteError::io("read", staging))?;
     names.retain(|name| *name != MARK && *name != "windlass.lock");
     let late = ["windlass.db", "windlass.commits"];
     names.sort_by_key(|name| {
@@ -482,33 +479,35 @@ fn fill(staging: &Path, into: &Path) -> Result<(), RestoreError> {
     });
     for name in names {
         let target = into.join(&name);
-        fs::rename(staging.join(&name), &target).map_err(FileTrouble::of("make", &target))?;
+        fs::rename(staging.join(&name), &target).map_err(SqliteError::io("make", &target))?;
     }
     Ok(())
 }
 
 /// Renames the previous content to a descriptive name, or removes it if it was empty.
-fn keep_aside(
+fn move_former(
     former: &Path,
     into: &Path,
     taken: &[(String, Prefer)],
 ) -> Result<Option<PathBuf>, RestoreError> {
-    let entries = fs::read_dir(former).map_err(FileTrouble::of("read", former))?;
+    let entries = fs::read_dir(former).map_err(SqliteError::io("read", former))?;
     let names = entries.map(|entry| entry.map(|entry| entry.file_name()));
     let is_taken = |name: &OsString| {
-        let mut present = taken.iter().filter(|(_, whose)| *whose == Prefer::Present);
+        let mut present = taken
+            .iter()
+            .filter(|(_, origin)| *origin == Prefer::Present);
         name == "windlass.lock" || present.any(|(taken, _)| name == taken.as_str())
     };
     // An unreadable entry is content.
     let holds_something = { names }.any(|name| !name.is_ok_and(|name| is_taken(&name)));
     if !holds_something {
-        fs::remove_dir_all(former).map_err(FileTrouble::of("remove", former))?;
+        fs::remove_dir_all(former).map_err(SqliteError::io("remove", former))?;
         return Ok(None);
     }
     let name = into.file_name().unwrap_or_default().to_string_lossy();
     let time = Utc::now().format("%Y%m%dT%H%M%S%3fZ");
     let aside = above(into).join(format!("{name}.before-restore-{time}"));
-    fs::rename(former, &aside).map_err(FileTrouble::of("keep", former))?;
+    fs::rename(former, &aside).map_err(SqliteError::io("keep", former))?;
     sync_directory(above(into))?;
     Ok(Some(aside))
 }

@@ -18,27 +18,6 @@ use crate::sqlite::open::owner::DirectoryLock;
 /// Marks a directory that is still being filled.
 pub(crate) const MARK: &str = "windlass.unfinished";
 
-/// A failed operation on a file.
-#[derive(Debug, thiserror::Error)]
-#[error("cannot {doing} {}: {source}", path.display())]
-pub struct FileTrouble {
-    /// The operation, as a verb.
-    pub doing: &'static str,
-    pub path: PathBuf,
-    pub source: io::Error,
-}
-
-impl FileTrouble {
-    pub(crate) fn of(doing: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |source| Self {
-            doing,
-            path,
-            source,
-        }
-    }
-}
-
 /// A directory that is being filled. Dropping it removes it, unless [`keep`](Self::keep) was called.
 #[derive(Debug)]
 pub(crate) struct Staging {
@@ -78,7 +57,7 @@ impl Staging {
     }
 
     /// Syncs the contents of the directory.
-    pub(crate) fn sync(&self) -> Result<(), FileTrouble> {
+    pub(crate) fn sync(&self) -> Result<(), SqliteError> {
         sync_directory(&self.path)
     }
 }
@@ -111,17 +90,17 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     above(path).join(format!(".{name}.{suffix}"))
 }
 
-pub(crate) fn sync_directory(path: &Path) -> Result<(), FileTrouble> {
+pub(crate) fn sync_directory(path: &Path) -> Result<(), SqliteError> {
     let synced = File::open(path).and_then(|directory| directory.sync_all());
-    synced.map_err(FileTrouble::of("sync", path))
+    synced.map_err(SqliteError::io("sync", path))
 }
 
 /// Writes the commit counter of a database.
-pub(crate) fn put_counter(directory: &Path, count: CommitCount) -> Result<(), FileTrouble> {
+pub(crate) fn put_counter(directory: &Path, count: CommitCount) -> Result<(), SqliteError> {
     let path = Location::new(directory).counter();
     let put = Counter::open(&path, count)
         .and_then(|_| fs::set_permissions(&path, Permissions::from_mode(0o600)));
-    put.map_err(FileTrouble::of("write", &path))
+    put.map_err(SqliteError::io("write", &path))
 }
 
 /// A new file that only its owner can read.
@@ -154,24 +133,24 @@ pub(crate) fn read_small(path: &Path, max_bytes: u64) -> io::Result<Vec<u8>> {
 }
 
 /// Copies a file to one that only its owner can read, and syncs it.
-pub(crate) fn copy(from: &Path, to: &Path) -> Result<BackupFile, FileTrouble> {
-    let mut source = open(from).map_err(FileTrouble::of("read", from))?;
-    let mut target = private().open(to).map_err(FileTrouble::of("create", to))?;
+pub(crate) fn copy(from: &Path, to: &Path) -> Result<BackupFile, SqliteError> {
+    let mut source = open(from).map_err(SqliteError::io("read", from))?;
+    let mut target = private().open(to).map_err(SqliteError::io("create", to))?;
     let copied = hash_and_copy(&mut source, Some(&mut target));
-    let copied = copied.map_err(FileTrouble::of("copy", from))?;
-    target.sync_all().map_err(FileTrouble::of("sync", to))?;
+    let copied = copied.map_err(SqliteError::io("copy", from))?;
+    target.sync_all().map_err(SqliteError::io("sync", to))?;
     Ok(copied)
 }
 
 /// Computes the size and digest of a file. No connection of this process may have the file open, because closing
 /// it here would release the locks of that connection.
-pub(crate) fn measure(path: &Path) -> Result<BackupFile, FileTrouble> {
+pub(crate) fn measure(path: &Path) -> Result<BackupFile, SqliteError> {
     let measured = open(path).and_then(|mut file| {
         let measured = hash_and_copy(&mut file, None)?;
         file.sync_all()?;
         Ok(measured)
     });
-    measured.map_err(FileTrouble::of("read", path))
+    measured.map_err(SqliteError::io("read", path))
 }
 
 fn hash_and_copy(source: &mut File, mut target: Option<&mut File>) -> io::Result<BackupFile> {

@@ -32,7 +32,7 @@ use crate::runs::is_run_stream;
 use orphans::orphans;
 use verify_report::Finding;
 
-/// Where a stream ends.
+/// The end of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamHead {
     pub stream: StreamKey,
@@ -47,16 +47,16 @@ pub struct StreamHead {
 pub struct Report {
     /// The end of each checked stream; store it to detect a truncated tail later.
     pub heads: Vec<StreamHead>,
-    /// How many records were checked.
+    /// Number of checked records.
     pub records: u64,
-    /// How many were pruned, with only their digests checked.
+    /// Number of pruned records, of which only the digests were checked.
     pub pruned: u64,
-    /// Everything that is wrong; empty when all is well.
+    /// All problems; empty for a valid store.
     pub findings: Vec<Finding>,
 }
 
 impl SqliteStore {
-    /// Checks every stream, and that no rows belong to none.
+    /// Checks every stream, and that every row belongs to a stream.
     pub async fn verify(&self) -> Result<Report, SqliteError> {
         let chain = self.inner.chain.clone();
         self.read(move |reader| {
@@ -64,7 +64,7 @@ impl SqliteStore {
             let broken = damage(reader).into_iter().map(Finding::general);
             report.findings.extend(broken);
             report.findings.extend(orphans(reader)?);
-            let (streams, trouble) = names(reader);
+            let (streams, errors) = names(reader);
             let mut checked = Checked::default();
             let (retained, retained_error) = retained_streams(reader);
             for stream in retained {
@@ -82,9 +82,9 @@ impl SqliteStore {
             for stream in &streams {
                 checked.report(reader, stream, &mut report);
             }
-            let trouble = trouble.into_iter().chain(retained_error);
-            let trouble = trouble.map(|error| SqliteError::from(error).to_string());
-            report.findings.extend(trouble.map(Finding::general));
+            let errors = errors.into_iter().chain(retained_error);
+            let errors = errors.map(|error| SqliteError::from(error).to_string());
+            report.findings.extend(errors.map(Finding::general));
             Ok(report)
         })
         .await
@@ -122,7 +122,7 @@ enum RecordContent {
 
 fn content(stored: &StoredRecord<'_>, key: &StreamKey) -> Result<RecordContent, JournalError> {
     if is_run_stream(key) {
-        return decode_run(stored, key).map(|(_, record)| RecordContent::OfRun(record));
+        return decode_run(stored, key).map(RecordContent::OfRun);
     }
     stored.decode(key).map(RecordContent::Event)
 }
@@ -195,7 +195,7 @@ impl Checked {
         let findings_of = |stream: u64| self.by_stream.get(&stream).into_iter().flatten();
         // A broken lineage was reported when the stream was checked.
         if let Ok(lineage) = Lineage::load(reader, &stream.key, stream.stream) {
-            for part in lineage.parts().iter().filter(|part| part.last < u64::MAX) {
+            for part in lineage.parts.iter().filter(|part| part.last < u64::MAX) {
                 let is_shared = |seq: u64| part.after < seq && seq <= part.last;
                 let shared = findings_of(part.stream).filter(|it| it.seq.is_some_and(is_shared));
                 report.findings.extend(shared.map(|finding| Finding {
@@ -213,7 +213,7 @@ impl Checked {
 fn check_stream(reader: &Connection, chain: &Chain, stream: &StreamInfo, report: &mut Report) {
     let mut checked = Checked::default();
     if let Ok(lineage) = Lineage::load(reader, &stream.key, stream.stream) {
-        for part in lineage.parts().iter().filter(|part| part.last < u64::MAX) {
+        for part in lineage.parts.iter().filter(|part| part.last < u64::MAX) {
             let holder = StreamInfo {
                 key: part.key.clone(),
                 stream: part.stream,

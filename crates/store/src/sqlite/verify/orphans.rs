@@ -10,7 +10,7 @@ use crate::sqlite::numbers::first_number;
 /// A description, and a query that counts the rows.
 type Orphans = (&'static str, &'static str);
 
-/// Streams that are there.
+/// Existing streams.
 const STREAMS: &str = "SELECT id FROM streams";
 
 /// Streams that exist, are retained for their forks, or are being deleted.
@@ -22,13 +22,13 @@ const ORPHANS: [Orphans; 5] = [
         "SELECT count(*) FROM records WHERE stream NOT IN (SELECT id FROM streams)",
     ),
     (
-        "records have no place in their stream",
+        "records have no span in their stream",
         "SELECT count(*) FROM records WHERE NOT EXISTS \
          (SELECT 1 FROM spans AS span WHERE span.stream = records.stream \
          AND last BETWEEN seq AND 63 + seq AND last - count < seq AND last - seq = span.position - records.position)",
     ),
     (
-        "places in streams are those of no record",
+        "spans refer to no record",
         "SELECT coalesce(sum(count - (SELECT count(*) FROM records \
          WHERE records.position BETWEEN span.position - count + 1 AND span.position \
          AND records.stream = span.stream AND last - seq = span.position - records.position)), 0) \
@@ -56,7 +56,7 @@ const FORK_ORPHANS: [Orphans; 2] = [
     ),
 ];
 
-/// Rows of the read model. Only those of turns are shown by forks when their stream was removed.
+/// Rows of the read model. Forks show the rows of turns of a removed stream, and no others.
 const ROW_ORPHANS: [Orphans; 6] = [
     (
         "rows of turns belong to no stream",
@@ -71,7 +71,7 @@ const ROW_ORPHANS: [Orphans; 6] = [
         "SELECT count(*) FROM thread_records WHERE stream NOT IN (SELECT stream FROM threads)",
     ),
     (
-        "rows of what waits belong to no stream",
+        "rows of waits belong to no stream",
         "SELECT count(*) FROM waits WHERE NOT EXISTS (SELECT 1 FROM streams WHERE id = stream)",
     ),
     (
@@ -80,7 +80,7 @@ const ROW_ORPHANS: [Orphans; 6] = [
          WHERE records.position = runs.position AND records.stream = runs.stream AND records.seq = 1)",
     ),
     (
-        "streams that are noted as open are not there",
+        "streams that are listed as open do not exist",
         "SELECT count(*) FROM open_streams WHERE NOT EXISTS (SELECT 1 FROM streams WHERE id = stream)",
     ),
 ];
@@ -88,11 +88,11 @@ const ROW_ORPHANS: [Orphans; 6] = [
 /// Impossible values in rows that are reachable.
 const IMPOSSIBLE: [Orphans; 3] = [
     (
-        "runs are in a state that cannot be",
+        "runs are in an impossible state",
         "SELECT count(*) FROM runs WHERE (status = 0) = (ended_at IS NOT NULL) OR (status = 1) = (outcome IS NULL)",
     ),
     (
-        "turns are in a state that cannot be",
+        "turns are in an impossible state",
         "SELECT count(*) FROM turns WHERE (status = 0) = (ended_at IS NOT NULL) OR (status = 1) = (outcome IS NULL)",
     ),
     // The resume at startup would not find them.

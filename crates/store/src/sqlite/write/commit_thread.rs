@@ -58,10 +58,10 @@ impl CommitterSlot {
 
 /// Starts the thread.
 pub(crate) fn start(committer: Committer) -> io::Result<Writer> {
-    let (orders, queue) = mpsc::channel(QUEUE);
+    let (messages, queue) = mpsc::channel(QUEUE);
     let commits = committer.show_commits();
     let committer_slot = Arc::new(CommitterSlot::new(committer));
-    let writer = Writer::new(orders, commits, Arc::clone(&committer_slot));
+    let writer = Writer::new(messages, commits, Arc::clone(&committer_slot));
     std::thread::Builder::new()
         .name("windlass-sqlite".to_owned())
         .spawn(move || run(&committer_slot, queue))?;
@@ -79,8 +79,8 @@ fn run(committer_slot: &CommitterSlot, mut queue: mpsc::Receiver<WriterMessage>)
         let mut committer = committer_slot.take();
         let mut group = Vec::new();
         let mut next = Some(first);
-        while let Some(order) = next {
-            match order {
+        while let Some(message) = next {
+            match message {
                 WriterMessage::Do(job) if job.is_alone() => {
                     if group.is_empty() {
                         group.push(job)

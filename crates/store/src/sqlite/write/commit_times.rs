@@ -8,21 +8,21 @@ use std::time::Duration;
 /// Commits that take longer are slow.
 const QUICK: Duration = Duration::from_micros(500);
 
-/// One commit counts for no more: a single slow one is not held against the disk, one in six is.
+/// The maximum duration that one commit adds to the mean: a single slow commit has no effect, one in six has.
 const SLOW: Duration = QUICK.saturating_mul(8);
 
-/// Who waits that long might again, such as for another program that holds the database.
+/// A caller that waited this long may have to wait again, for example for another program that locks the database.
 const STANDSTILL: Duration = QUICK.saturating_mul(40);
 
 /// The number of commits in the mean.
 const COUNTED: u32 = 16;
 
-/// How the last commits went.
+/// The duration of recent commits.
 #[derive(Debug)]
 pub(crate) struct CommitTimes {
-    /// How many jobs came together.
+    /// The number of jobs in the last group.
     group: usize,
-    /// How long commits take, the last ones counting most.
+    /// An exponentially weighted mean.
     mean: Duration,
 }
 

@@ -75,7 +75,7 @@ impl Committer {
     }
 
     /// Returns whether a caller may make a small commit itself: the disk is quick, and no checkpoint is due.
-    pub(crate) fn is_at_hand(&self) -> bool {
+    pub(crate) fn may_commit_in_place(&self) -> bool {
         self.commit_times.is_quick() && !self.wal.is_due()
     }
 
@@ -197,7 +197,7 @@ impl Committer {
             return;
         }
         if self.state.is_removing {
-            self.commit(vec![Box::new(TakeOut)]);
+            self.commit(vec![Box::new(DeleteRemovedRows)]);
         }
         self.wal.tidy_up(&self.db);
     }
@@ -248,9 +248,9 @@ fn run_jobs(
         let (is_numbered, lost_records) = (state.is_numbered, state.lost_records);
         match job.run(&mut WriteContext { db, state }) {
             Ok(reply) => replies.push(reply),
-            Err(()) if db.is_autocommit() => return Err(taken_back()),
+            Err(()) if db.is_autocommit() => return Err(group_rolled_back()),
             Err(()) if !is_alone && !is_marked && db.total_changes() != changes => {
-                return Err(taken_back());
+                return Err(group_rolled_back());
             }
             Err(()) => {
                 mark("ROLLBACK TO job")?;
@@ -298,12 +298,12 @@ impl WriterJob for WriteRows {
 }
 
 /// Deletes some rows of removed streams.
-struct TakeOut;
+struct DeleteRemovedRows;
 
-impl WriterJob for TakeOut {
+impl WriterJob for DeleteRemovedRows {
     fn run(self: Box<Self>, work: &mut WriteContext<'_>) -> Result<CommitReply, ()> {
         let done = deferred_delete::step(work);
-        done.map(|_| unheard()).map_err(|error| {
+        done.map(|_| no_reply()).map_err(|error| {
             // The next open tries again.
             work.state.is_removing = false;
             let error = SqliteError::from(error);
@@ -315,12 +315,12 @@ impl WriterJob for TakeOut {
 }
 
 /// The reply to a job without a waiting caller.
-fn unheard() -> CommitReply {
+fn no_reply() -> CommitReply {
     Box::new(|_| {})
 }
 
 /// Rejects the whole group. SQLite ends a transaction when the disk is full, and a checked job that failed half-way cannot be undone alone.
-fn taken_back() -> rusqlite::Error {
+fn group_rolled_back() -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(
         rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL),
         Some("the group of commits was taken back".to_owned()),

@@ -4,19 +4,20 @@
 //! readers take them from memory instead of each from the database. Older events are read there.
 
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use tokio::sync::watch;
 use windlass_core::events::Event;
 
 use crate::journal::{Page, StreamKey};
+use crate::lock::lock;
 
 /// How many events are cached per stream.
 const MAX_EVENTS: usize = 32;
 /// How many bytes of JSON they may have together.
 const MAX_BYTES: usize = 32 * 1024;
 
-/// What happened to a stream.
+/// A change of a stream.
 #[derive(Debug)]
 pub(crate) enum Wakeup {
     Head(StreamKey, u64, Vec<WrittenEvent>),
@@ -30,13 +31,13 @@ pub(crate) type WrittenEvent = (Arc<Event>, usize);
 #[derive(Debug, Default)]
 struct StreamTail {
     head: watch::Sender<u64>,
-    /// The newest events, up to the head without a gap; empty where that is not known.
+    /// The newest events, without a gap up to the head; empty if unknown.
     newest: VecDeque<WrittenEvent>,
     bytes: usize,
 }
 
 impl StreamTail {
-    fn take_in(&mut self, head: u64, written: Vec<WrittenEvent>) {
+    fn extend(&mut self, head: u64, written: Vec<WrittenEvent>) {
         let first = written.first().map(|(event, _)| event.seq());
         let last = self.newest.back().map(|(event, _)| event.seq() + 1);
         if first != last {
@@ -52,11 +53,7 @@ impl StreamTail {
             };
             self.bytes -= bytes;
         }
-        if self
-            .newest
-            .back()
-            .is_some_and(|(event, _)| event.seq() != head)
-        {
+        if (self.newest.back()).is_some_and(|(event, _)| event.seq() != head) {
             self.forget();
         }
     }
@@ -92,7 +89,7 @@ pub(crate) struct StreamNotifier {
 
 impl StreamNotifier {
     pub(crate) fn watch(&self, stream: &StreamKey) -> watch::Receiver<u64> {
-        let mut tails = self.lock();
+        let mut tails = lock(&self.tails);
         if tails.len().is_power_of_two() {
             // From time to time, streams without watchers are removed.
             tails.retain(|_, tail| tail.head.receiver_count() > 0);
@@ -113,20 +110,20 @@ impl StreamNotifier {
 
     /// Shows a head to the watchers of a stream, unless they have seen a newer one.
     pub(crate) fn show(&self, stream: &StreamKey, head: u64) {
-        if let Some(tail) = self.lock().get(stream) {
+        if let Some(tail) = lock(&self.tails).get(stream) {
             show_head(tail, head);
         }
     }
 
     /// Returns the records after a cursor, if the stream is watched and all of them are cached.
     pub(crate) fn page(&self, stream: &StreamKey, after: u64, limit: usize) -> Option<Page> {
-        self.lock()
+        lock(&self.tails)
             .get(stream)?
             .page(after.min(u64::MAX - 1), limit)
     }
 
     pub(crate) fn notify(&self, wakeup: Wakeup) {
-        let mut tails = self.lock();
+        let mut tails = lock(&self.tails);
         match wakeup {
             Wakeup::Head(stream, head, written) => {
                 let Some(tail) = tails.get_mut(&stream) else {
@@ -135,17 +132,13 @@ impl StreamNotifier {
                 if tail.head.receiver_count() == 0 {
                     tails.remove(&stream);
                 } else {
-                    tail.take_in(head, written);
+                    tail.extend(head, written);
                     show_head(tail, head);
                 }
             }
             // Dropping the sender notifies the watchers.
             Wakeup::Removed(stream) => drop(tails.remove(&stream)),
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<StreamKey, StreamTail>> {
-        self.tails.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

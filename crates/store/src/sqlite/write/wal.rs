@@ -24,11 +24,11 @@ pub(crate) struct Wal {
     /// How many fill it.
     due: u64,
     /// The thread that writes it back; it ends with its connection.
-    underway: Option<JoinHandle<DbResult<Connection>>>,
+    checkpoint: Option<JoinHandle<DbResult<Connection>>>,
     /// The connection of the last one.
     spare: Option<Connection>,
     /// Why it could not be written back the last time.
-    trouble: Option<String>,
+    last_error: Option<String>,
 }
 
 impl Wal {
@@ -37,9 +37,9 @@ impl Wal {
             location,
             changes: 0,
             due: FIRST,
-            underway: None,
+            checkpoint: None,
             spare: None,
-            trouble: None,
+            last_error: None,
         }
     }
 
@@ -49,7 +49,7 @@ impl Wal {
 
     /// Returns whether a checkpoint is due.
     pub(crate) fn is_due(&self) -> bool {
-        match &self.underway {
+        match &self.checkpoint {
             Some(thread) => thread.is_finished(),
             None => self.changes >= self.due,
         }
@@ -60,7 +60,7 @@ impl Wal {
         if !self.is_due() {
             return;
         }
-        match self.underway.take() {
+        match self.checkpoint.take() {
             Some(thread) => {
                 let done = thread.join();
                 let died = |_| {
@@ -71,32 +71,32 @@ impl Wal {
                 let written = done
                     .unwrap_or_else(died)
                     .map(|spare| self.spare = Some(spare));
-                let rest = self.write_rest_back(writer);
-                self.tell(written.and(rest));
+                let rest = self.checkpoint_rest(writer);
+                self.report(written.and(rest));
             }
             None => match self.begin() {
-                Ok(thread) => self.underway = Some(thread),
+                Ok(thread) => self.checkpoint = Some(thread),
                 Err(_) => {
-                    let written = self.write_rest_back(writer);
-                    self.tell(written);
+                    let written = self.checkpoint_rest(writer);
+                    self.report(written);
                 }
             },
         }
     }
 
     /// Logs when checkpoints begin to fail, and when they work again. A failure loses nothing, but the log grows.
-    fn tell(&mut self, written: DbResult<()>) {
-        let trouble = written
+    fn report(&mut self, written: DbResult<()>) {
+        let last_error = written
             .err()
             .map(|error| SqliteError::from(error).to_string());
-        match (&self.trouble, &trouble) {
+        match (&self.last_error, &last_error) {
             (None, Some(error)) => {
                 tracing::error!(%error, "the log windlass.db-wal cannot be written back, and grows");
             }
             (Some(_), None) => tracing::info!("the log windlass.db-wal is written back again"),
             _ => {}
         }
-        self.trouble = trouble;
+        self.last_error = last_error;
     }
 
     fn begin(&mut self) -> io::Result<JoinHandle<DbResult<Connection>>> {
@@ -113,7 +113,7 @@ impl Wal {
     }
 
     /// Checkpoints the pages that were written during the thread's checkpoint, and learns how many changes fill the log.
-    fn write_rest_back(&mut self, writer: &Connection) -> DbResult<()> {
+    fn checkpoint_rest(&mut self, writer: &Connection) -> DbResult<()> {
         let pages = write_back(writer);
         let known = pages.as_ref().copied().unwrap_or(0);
         self.due = next_due(self.changes, self.due, known);
@@ -124,7 +124,7 @@ impl Wal {
     /// Waits for the thread.
     pub(crate) fn end(&mut self) {
         self.spare = None;
-        if let Some(thread) = self.underway.take() {
+        if let Some(thread) = self.checkpoint.take() {
             let _ = thread.join();
         }
     }
@@ -156,7 +156,7 @@ mod tests {
     fn write_back_once(wal: &mut Wal, writer: &Connection) {
         wal.note_changes(wal.due);
         wal.tidy_up(writer);
-        while wal.underway.is_some() {
+        while wal.checkpoint.is_some() {
             std::thread::yield_now();
             wal.tidy_up(writer);
         }
@@ -172,17 +172,17 @@ mod tests {
         writer.execute_batch("CREATE TABLE t (x)").unwrap();
         let mut wal = Wal::new(location.clone());
         write_back_once(&mut wal, &writer);
-        assert_eq!(wal.trouble, None);
+        assert_eq!(wal.last_error, None);
 
         // A connection of its own cannot be opened.
         let away = directory.path().join("away");
         std::fs::rename(location.database(), &away).unwrap();
         wal.spare = None;
         write_back_once(&mut wal, &writer);
-        assert!(wal.trouble.is_some());
+        assert!(wal.last_error.is_some());
         std::fs::rename(away, location.database()).unwrap();
         write_back_once(&mut wal, &writer);
-        assert_eq!(wal.trouble, None);
+        assert_eq!(wal.last_error, None);
     }
 
     #[test]

@@ -79,7 +79,7 @@ async fn truncated_log_is_detected() {
     log.set_len(log.metadata().unwrap().len() / 2).unwrap();
     let error = home.refusal().await;
     assert!(matches!(error, SqliteError::LostCommits { .. }), "{error}");
-    assert!(error.to_string().contains("was cut"), "{error}");
+    assert!(error.to_string().contains("was truncated"), "{error}");
 }
 
 #[tokio::test]
@@ -111,8 +111,8 @@ async fn invalid_counter_is_detected() {
         fs::copy(other.file("windlass.commits"), counter).unwrap();
     };
     for (what, damage) in [
-        ("was cut", &blank as &dyn Fn(&Path)),
-        ("was cut", &cut),
+        ("was truncated", &blank as &dyn Fn(&Path)),
+        ("was truncated", &cut),
         ("another database", &foreign),
     ] {
         let home = killed().await;

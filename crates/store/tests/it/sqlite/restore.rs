@@ -268,7 +268,10 @@ async fn invalid_or_damaged_backup_is_refused() {
     fs::remove_file(&database).unwrap();
     std::os::unix::fs::symlink("/dev/zero", &database).unwrap();
     let error = fixture.refusal().await;
-    assert!(matches!(error, RestoreError::File(_)), "{error}");
+    assert!(
+        matches!(error, RestoreError::Store(SqliteError::Io { .. })),
+        "{error}"
+    );
     fs::remove_file(&database).unwrap();
     fs::write(&database, &good).unwrap();
 
@@ -361,7 +364,7 @@ async fn killed_restore_is_complete_or_absent_and_can_be_repeated() {
     for step in RestoreStep::ALL {
         let fixture = RestoreFixture::new().await;
         killed_after(step, fixture.home.path());
-        let is_new = matches!(step, RestoreStep::InPlace | RestoreStep::KeptAside);
+        let is_new = matches!(step, RestoreStep::InPlace | RestoreStep::FormerMoved);
         let data = fixture.data();
         assert_eq!(sound(&data).await, if is_new { 1 } else { 3 }, "{step:?}");
         let key = if is_new { "old key" } else { "new key" };

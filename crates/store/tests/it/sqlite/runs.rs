@@ -193,7 +193,7 @@ async fn row_newer_than_the_exact_position_is_valid() {
         (2, &[]),
         (
             3,
-            &["stream run:open: the row of the run is not what its records say"],
+            &["stream run:open: the row of the run differs from its records"],
         ),
     ] {
         let home = StoreHome::new();
@@ -210,7 +210,7 @@ async fn row_newer_than_the_exact_position_is_valid() {
 
 #[tokio::test]
 async fn wrong_run_row_is_found_and_rebuilt() {
-    let wrong = "the row of the run is not what its records say";
+    let wrong = "the row of the run differs from its records";
     check("", &[]).await;
     check(
         "UPDATE runs SET turns = 7 WHERE status = 0",
@@ -225,7 +225,7 @@ async fn wrong_run_row_is_found_and_rebuilt() {
     check(
         "UPDATE runs SET status = 0 WHERE status = 2",
         &[
-            "1 runs are in a state that cannot be",
+            "1 runs are in an impossible state",
             &format!("stream run:done: {wrong}"),
         ],
     )

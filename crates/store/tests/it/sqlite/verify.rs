@@ -84,8 +84,8 @@ async fn orphaned_rows_are_found() {
         found,
         [
             "1 records belong to no stream",
-            "1 records have no place in their stream",
-            "1 places in streams are those of no record",
+            "1 records have no span in their stream",
+            "1 spans refer to no record",
             "1 blobs are named by no record",
             "stream s, record 1: it is missing"
         ]

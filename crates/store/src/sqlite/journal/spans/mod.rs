@@ -22,8 +22,8 @@ pub(crate) const IN_ORDER: &str = "ORDER BY last, position";
 /// The order of records in a stream, the newest first.
 pub(crate) const NEWEST_FIRST: &str = "ORDER BY last DESC, position DESC";
 
-/// The columns of `placed` that [`StoredRecord::from_row`](super::record::StoredRecord::from_row) reads, and then those that it is
-/// sorted by: column 5 and, for the position of the record, 6. The stream is the one that holds it.
+/// The columns of `placed` that [`StoredRecord::from_row`](super::record::StoredRecord::from_row) reads, then the sort columns 5 (`last`) and
+/// 6 (`position`), and the stream that contains the record.
 pub(crate) const PLACED_COLUMNS: &str = "seq, version, form, chain, body, last, position, stream";
 
 /// Names the records of `placed` from one number on.
@@ -88,13 +88,13 @@ struct Span {
 }
 
 /// Writes the spans of new, consecutive records.
-pub(crate) struct Placing<'a> {
+pub(crate) struct SpanWriter<'a> {
     insert: CachedStatement<'a>,
     /// The span that is not written yet.
     open: Option<Span>,
 }
 
-impl<'a> Placing<'a> {
+impl<'a> SpanWriter<'a> {
     pub(crate) fn new(db: &'a Connection) -> DbResult<Self> {
         let insert = "INSERT INTO spans (stream, last, position, count) VALUES (?1, ?2, ?3, ?4)";
         Ok(Self {
@@ -184,9 +184,9 @@ pub(crate) fn rebuild(work: &mut WriteContext<'_>) -> DbResult<()> {
 /// Builds the spans in the order of the records. Of two records with the same number, the second gets no span; `verify` reports it.
 fn fill(db: &Connection) -> DbResult<()> {
     db.execute("DELETE FROM spans", [])?;
-    let mut placing = Placing::new(db)?;
+    let mut spans = SpanWriter::new(db)?;
     // The current stream, and its highest number with a span: only lower numbers need a look-up.
-    let (mut current, mut taken) = (None, 0);
+    let (mut current, mut highest) = (None, 0);
     let mut statement =
         db.prepare("SELECT stream, seq, position FROM records ORDER BY position")?;
     let mut records = statement.query([])?;
@@ -197,22 +197,22 @@ fn fill(db: &Connection) -> DbResult<()> {
         };
         let position = uint(record, 2)?;
         if current != Some(stream) {
-            placing.end()?;
-            (current, taken) = (Some(stream), newest(db, stream)?);
+            spans.end()?;
+            (current, highest) = (Some(stream), newest(db, stream)?);
         }
-        if seq <= taken {
-            placing.end()?;
-            if is_taken(db, stream, seq)? {
+        if seq <= highest {
+            spans.end()?;
+            if has_span(db, stream, seq)? {
                 continue;
             }
         }
-        placing.add((stream, seq), position)?;
-        taken = taken.max(seq);
+        spans.add((stream, seq), position)?;
+        highest = highest.max(seq);
     }
-    placing.end()
+    spans.end()
 }
 
-fn is_taken(db: &Connection, stream: u64, seq: u64) -> DbResult<bool> {
+fn has_span(db: &Connection, stream: u64, seq: u64) -> DbResult<bool> {
     let sql = "SELECT 1 FROM spans WHERE stream = ?1 AND last BETWEEN ?2 AND 63 + ?2 AND last - count < ?2";
     Ok(db.has_rows(sql, [int(stream), int(seq)])?)
 }

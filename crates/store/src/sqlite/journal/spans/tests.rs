@@ -16,15 +16,15 @@ fn database() -> Connection {
     let (mut position, mut heads) = (0, [0; 2]);
     for count in [1, 2, 3, 64] {
         for stream in [1, 2] {
-            let mut placing = Placing::new(&db).unwrap();
+            let mut spans = SpanWriter::new(&db).unwrap();
             for _ in 0..count {
                 position += 1;
                 heads[stream - 1] += 1;
-                let place = (stream as u64, heads[stream - 1]);
-                insert(&db, place, position);
-                placing.add(place, position).unwrap();
+                let record = (stream as u64, heads[stream - 1]);
+                insert(&db, record, position);
+                spans.add(record, position).unwrap();
             }
-            placing.end().unwrap();
+            spans.end().unwrap();
         }
     }
     db
@@ -38,8 +38,8 @@ fn insert(db: &Connection, (stream, seq): (u64, u64), position: u64) {
 
 fn numbers(db: &Connection, query: &str, range: [u64; 3]) -> Vec<u64> {
     let mut statement = db.prepare(query).unwrap();
-    let taken = statement.parameter_count();
-    let range = rusqlite::params_from_iter(range.into_iter().map(int).take(taken));
+    let parameters = statement.parameter_count();
+    let range = rusqlite::params_from_iter(range.into_iter().map(int).take(parameters));
     let rows = statement.query_map(range, |row| uint(row, 0)).unwrap();
     rows.map(Result::unwrap).collect()
 }
@@ -56,14 +56,14 @@ const EDGES: [u64; 12] = [1, 2, 3, 4, 5, 6, 7, 8, 38, 69, 70, 71];
 fn adjacent_records_are_one_span() {
     let db = database();
     assert_eq!(rows(&db), [1, 2, 3, 64]);
-    let mut placing = Placing::new(&db).unwrap();
+    let mut spans = SpanWriter::new(&db).unwrap();
     for (seq, position) in [(71, 200), (72, 201), (74, 202), (75, 300)] {
-        placing.add((1, seq), position).unwrap();
+        spans.add((1, seq), position).unwrap();
     }
     for n in 0..65 {
-        placing.add((1, 76 + n), 301 + n).unwrap();
+        spans.add((1, 76 + n), 301 + n).unwrap();
     }
-    placing.end().unwrap();
+    spans.end().unwrap();
     assert_eq!(
         rows(&db)[3..],
         [64, 2, 1, 64, 2],
@@ -106,8 +106,9 @@ fn queries_neither_scan_nor_sort() {
                  WHERE stream = ?1 AND {which} AND chunk = 0 {order} LIMIT 9"
             );
             let mut statement = db.prepare(&query).unwrap();
-            let taken = vec![0; statement.parameter_count()];
-            let plan = statement.query_map(rusqlite::params_from_iter(taken), |row| row.get(3));
+            let parameters = vec![0; statement.parameter_count()];
+            let plan =
+                statement.query_map(rusqlite::params_from_iter(parameters), |row| row.get(3));
             let plan: Vec<String> = plan.unwrap().map(Result::unwrap).collect();
             let searches = |what: &str| {
                 let is_so = |line: &&String| line.starts_with("SEARCH") && line.contains(what);

@@ -196,7 +196,7 @@ mod tests {
         let mut db = location.connect_to_write(None).unwrap();
         migrate_by(&mut db, &location, &STEPS[..1]).unwrap();
         const DAY: i64 = 86_400_000_000;
-        for (place, agent, ended_at, cost) in [
+        for (position, agent, ended_at, cost) in [
             (1, "", Some(3 * DAY), Some(0.1)),
             (2, "", Some(3 * DAY + 5), None),
             (3, "bot", Some(4 * DAY - 1), Some(0.000_000_2)),
@@ -208,7 +208,7 @@ mod tests {
                     "INSERT INTO turns (place, stream, turn, first, seq, agent, intent, status, steps, ended_at, model, \
                      provider, input_tokens, output_tokens, cost, view) \
                      VALUES (?1, 1, x'00', 1, 1, ?2, '', 0, 0, ?3, 'm', 'p', ?4, ?4, ?5, '')",
-                    (place, agent, ended_at, tokens, cost),
+                    (position, agent, ended_at, tokens, cost),
                 )
                 .unwrap();
         }

@@ -68,7 +68,7 @@ impl FileChange<'_> {
                 content.bytes(),
             ),
         )?;
-        Ok(self.made(path)?.into_file(Some(content)))
+        Ok(self.written(path)?.into_file(Some(content)))
     }
 
     /// Creates a directory and its parents; an existing directory is no error.
@@ -83,7 +83,7 @@ impl FileChange<'_> {
                 self.make_directories(&parents)?;
             }
         }
-        Ok(self.made(path)?.into_info())
+        Ok(self.written(path)?.into_info())
     }
 
     /// Deletes a path. Returns false if it does not exist, or is a non-empty directory without `recursive`.
@@ -114,33 +114,20 @@ impl FileChange<'_> {
         Ok(true)
     }
 
-    /// Deletes all files of the session.
-    pub(super) fn forget(&self) -> DbResult<()> {
-        self.db.execute_cached(
-            "DELETE FROM files WHERE session = ?1",
-            [self.session.uuid().as_bytes()],
-        )?;
-        Ok(())
-    }
-
-    /// Returns the first path inside of a directory that is of some kind.
+    /// Returns the first path inside a directory that fulfils a condition.
     fn below(&self, path: &str, kind: &str) -> DbResult<Option<String>> {
         let (from, to) = inside_of(path);
-        let mut statement = self.db.prepare_cached(&format!(
+        let sql = format!(
             "SELECT path FROM files WHERE session = ?1 AND path > ?2 AND path < ?3 AND {kind} \
              ORDER BY path LIMIT 1"
-        ))?;
-        let mut rows = statement.query((self.session.uuid().as_bytes(), from, to))?;
-        Ok(rows.next()?.map(first_value).transpose()?)
+        );
+        let range = (self.session.uuid().into_bytes(), from, to);
+        Ok(self.db.find_row(&sql, range, first_value)?)
     }
 
-    fn made(&self, path: &str) -> DbResult<View> {
-        match find(self.db, self.session, path)? {
-            SqliteEntry::File(view) | SqliteEntry::Directory(view) => Ok(view),
-            SqliteEntry::Missing { .. } | SqliteEntry::BelowFile { .. } => Err(
-                DbError::unavailable(format!("{path} was written and is not there")),
-            ),
-        }
+    fn written(&self, path: &str) -> DbResult<View> {
+        let entry = find(self.db, self.session, path)?.view();
+        entry.ok_or_else(|| DbError::unavailable(format!("{path} was written and is missing")))
     }
 
     /// Creates missing directories. The caller has checked that no segment of the paths is a file.

@@ -7,6 +7,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use rusqlite::Connection;
 use windlass_core::error::Result;
 use windlass_core::session_file::{FileInfo, FileStat, GrepMatch, InitialFile, SessionFile};
 use windlass_core::traits::SessionFileSystem;
@@ -16,15 +17,16 @@ use crate::files::content::Content;
 use crate::files::path;
 use crate::files::quota::FileQuota;
 use crate::files::search::{MAX_SEARCHED_BYTES, Search};
+use crate::files::view::View;
 use crate::files::writer::WriteOrigin;
 use crate::sqlite::error::DbResult;
 use crate::sqlite::inner::Inner;
 use crate::sqlite::numbers::int;
 use crate::sqlite::write::writer::WriteContext;
 use change::FileChange;
-use path_entry::{SqliteEntry, children, content_of, find, text_files};
+use path_entry::{children, content_of, find, text_files};
 
-/// Files in a SQLite database, each session for itself; clones share them.
+/// Files in a SQLite database, separately for each session; clones share them.
 #[derive(Debug, Clone)]
 pub struct SqliteSessionFileStore {
     inner: Arc<Inner>,
@@ -81,20 +83,16 @@ impl SqliteSessionFileStore {
 impl SessionFileSystem for SqliteSessionFileStore {
     async fn read_file(&self, session_id: SessionId, path: &str) -> Result<Option<SessionFile>> {
         let path = path::checked(path)?;
-        self.inner
-            .read(move |reader| {
-                // The matches and their contents must be from the same snapshot.
-                let moment = reader.unchecked_transaction()?;
-                Ok(match find(&moment, session_id, &path)? {
-                    SqliteEntry::Directory(view) => Some(view.into_file(None)),
-                    SqliteEntry::File(view) => {
-                        let content = content_of(&moment, session_id, &path)?;
-                        Some(view.into_file(content.as_ref()))
-                    }
-                    SqliteEntry::Missing { .. } | SqliteEntry::BelowFile { .. } => None,
-                })
-            })
-            .await
+        let read = move |reader: &Connection| {
+            // The entry and its content must be from the same snapshot.
+            let snapshot = reader.unchecked_transaction()?;
+            let Some(view) = find(&snapshot, session_id, &path)?.view() else {
+                return Ok(None);
+            };
+            let content = content_of(&snapshot, session_id, &path)?;
+            Ok(Some(view.into_file(content.as_ref())))
+        };
+        self.inner.read(read).await
     }
 
     async fn write_file(
@@ -123,26 +121,20 @@ impl SessionFileSystem for SqliteSessionFileStore {
 
     async fn list_directory(&self, session_id: SessionId, path: &str) -> Result<Vec<FileInfo>> {
         let path = path::checked(path)?;
-        self.inner
-            .read(move |reader| {
-                let listed = children(reader, session_id, &path)?;
-                Ok(listed.into_iter().map(|view| view.into_info()).collect())
-            })
-            .await
+        let list = move |reader: &Connection| {
+            let listed = children(reader, session_id, &path)?;
+            Ok(listed.into_iter().map(View::into_info).collect())
+        };
+        self.inner.read(list).await
     }
 
     async fn stat_file(&self, session_id: SessionId, path: &str) -> Result<Option<FileStat>> {
         let path = path::checked(path)?;
-        self.inner
-            .read(move |reader| {
-                Ok(match find(reader, session_id, &path)? {
-                    SqliteEntry::File(view) | SqliteEntry::Directory(view) => {
-                        Some(view.into_stat())
-                    }
-                    SqliteEntry::Missing { .. } | SqliteEntry::BelowFile { .. } => None,
-                })
-            })
-            .await
+        let stat = move |reader: &Connection| {
+            let entry = find(reader, session_id, &path)?;
+            Ok(entry.view().map(View::into_stat))
+        };
+        self.inner.read(stat).await
     }
 
     async fn grep_files(
@@ -162,8 +154,8 @@ impl SessionFileSystem for SqliteSessionFileStore {
                     session_id,
                     int(MAX_SEARCHED_BYTES),
                     |path, content| match content.text() {
-                        Some(text) if search.takes_path(path) && search.may_hit(text) => {
-                            search.take_lines(path, text)
+                        Some(text) if search.matches_path(path) && search.may_match(text) => {
+                            search.add_matches(path, text)
                         }
                         _ => ControlFlow::Continue(()),
                     },
@@ -215,6 +207,8 @@ impl SessionFileSystem for SqliteSessionFileStore {
     }
 
     async fn forget_session(&self, session_id: SessionId) -> Result<()> {
-        self.change(session_id, |change| change.forget()).await
+        let sql = "DELETE FROM files WHERE session = ?1";
+        let session = [session_id.uuid().into_bytes()];
+        self.inner.execute(sql, session).await.map(drop)
     }
 }

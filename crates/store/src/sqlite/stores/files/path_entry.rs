@@ -29,6 +29,16 @@ pub(super) enum SqliteEntry {
     },
 }
 
+impl SqliteEntry {
+    /// Returns the existing entry.
+    pub(super) fn view(self) -> Option<View> {
+        match self {
+            Self::File(view) | Self::Directory(view) => Some(view),
+            Self::Missing { .. } | Self::BelowFile { .. } => None,
+        }
+    }
+}
+
 const VIEW: &str =
     "SELECT path, id, is_readonly, size, created_at, updated_at, content IS NULL FROM files";
 
@@ -82,14 +92,14 @@ pub(super) fn find(db: &Connection, session_id: SessionId, path: &str) -> DbResu
         None => {}
     }
     let mut parents = Vec::new();
-    let mut place = path;
-    while let Some((parent, _)) = split_last(place).filter(|(parent, _)| !parent.is_empty()) {
+    let mut current = path;
+    while let Some((parent, _)) = split_last(current).filter(|(parent, _)| !parent.is_empty()) {
         match entry(db, session_id, parent)? {
             Some(view) if view.is_directory => break,
             Some(view) => return Ok(SqliteEntry::BelowFile { file: view.path }),
             None => parents.push(parent.to_owned()),
         }
-        place = parent;
+        current = parent;
     }
     Ok(SqliteEntry::Missing { parents })
 }
@@ -106,10 +116,10 @@ pub(super) fn children(db: &Connection, session_id: SessionId, path: &str) -> Db
 fn content(row: &Row<'_>, path: &str) -> DbResult<Content> {
     let encoding = row.get_ref(1)?.as_str().map_err(rusqlite::Error::from)?;
     let encoding = Encoding::parse(encoding, path)?;
-    Ok(Content::stored(row.get(0)?, encoding))
+    Ok(Content::new(row.get(0)?, encoding))
 }
 
-/// Reads the content of a file; `None` when no file is there.
+/// Reads the content of a file; `None` if there is no file.
 pub(super) fn content_of(
     db: &Connection,
     session_id: SessionId,

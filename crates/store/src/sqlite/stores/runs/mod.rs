@@ -14,20 +14,18 @@ use tokio::sync::watch;
 use windlass_core::runs::{RunRecord, RunStarted};
 
 use crate::durable::chain::Chain;
-use crate::durable::record::{RecordBuffer, StoredRecord};
+use crate::durable::record::StoredRecord;
 use crate::journal::{JournalError, StreamKey};
 use crate::queries::{Queries, RunRow};
 use crate::runs::{BeginOutcome, RunFilter, RunKind, RunLog, RunPage, StoredRun, run_stream};
 use crate::sqlite::error::DbResult;
 use crate::sqlite::inner::Inner;
 use crate::sqlite::journal::ancestry::Lineage;
-use crate::sqlite::journal::spans::{IN_ORDER, PLACED_COLUMNS, from};
-use crate::sqlite::journal::{ChainWalk, find, size};
-use crate::sqlite::numbers::int;
+use crate::sqlite::journal::{ChainWalk, PageBounds, find, size};
 use crate::sqlite::queries::SqliteQueries;
 use crate::sqlite::retention::deferred_delete;
 
-pub(crate) use now::{as_stored, begun, fold};
+pub(crate) use now::{as_stored, begun, fold, writer};
 pub(crate) use write::forget_ended;
 
 /// How many runs one commit forgets.
@@ -59,11 +57,12 @@ impl RunLog for SqliteRuns {
         run: &StoredRun,
         records: Vec<RunRecord>,
     ) -> Result<StoredRun, JournalError> {
-        let append = write::AppendToRun::new(run, records)?;
+        let (append, run) = write::prepare_append(run, &records)?;
         let writer = self.inner.writer()?;
         let bytes = size(&append.records);
         let appended = writer.write_checked(bytes, move |work| append.run(work));
-        Ok(appended.await?)
+        drop(appended.await?);
+        Ok(run)
     }
 
     async fn take_over(&self, run: &StoredRun, client: &str) -> Result<StoredRun, JournalError> {
@@ -104,7 +103,11 @@ impl RunLog for SqliteRuns {
         max_bytes: usize,
     ) -> Result<RunPage, JournalError> {
         let (key, chain) = (run_stream(run_id), self.inner.chain.clone());
-        let page = move |reader: &_| read_page(reader, &chain, &key, after, (limit, max_bytes));
+        let bounds = PageBounds {
+            records: limit,
+            bytes: max_bytes,
+        };
+        let page = move |reader: &_| read_page(reader, &chain, &key, after, bounds);
         self.inner.read(page).await
     }
 
@@ -141,52 +144,30 @@ fn read_page(
     chain: &Chain,
     key: &StreamKey,
     after: u64,
-    (limit, max_bytes): (usize, usize),
+    bounds: PageBounds,
 ) -> DbResult<RunPage> {
     // All queries of a page must see the same state.
     let transaction = reader.unchecked_transaction()?;
     let Some(stream) = find(&transaction, key)? else {
         return Ok(RunPage::default());
     };
-    let (number, head) = (stream.stream, stream.head);
-    let mut page = RunPage {
-        records: Vec::new(),
-        head,
-    };
-    if after >= head || limit == 0 {
-        return Ok(page);
+    let head = stream.head;
+    let mut records = Vec::new();
+    if after < head && bounds.records > 0 && bounds.bytes > 0 {
+        let lineage = Lineage::alone(key, stream.stream);
+        let mut walk = ChainWalk::after(&transaction, chain, lineage, after)?;
+        records = walk.read_with(u64::MAX, bounds, |_, stored| decode(stored, key))?;
     }
-    let lineage = Lineage::alone(key, stream.stream);
-    let mut walk = ChainWalk::after(&transaction, chain, lineage, after)?;
-    let mut statement = transaction.prepare_cached(&format!(
-        "SELECT {PLACED_COLUMNS} FROM placed WHERE stream = ?1 AND {} {IN_ORDER} LIMIT ?3",
-        from!("?2 + 1")
-    ))?;
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    let mut rows = statement.query([int(number), int(walk.seq()), limit])?;
-    let mut bytes = 0;
-    let mut buffer = RecordBuffer::default();
-    while bytes < max_bytes
-        && let Some(row) = rows.next()?
-    {
-        let stored = StoredRecord::from_row(&transaction, row, &mut buffer)?;
-        walk.step(&stored)?;
-        let (text, record) = decode(&stored, key)?;
-        bytes += text.len();
-        page.records.push(record);
-    }
-    Ok(page)
+    Ok(RunPage { records, head })
 }
 
 /// Decodes a record. The caller has checked the chain.
-pub(crate) fn decode<'a>(
-    stored: &'a StoredRecord<'_>,
+pub(crate) fn decode(
+    stored: &StoredRecord<'_>,
     stream: &StreamKey,
-) -> Result<(&'a [u8], RunRecord), JournalError> {
+) -> Result<RunRecord, JournalError> {
     stored.check_version(stream)?;
     let damaged = |what: String| JournalError::damaged(stream, stored.seq, what);
     let (bytes, _) = stored.checked_bytes().map_err(damaged)?;
-    let record = serde_json::from_slice(bytes)
-        .map_err(|error| damaged(format!("it cannot be read: {error}")))?;
-    Ok((bytes, record))
+    serde_json::from_slice(bytes).map_err(|error| damaged(format!("it cannot be read: {error}")))
 }

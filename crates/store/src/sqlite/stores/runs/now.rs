@@ -19,8 +19,8 @@ pub(crate) fn as_stored(summary: &mut RunSummary) {
     summary.ended_at = summary.ended_at.map(|at| at.trunc_subsecs(6));
 }
 
-/// Finds the start of a run: its stream, and the position of its first record.
-fn place(db: &Connection, key: &StreamKey) -> DbResult<Option<(u64, u64)>> {
+/// Finds the stream of a run and the position of its first record.
+fn first_record(db: &Connection, key: &StreamKey) -> DbResult<Option<(u64, u64)>> {
     Ok(db.find_row(
         concat!(
             "SELECT stream, position FROM placed WHERE ",
@@ -35,7 +35,7 @@ fn place(db: &Connection, key: &StreamKey) -> DbResult<Option<(u64, u64)>> {
 /// Returns the current state of a run from its first and its newest record. The records between are not read: there may be many, and damage there
 /// must not hide the run.
 pub(crate) fn current(db: &Connection, key: &StreamKey) -> DbResult<Option<StoredRun>> {
-    let Some((stream, position)) = place(db, key)? else {
+    let Some((stream, position)) = first_record(db, key)? else {
         return Ok(None);
     };
     let first = one(db, (stream, key), concat!("AND ", at!("1")))?;
@@ -68,8 +68,7 @@ fn one(
     };
     let mut buffer = RecordBuffer::default();
     let stored = StoredRecord::from_row(db, row, &mut buffer)?;
-    let record = decode(&stored, key).ok().map(|(_, record)| record);
-    Ok(Some((stored.seq, record)))
+    Ok(Some((stored.seq, decode(&stored, key).ok())))
 }
 
 /// Folds a run from all its records.
@@ -85,7 +84,7 @@ pub(crate) fn fold(
     let mut buffer = RecordBuffer::default();
     while let Some(row) = rows.next()? {
         let stored = StoredRecord::from_row(db, row, &mut buffer)?;
-        match (&mut run, decode(&stored, key)?.1) {
+        match (&mut run, decode(&stored, key)?) {
             (None, RunRecord::Started(started)) => {
                 run = Some(begun(db, (stream, uint(row, 6)?), &started)?);
             }
@@ -99,24 +98,26 @@ pub(crate) fn fold(
     Ok(run)
 }
 
-/// Returns a run as it was when it began, with the right to write to it as it is.
+/// Returns the epoch of a run's stream and the client that may write to it. They are not in the records of the run.
+pub(crate) fn writer(db: &Connection, stream: u64) -> DbResult<(u64, String)> {
+    let sql = "SELECT epoch, coalesce(client, '') FROM streams WHERE id = ?1";
+    let found = db.find_row(sql, [int(stream)], |row| Ok((uint(row, 0)?, row.get(1)?)))?;
+    Ok(found.unwrap_or_default())
+}
+
+/// Returns a run as it was when it began, with its current writer.
 pub(crate) fn begun(
     db: &Connection,
     (stream, position): (u64, u64),
     started: &RunStarted,
 ) -> DbResult<StoredRun> {
-    let right = db.find_row(
-        "SELECT epoch, client FROM streams WHERE id = ?1",
-        [int(stream)],
-        |row| Ok((uint(row, 0)?, row.get::<_, Option<String>>(1)?)),
-    )?;
-    let (epoch, client) = right.unwrap_or_default();
+    let (epoch, client) = writer(db, stream)?;
     let mut summary = RunSummary::new(started);
     as_stored(&mut summary);
     Ok(StoredRun {
         position,
         summary,
-        client: client.unwrap_or_default(),
+        client,
         epoch,
         stream,
     })

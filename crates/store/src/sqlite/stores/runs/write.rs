@@ -57,10 +57,10 @@ impl Begin {
     fn open(&self, work: &mut WriteContext<'_>) -> DbResult<Opened> {
         let sql = "INSERT INTO streams (key, epoch, client) VALUES (?1, 1, ?2) \
                  ON CONFLICT (key) DO NOTHING";
-        let made = work
+        let created = work
             .db
             .execute_cached(sql, [self.key.as_str(), &self.client])?;
-        if made > 0 {
+        if created > 0 {
             let stream = work.db.last_insert_rowid().cast_unsigned();
             let head = Head {
                 key: self.key.clone(),
@@ -95,35 +95,21 @@ enum Opened {
     Taken(StoredRun),
 }
 
-/// Further records of a run.
-pub(crate) struct AppendToRun {
-    run: StoredRun,
-    first_seq: u64,
-    pub(super) records: Vec<Encoded>,
-}
-
-impl AppendToRun {
-    pub(crate) fn new(run: &StoredRun, records: Vec<RunRecord>) -> DbResult<Self> {
-        let first_seq = run.head() + 1;
-        check_open(run)?;
-        let mut run = run.clone();
-        let numbered = (first_seq..).zip(&records);
-        let encoded = numbered.map(|(seq, record)| encode(record, seq));
-        let encoded = encoded.collect::<Result<_, _>>()?;
-        records.iter().for_each(|record| run.summary.apply(record));
-        as_stored(&mut run.summary);
-        Ok(Self {
-            run,
-            first_seq,
-            records: encoded,
-        })
-    }
-
-    pub(crate) fn run(self, work: &mut WriteContext<'_>) -> DbResult<StoredRun> {
-        let run = self.run;
-        Append::new((run.stream, run.epoch), self.first_seq, self.records).run(work)?;
-        Ok(run)
-    }
+/// Encodes further records of a run; returns the append and the run after it.
+pub(crate) fn prepare_append(
+    run: &StoredRun,
+    records: &[RunRecord],
+) -> DbResult<(Append, StoredRun)> {
+    check_open(run)?;
+    let first_seq = run.head() + 1;
+    let mut run = run.clone();
+    let numbered = (first_seq..).zip(records);
+    let encoded = numbered.map(|(seq, record)| encode(record, seq));
+    let encoded = encoded.collect::<DbResult<_>>()?;
+    records.iter().for_each(|record| run.summary.apply(record));
+    as_stored(&mut run.summary);
+    let append = Append::new((run.stream, run.epoch), first_seq, encoded);
+    Ok((append, run))
 }
 
 fn check_open(run: &StoredRun) -> Result<(), JournalError> {
@@ -160,7 +146,7 @@ fn note_client(work: &WriteContext<'_>, stream: u64, client: &str) -> DbResult<(
     Ok(())
 }
 
-/// Removes those of some runs that ended before a time; returns how many.
+/// Removes the given runs if they ended before a time; returns how many were removed.
 pub(crate) fn forget(
     work: &mut WriteContext<'_>,
     before: i64,

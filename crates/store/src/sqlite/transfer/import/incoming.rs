@@ -15,7 +15,7 @@ use crate::sqlite::write::writer::WriteContext;
 /// A stream during its import.
 pub(super) struct Incoming {
     pub(super) key: StreamKey,
-    /// Why it is omitted; nothing is written from then on.
+    /// The reason for omitting it; nothing is written from then on.
     pub(super) refused: Option<Finding>,
     pub(super) number: u64,
     pub(super) seq: u64,
@@ -24,7 +24,7 @@ pub(super) struct Incoming {
     pub(super) waiting: Vec<ImportedPiece>,
     /// The records that the next ones may refer to.
     pub(super) window: Window,
-    /// Whether it is there for its forks only.
+    /// Whether the stream is imported only for its forks.
     pub(super) is_retained: bool,
 }
 

@@ -21,7 +21,7 @@ use windlass_core::harness::Harness;
 use windlass_core::runs::RunRecord;
 use windlass_core::session::Session;
 
-use super::export::{ExportLine, FORMAT, add};
+use super::export::{ExportLine, FORMAT};
 use crate::durable::chain::{Digest, hex};
 use crate::durable::record::{Encoded, RECORD_VERSION};
 use crate::durable::window::Window;
@@ -185,7 +185,7 @@ impl Import<'_, '_> {
                 } else if seq != stream.seq + 1 || record.seq != Some(seq) {
                     stream.refuse(seq, "it is out of order");
                 }
-                add(&mut stream.total, &record.digest);
+                stream.total.update(&record.digest);
                 (stream.seq, stream.records) = (seq, stream.records + 1);
                 self.put(ImportedPiece::Record(record))
             }
@@ -203,9 +203,7 @@ impl Import<'_, '_> {
                 if first != stream.seq + 1 {
                     stream.refuse(first, "a pruned range is out of order");
                 }
-                digests
-                    .iter()
-                    .for_each(|digest| add(&mut stream.total, digest));
+                stream.total.update(digests.as_flattened());
                 stream.seq += digests.len() as u64;
                 self.put(ImportedPiece::Gap(digests, turns))
             }
@@ -222,7 +220,7 @@ impl Import<'_, '_> {
                 if first != stream.seq + 1 || last < first {
                     stream.refuse(first, "a pruned range is out of order");
                 }
-                add(&mut stream.total, &chain);
+                stream.total.update(&chain);
                 stream.seq = last;
                 self.put(ImportedPiece::Condensed { last, chain, turns })
             }
@@ -304,7 +302,7 @@ impl Import<'_, '_> {
     fn put(&mut self, piece: ImportedPiece) -> DbResult<()> {
         let stream = self.incoming()?;
         if stream.refused.is_none() {
-            // A commit ends with a record, which holds the state from which the writer continues.
+            // The pieces end with a record, which contains the state from which the writer continues.
             let is_record = matches!(piece, ImportedPiece::Record(..));
             stream.waiting.push(piece);
             if is_record && stream.waiting.len() >= PIECES {

@@ -1,4 +1,4 @@
-//! The way into the database.
+//! Handles to the writer.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,15 +10,15 @@ use super::commit_thread::CommitterSlot;
 pub(crate) use super::committer::WriteContext;
 use crate::sqlite::error::{DbError, DbResult};
 
-/// Up to how many bytes a caller may write itself.
+/// The maximum number of bytes that a caller may write in place.
 const MAX_IN_PLACE: usize = 64 * 1024;
 
 /// Reports the result to the caller, once it is known whether the commit is durable.
 pub(crate) type CommitReply = Box<dyn FnOnce(Result<(), &str>) + Send>;
 
-/// A piece of work for the thread.
+/// A job of the writer.
 pub(crate) trait WriterJob: Send {
-    /// Does the work; the reply waits for the commit. `Err` when the work has been answered and must be undone.
+    /// Runs the job; the reply waits for the commit. Returns `Err` if the job has replied and must be rolled back.
     fn run(self: Box<Self>, work: &mut WriteContext<'_>) -> Result<CommitReply, ()>;
     fn refuse(self: Box<Self>, why: &str);
 
@@ -33,12 +33,12 @@ pub(crate) trait WriterJob: Send {
     }
 }
 
-/// How some work may share a commit.
+/// How a job may share a commit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Sharing {
-    /// It refuses before its first change or not at all.
+    /// It fails only before its first change.
     Checked,
-    /// It may be undone alone.
+    /// It can be rolled back alone.
     Undone,
     /// It has a commit of its own.
     Alone,
@@ -108,26 +108,26 @@ pub(crate) enum WriterMessage {
 
 /// A handle to the writer that does not hold the store open.
 pub(crate) struct WeakWriter {
-    orders: mpsc::WeakSender<WriterMessage>,
+    messages: mpsc::WeakSender<WriterMessage>,
     commits: Arc<AtomicU64>,
     committer_slot: Arc<CommitterSlot>,
 }
 
 impl WeakWriter {
-    /// Returns the way, while the store is open.
+    /// Returns a handle, if the store is open.
     pub(crate) fn upgrade(&self) -> Option<Writer> {
         Some(Writer {
-            orders: self.orders.upgrade()?,
+            messages: self.messages.upgrade()?,
             commits: Arc::clone(&self.commits),
             committer_slot: Arc::clone(&self.committer_slot),
         })
     }
 }
 
-/// The way to the committer, and to the thread that mostly holds it.
+/// A handle to the committer, and to the thread that usually owns it.
 #[derive(Clone)]
 pub(crate) struct Writer {
-    orders: mpsc::Sender<WriterMessage>,
+    messages: mpsc::Sender<WriterMessage>,
     commits: Arc<AtomicU64>,
     committer_slot: Arc<CommitterSlot>,
 }
@@ -140,12 +140,12 @@ impl fmt::Debug for Writer {
 
 impl Writer {
     pub(crate) fn new(
-        orders: mpsc::Sender<WriterMessage>,
+        messages: mpsc::Sender<WriterMessage>,
         commits: Arc<AtomicU64>,
         committer_slot: Arc<CommitterSlot>,
     ) -> Self {
         Self {
-            orders,
+            messages,
             commits,
             committer_slot,
         }
@@ -153,13 +153,13 @@ impl Writer {
 
     pub(crate) fn downgrade(&self) -> WeakWriter {
         WeakWriter {
-            orders: self.orders.downgrade(),
+            messages: self.messages.downgrade(),
             commits: Arc::clone(&self.commits),
             committer_slot: Arc::clone(&self.committer_slot),
         }
     }
 
-    /// Does some work in a transaction and returns when it is durable.
+    /// Runs a job in a transaction and returns when it is durable.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
@@ -188,14 +188,14 @@ impl Writer {
         answered.await.map_err(|_| closed())?
     }
 
-    /// Does a job if the committer is at hand; gives it back otherwise.
+    /// Runs a job if the committer is free and quick; otherwise returns the job.
     fn write_in_place(&self, job: Box<dyn WriterJob>) -> Option<Box<dyn WriterJob>> {
-        let is_queue_empty = self.orders.capacity() == self.orders.max_capacity();
-        let mut taken = is_queue_empty
+        let is_queue_empty = self.messages.capacity() == self.messages.max_capacity();
+        let mut guard = is_queue_empty
             .then(|| self.committer_slot.try_take())
             .flatten();
-        let committer = taken.as_mut().and_then(|committer| committer.as_mut());
-        match committer.filter(|committer| committer.is_at_hand()) {
+        let committer = guard.as_mut().and_then(|committer| committer.as_mut());
+        match committer.filter(|committer| committer.may_commit_in_place()) {
             Some(committer) => {
                 committer.commit(vec![job]);
                 None
@@ -205,11 +205,11 @@ impl Writer {
     }
 
     async fn hand_over(&self, job: Box<dyn WriterJob>) -> DbResult<()> {
-        let sent = self.orders.send(WriterMessage::Do(job)).await;
+        let sent = self.messages.send(WriterMessage::Do(job)).await;
         sent.map_err(|_| closed())
     }
 
-    /// The same, for a thread that may block.
+    /// Like `write`, for a thread that may block.
     pub(crate) fn write_blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut WriteContext<'_>) -> DbResult<T> + Send + 'static,
@@ -229,7 +229,7 @@ impl Writer {
         &self,
         (job, answered): (Box<dyn WriterJob>, oneshot::Receiver<DbResult<T>>),
     ) -> DbResult<T> {
-        let sent = self.orders.blocking_send(WriterMessage::Do(job));
+        let sent = self.messages.blocking_send(WriterMessage::Do(job));
         sent.map_err(|_| closed())?;
         answered.blocking_recv().map_err(|_| closed())?
     }
@@ -242,7 +242,7 @@ impl Writer {
     /// Ends the thread after all waiting jobs.
     pub(crate) async fn close(&self) {
         let (done, closed) = oneshot::channel();
-        if self.orders.send(WriterMessage::Close(done)).await.is_ok() {
+        if self.messages.send(WriterMessage::Close(done)).await.is_ok() {
             let _ = closed.await;
         }
     }

@@ -52,8 +52,8 @@ impl Writer {
 
 #[tokio::test]
 async fn lone_caller_commits_small_writes_in_place() {
-    let place = tempfile::tempdir().unwrap();
-    let store = quick_store(place.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let store = quick_store(directory.path()).await;
     let here = thread::current().id();
     let commits = store.commits();
     assert_eq!(writer(&store).commit("a", 100).await.unwrap(), here);
@@ -63,7 +63,7 @@ async fn lone_caller_commits_small_writes_in_place() {
     assert_eq!(store.commits(), commits + 2);
 
     store.close().await;
-    let options = SqliteOptions::new(place.path());
+    let options = SqliteOptions::new(directory.path());
     let again = SqliteStore::open(options).await.unwrap();
     let streams = again.journal().streams().await.unwrap();
     assert_eq!(streams.len(), 2, "both are durable");
@@ -71,8 +71,8 @@ async fn lone_caller_commits_small_writes_in_place() {
 
 #[tokio::test]
 async fn caller_uses_the_thread_while_the_committer_is_busy() {
-    let place = tempfile::tempdir().unwrap();
-    let store = quick_store(place.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let store = quick_store(directory.path()).await;
     let here = thread::current().id();
     let (writer, committer_slot) = (
         writer(&store).clone(),
@@ -97,8 +97,8 @@ async fn caller_uses_the_thread_while_the_committer_is_busy() {
 
 #[tokio::test]
 async fn refusal_in_place_changes_nothing() {
-    let place = tempfile::tempdir().unwrap();
-    let store = quick_store(place.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let store = quick_store(directory.path()).await;
     let commits = store.commits();
     let refused: DbResult<()> = writer(&store)
         .write_checked(0, |_| Err(DbError::unavailable("not today")))
@@ -110,8 +110,8 @@ async fn refusal_in_place_changes_nothing() {
 
 #[tokio::test]
 async fn panic_in_place_stops_writes_but_not_reads() {
-    let place = tempfile::tempdir().unwrap();
-    let store = quick_store(place.path()).await;
+    let directory = tempfile::tempdir().unwrap();
+    let store = quick_store(directory.path()).await;
     store
         .journal()
         .claim(&StreamKey::new("existing"))
@@ -133,7 +133,7 @@ async fn panic_in_place_stops_writes_but_not_reads() {
     assert!(error.contains("panic"), "{error}");
     assert_eq!(store.journal().streams().await.unwrap().len(), 1);
     store.close().await;
-    let again = SqliteStore::open(SqliteOptions::new(place.path())).await;
+    let again = SqliteStore::open(SqliteOptions::new(directory.path())).await;
     let streams = again.unwrap().journal().streams().await.unwrap();
     assert_eq!(streams.len(), 1, "the incomplete job is rolled back");
 }

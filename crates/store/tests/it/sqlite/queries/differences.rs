@@ -36,7 +36,7 @@ const ONE: &str = "WHERE place = (SELECT min(place) FROM turns)";
 
 #[tokio::test]
 async fn changed_row_is_found() {
-    let thread = "stream s: the row of the thread is not what its events say";
+    let thread = "stream s: the row of the thread differs from its events";
     let turn = "stream s: the row of turn";
     check("", &[]).await;
     for change in ["turns = 7", "preview = 'x'", "usage = NULL", "state = 2"] {
@@ -50,14 +50,14 @@ async fn changed_row_is_found() {
     ] {
         check(&format!("UPDATE turns SET {change} {ONE}"), &[turn]).await;
     }
-    let impossible = "1 turns are in a state that cannot be";
+    let impossible = "1 turns are in an impossible state";
     check(
         &format!("UPDATE turns SET status = 0 {ONE}"),
         &[impossible, turn],
     )
     .await;
     let waits = "UPDATE waits SET kind = 2 WHERE exec = (SELECT min(exec) FROM waits)";
-    check(waits, &["stream s: the row of what"]).await;
+    check(waits, &["stream s: the row of the wait"]).await;
 }
 
 #[tokio::test]
@@ -69,7 +69,7 @@ async fn missing_outdated_or_extra_row_is_found() {
     .await;
     check(
         "UPDATE threads SET seq = seq - 1 WHERE stream = 1",
-        &["stream s: the row of the thread is"],
+        &["stream s: the row of the thread differs from its events"],
     )
     .await;
     check(
@@ -90,7 +90,7 @@ async fn missing_outdated_or_extra_row_is_found() {
     .await;
     check(
         "INSERT INTO open_streams VALUES (77)",
-        &["1 streams that are noted as open are not there"],
+        &["1 streams that are listed as open do not exist"],
     )
     .await;
 }

@@ -49,7 +49,7 @@ pub(super) async fn thread(queries: &dyn Queries, stream: &StreamKey) -> Vec<Str
         for mut turn in page.entries {
             ids.push(turn.view.id);
             // Positions differ between journals.
-            turn.place = 0;
+            turn.position = 0;
             shown.push(format!("{turn:?}"));
         }
         after = page.next;
