@@ -504,7 +504,7 @@ async fn responses_are_read_by_their_form() {
 }
 
 #[tokio::test]
-async fn failures_are_told_apart() {
+async fn failures_have_distinct_errors() {
     let server = ScriptedServer::start([
         response(500, "", &"x".repeat(1000)),
         response(200, "", "{}"),

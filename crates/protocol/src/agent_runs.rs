@@ -23,90 +23,90 @@ pub struct NudgeAgentRuns {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct NudgedAgentRuns {
-    /// Whether the turn's model reads of it; `false` if none of the agents runs any more.
+    /// Whether the model gets the reminder; `false` if none of the agents is running.
     pub accepted: bool,
-    /// Whether the model has an earlier nudge still to read, so that nothing was added.
+    /// Whether an earlier nudge is still unread, so that no second one was added.
     pub coalesced: bool,
     /// ID of the thread, `thr_…`.
     pub thread_id: String,
-    /// Its running turn.
+    /// Running turn of the thread.
     pub turn_id: String,
-    /// The agents that still run.
+    /// IDs of the agents that are still running.
     pub agent_ids: Vec<String>,
 }
 
-/// What an agent that a model started was asked to do, and how far it is.
+/// An agent that a model started: its request and its status.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentRun {
-    /// What it was asked to do.
+    /// Request of the agent.
     pub spec: AgentRunSpec,
     /// `subagent`.
     pub actor_kind: String,
-    /// The run of the agent that it works for, where that is one too.
+    /// Run ID of the parent agent; absent if the parent is not an agent run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
-    /// The thread that it works for.
+    /// Thread that started the agent.
     pub owner_session_id: String,
-    /// The turn that it works for.
+    /// Turn that started the agent.
     pub parent_turn_id: String,
-    /// Its own thread.
+    /// Thread of the agent.
     pub thread_id: String,
-    /// The turn of that thread that began last.
+    /// Newest turn of the agent's thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
-    /// How far it is.
+    /// Status at the time of the response.
     pub status: AgentRunStatus,
-    /// When it was started, in milliseconds since 1970.
+    /// Start time in milliseconds since 1970.
     pub created_at_ms: i64,
-    /// When its newest event was recorded.
+    /// Time of the newest event, in milliseconds since 1970.
     pub updated_at_ms: i64,
-    /// When its first turn began.
+    /// Start of the first turn, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at_ms: Option<i64>,
-    /// When its last turn ended.
+    /// End of the last turn, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at_ms: Option<i64>,
-    /// The beginning of what was said last.
+    /// Beginning of the newest message.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_message: Option<String>,
-    /// The same, once it is done.
+    /// The same text once the agent has completed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_summary: Option<String>,
-    /// Why it failed or was stopped.
+    /// Reason of a failure or an interrupt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// How many model calls and tool calls its last turn has begun.
+    /// Number of model calls and tool calls that the last turn has started.
     pub steps_taken: u64,
-    /// What its ended turns used.
+    /// Token usage of the ended turns.
     pub usage: AgentRunUsage,
-    /// How to talk to it.
+    /// How a client can send the agent another input.
     pub follow_up: AgentRunFollowUp,
     /// How a client can continue the agent's work.
     pub takeover: AgentRunTakeover,
     /// Always `self_report_only`: the result was not verified.
     pub verification: AgentRunVerification,
-    /// Always empty: the thread has the files.
+    /// Always empty; the thread contains the files.
     pub artifacts: Vec<Value>,
-    /// Always empty: the events are those of the thread.
+    /// Always empty; the thread contains the events.
     pub events: Vec<Value>,
 }
 
-/// What an agent was asked to do.
+/// The request of an agent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentRunSpec {
-    /// Identifies the agent: its thread.
+    /// ID of the agent: its thread.
     pub worker_id: String,
-    /// Identifies the run: the same.
+    /// ID of the run; the same as `worker_id`.
     pub run_id: String,
-    /// The run of the agent that it works for, where that is one too.
+    /// Run ID of the parent agent; absent if the parent is not an agent run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
-    /// How the model named it.
+    /// Name that the model gave the agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_name: Option<String>,
-    /// What it was asked to do, in short.
+    /// Short form of the agent's prompt.
     pub objective: String,
     /// `general`.
     pub agent_type: String,
@@ -114,60 +114,60 @@ pub struct AgentRunSpec {
     pub model: String,
     /// Absolute path of the working directory.
     pub workspace: String,
-    /// `fresh`: it knows nothing of the conversation.
+    /// `fresh`: the agent does not see the parent's conversation.
     pub context_mode: String,
     /// Always `false`.
     pub fork_context: bool,
     /// `inherited`.
     pub tool_profile: String,
-    /// Always 0: what ends it is a budget.
+    /// Always 0: budgets limit an agent, not steps.
     pub max_steps: u32,
-    /// How many agents are above it.
+    /// Number of agents above this one.
     pub spawn_depth: u32,
-    /// External agent that executes it.
+    /// External agent that executes the turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
 }
 
-/// How far an agent is.
+/// Status of an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum AgentRunStatus {
-    /// Its turn has not begun.
+    /// The first turn has not started.
     Starting,
-    /// The agent's turn is open.
+    /// A turn is open.
     Running,
-    /// It waits for an approval, an answer or a result.
+    /// The turn is parked: it waits for an approval, an answer or a result.
     WaitingForUser,
-    /// It is done.
+    /// The last turn completed.
     Completed,
     /// Ended with an error.
     Failed,
-    /// It was stopped.
+    /// Interrupted by a client, a user or a shutdown.
     Interrupted,
 }
 
-/// What an agent used.
+/// Token usage of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentRunUsage {
-    /// `reported`, or `unknown` before its first turn has ended.
+    /// `reported`, or `unknown` until the first turn has ended.
     pub status: String,
-    /// Tokens that it read.
+    /// Input tokens of all turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
-    /// Tokens that it wrote.
+    /// Output tokens of all turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
     /// Sum of input and output tokens.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
-    /// What is counted.
+    /// Explanation of the numbers, for people.
     pub note: String,
 }
 
-/// How to talk to an agent.
+/// How a client can send an agent another input.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AgentRunFollowUp {
@@ -175,7 +175,7 @@ pub struct AgentRunFollowUp {
     pub tool: String,
     /// ID of the agent's thread, `thr_…`.
     pub agent_id: String,
-    /// In which states.
+    /// Statuses in which the agent accepts the request.
     pub accepted_statuses: Vec<AgentRunStatus>,
 }
 
@@ -189,7 +189,7 @@ pub struct AgentRunTakeover {
     pub supported: bool,
     /// ID of the agent's thread, `thr_…`.
     pub agent_id: String,
-    /// What to do.
+    /// Instructions for people.
     pub instructions: String,
 }
 
@@ -199,6 +199,6 @@ pub struct AgentRunTakeover {
 pub struct AgentRunVerification {
     /// `self_report_only`.
     pub status: String,
-    /// What that means.
+    /// Explanation for people.
     pub summary: String,
 }

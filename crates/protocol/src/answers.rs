@@ -1,4 +1,4 @@
-//! What waits for a person, and the person's answer.
+//! Requests that wait for a person, and their answers.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -8,9 +8,9 @@ use serde_json::Value;
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalDecision {
-    /// It may run.
+    /// The call may run.
     Allow,
-    /// It must not run.
+    /// The call must not run.
     Deny,
 }
 
@@ -18,7 +18,7 @@ pub enum ApprovalDecision {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PendingApproval {
-    /// Identifies the approval.
+    /// ID of the approval, `appr_…`.
     pub id: String,
     /// Same as `id`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,9 +27,9 @@ pub struct PendingApproval {
     pub turn_id: String,
     /// Name of the tool, with its namespace.
     pub tool_name: String,
-    /// What the call would do.
+    /// The tool and its arguments.
     pub description: String,
-    /// What the agent wants with it.
+    /// The agent's stated purpose.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent_summary: Option<String>,
     /// ID of the call, `call_…`.
@@ -47,7 +47,7 @@ pub struct PendingApproval {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PendingUserInput {
-    /// Identifies the question.
+    /// ID of the question, `input_…`.
     pub id: String,
     /// ID of the turn, `turn_…`.
     pub turn_id: String,
@@ -56,7 +56,7 @@ pub struct PendingUserInput {
     /// The item that shows the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<String>,
-    /// When it is void.
+    /// Time at which the question expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }
@@ -67,11 +67,11 @@ pub struct PendingUserInput {
 pub struct DecideApproval {
     /// `allow` or `deny`.
     pub decision: String,
-    /// Whether all later calls of this thread are allowed too.
+    /// Whether later calls are allowed too; `remember_for` defines which.
     #[serde(default)]
     pub remember: bool,
-    /// How long it is remembered: for the `thread`, or for the rest of the `turn`; with `project` this very call alone, with exactly its arguments, in the
-    /// directory where the turn works.
+    /// Scope of `remember`: all later calls of the `thread`, or of the rest of the `turn`; with `project` only this call with exactly its arguments, in the
+    /// working directory of the turn.
     #[serde(default)]
     pub remember_for: RememberFor,
     /// Why the call is denied, at most 2,000 characters. The model reads it. Not allowed with `allow`.
@@ -79,17 +79,17 @@ pub struct DecideApproval {
     pub reason: Option<String>,
 }
 
-/// How long an answer is remembered.
+/// Scope of a remembered decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum RememberFor {
-    /// In all turns of the thread that are to come.
+    /// All later turns of the thread.
     #[default]
     Thread,
-    /// Until the turn is over.
+    /// The rest of the turn.
     Turn,
-    /// This call alone, in all threads that work in the same directory of the same root.
+    /// The same call with the same arguments, in all threads with the same working directory and root.
     Project,
 }
 
@@ -101,7 +101,7 @@ pub struct ApprovalAnswered {
     pub ok: bool,
     /// ID of the approval, `appr_…`.
     pub approval_id: String,
-    /// What was decided.
+    /// The recorded decision.
     pub decision: ApprovalDecision,
     /// `true`.
     pub delivered: bool,
@@ -113,11 +113,11 @@ pub struct ApprovalAnswered {
 pub struct UserAnswer {
     /// ID of the question within the request.
     pub id: String,
-    /// The option's name.
+    /// Label of the selected option.
     pub label: String,
-    /// What is answered.
+    /// Text of the answer.
     pub value: String,
-    /// Whether the user chose none; `value` may then contain a reason, whatever the options are.
+    /// Whether the user skipped the question; `value` may then contain a reason.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub skipped: bool,
 }

@@ -9,15 +9,15 @@ use serde_json::Value;
 pub struct SkillEntry {
     /// Name, unique in its list.
     pub name: String,
-    /// What it is for, in the words of who wrote it.
+    /// Description from the file of the skill.
     pub description: String,
     /// Path of its `SKILL.md`.
     pub path: Option<String>,
-    /// `native`: it is a folder of the workspace.
+    /// `native`: a folder of the workspace.
     pub source: String,
     /// Whether models can see and load the skill.
     pub enabled: bool,
-    /// Whether it comes with the daemon.
+    /// Whether the skill is part of the daemon.
     pub is_bundled: bool,
 }
 
@@ -25,11 +25,11 @@ pub struct SkillEntry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SkillList {
-    /// Where they are looked for first.
+    /// Directory that is searched first.
     pub directory: String,
     /// All directories that were searched for skills.
     pub directories: Vec<String>,
-    /// What could not be read.
+    /// Problems with skills that could not be read.
     pub warnings: Vec<String>,
     /// Skills by name, disabled ones included.
     pub skills: Vec<SkillEntry>,
@@ -59,19 +59,19 @@ pub struct SwitchedSkill {
 pub struct McpServerEntry {
     /// Name, unique in its list.
     pub name: String,
-    /// Whether threads have it: always, here.
+    /// Always `true`: all threads have the server.
     pub enabled: bool,
-    /// Whether turns fail without it: never, here.
+    /// Always `false`: turns run without the server.
     pub required: bool,
-    /// Its program; arguments and variables are not shown.
+    /// Program of the server, without arguments and variables.
     pub command: Option<String>,
-    /// Where it is, without a login and a query; headers are not shown.
+    /// Address of the server, without credentials, query and headers.
     pub url: Option<String>,
-    /// Whether the daemon is connected to it.
+    /// Whether the daemon is connected to the server.
     pub connected: bool,
-    /// The tools that are taken of it; empty is all.
+    /// Tools that are enabled; empty means all.
     pub enabled_tools: Vec<String>,
-    /// The tools that are not.
+    /// Tools that are disabled.
     pub disabled_tools: Vec<String>,
 }
 
@@ -89,23 +89,23 @@ pub struct McpServerList {
 pub struct McpToolEntry {
     /// Name of the server in the configuration.
     pub server: String,
-    /// What the server calls it.
+    /// Name of the tool on the server.
     pub name: String,
-    /// What models call it.
+    /// Name of the tool for models.
     pub prefixed_name: String,
-    /// What the server says of it.
+    /// Description from the server.
     pub description: Option<String>,
-    /// What it takes.
+    /// JSON Schema of the arguments.
     pub input_schema: Value,
 }
 
-/// Why something of a server is missing.
+/// Why tools of a server are missing.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct McpServerFailure {
     /// Name of the server in the configuration.
     pub server: String,
-    /// What went wrong.
+    /// Error message for people.
     pub reason: String,
 }
 
@@ -115,7 +115,7 @@ pub struct McpServerFailure {
 pub struct McpToolList {
     /// Tools of the connected servers.
     pub tools: Vec<McpToolEntry>,
-    /// What is missing, and why.
+    /// Servers whose tools are missing, with the reason.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<McpServerFailure>,
 }

@@ -1,4 +1,4 @@
-//! Parts of an input beside its prompt: further text, images and files.
+//! Parts of an input in addition to its prompt: further text, images and files.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub enum InputPart {
         /// A file in the turn's environment, relative to its working directory.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         path: Option<String>,
-        /// The media type; found out from the image if it is absent.
+        /// Media type; detected from the image if absent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         media_type: Option<String>,
     },

@@ -1,4 +1,4 @@
-//! Automations: tasks by a schedule.
+//! Automations: tasks on a schedule.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,29 +6,29 @@ use crate::tasks::{JobHold, TaskStatus};
 use crate::turn_policy::turn_policy;
 use crate::turns::UnapprovedCalls;
 
-/// Whether an automation fires by its schedule.
+/// Whether the schedule of an automation is active.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum AutomationStatus {
-    /// It fires by its schedule.
+    /// The schedule is active.
     #[default]
     Active,
-    /// It waits to be resumed.
+    /// The schedule is paused.
     Paused,
 }
 
-/// What becomes of runs whose time passed while the daemon was not there.
+/// Handling of runs that were missed while the daemon was not running.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum MissedRuns {
-    /// They are left out.
+    /// Missed runs are skipped.
     Skip,
-    /// The last one is made up for.
+    /// The newest missed run is executed.
     #[default]
     Once,
-    /// All are made up for, the last thousand at most.
+    /// All missed runs are executed, at most the newest thousand.
     All,
 }
 
@@ -37,24 +37,24 @@ turn_policy! {
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     pub struct CreateAutomation: request {
-        /// What people call it.
+        /// Name for people.
         pub name: String,
         /// Prompt of each run.
         pub prompt: String,
-        /// When: a cron expression of five fields, or an RRULE with `FREQ` `HOURLY`, `DAILY`, `WEEKLY` or `MONTHLY`.
+        /// Schedule: a cron expression of five fields, or an RRULE with `FREQ` `HOURLY`, `DAILY`, `WEEKLY` or `MONTHLY`.
         pub rrule: String,
-        /// The directories that it is about; a run works in the first.
+        /// Directories of the automation; a run works in the first one.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub cwds: Vec<String>,
         ..model,
         ..permissions,
-        /// Whether its schedule is active from now on.
+        /// Whether the schedule is active from the start.
         #[serde(default)]
         pub status: AutomationStatus,
-        /// The time zone of the rule, such as `Europe/Berlin`; the daemon's own where none is given.
+        /// Time zone of the schedule, such as `Europe/Berlin`. Default: the time zone of the daemon.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub time_zone: Option<String>,
-        /// What becomes of runs whose time passed while the daemon was not there.
+        /// Handling of runs that were missed while the daemon was not running.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub missed: Option<MissedRuns>,
         ..backend,
@@ -65,29 +65,29 @@ turn_policy! {
 }
 
 turn_policy! {
-    /// The body of `PATCH /v1/automations/{id}`; what is not there stays as it is.
+    /// The body of `PATCH /v1/automations/{id}`; absent fields are unchanged.
     #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     #[serde(default)]
     pub struct PatchAutomation: request {
-        /// What people call it.
+        /// Name for people.
         pub name: Option<String>,
         /// Prompt of each run.
         pub prompt: Option<String>,
-        /// When. A new rule counts from now.
+        /// Schedule. A new one applies immediately.
         pub rrule: Option<String>,
-        /// The directories that it is about.
+        /// Directories of the automation.
         pub cwds: Option<Vec<String>>,
         ..model,
         ..permissions,
-        /// Whether its schedule is active.
+        /// Whether the schedule is active.
         pub status: Option<AutomationStatus>,
-        /// The time zone of the rule.
+        /// Time zone of the schedule.
         pub time_zone: Option<String>,
-        /// What becomes of runs whose time passed while the daemon was not there.
+        /// Handling of runs that were missed while the daemon was not running.
         pub missed: Option<MissedRuns>,
         ..backend,
-        /// How often a run is tried while it fails.
+        /// Maximum number of attempts of a failing run.
         pub max_attempts: Option<u32>,
     }
 }
@@ -99,38 +99,38 @@ turn_policy! {
     pub struct AutomationRecord: request {
         /// The version of this record.
         pub schema_version: u32,
-        /// Identifies the automation.
+        /// ID of the automation.
         pub id: String,
-        /// What people call it.
+        /// Name for people.
         pub name: String,
         /// Prompt of each run.
         pub prompt: String,
         /// Schedule: a cron expression or an RRULE.
         pub rrule: String,
-        /// The directories that it is about.
+        /// Directories of the automation.
         pub cwds: Vec<String>,
         ..model,
         ..permissions,
-        /// Whether its schedule is active.
+        /// Whether the schedule is active.
         pub status: AutomationStatus,
-        /// When it was made.
+        /// Creation time, RFC 3339.
         pub created_at: String,
         /// Time of the last change, RFC 3339.
         pub updated_at: String,
-        /// When it runs next.
+        /// Time of the next run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub next_run_at: Option<String>,
-        /// The time of its last run.
+        /// Time of the last run.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub last_run_at: Option<String>,
-        /// The time zone of the rule, where it is not the daemon's own.
+        /// Time zone of the schedule; absent if it is the time zone of the daemon.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub time_zone: Option<String>,
-        /// What becomes of runs whose time passed while the daemon was not there.
+        /// Handling of runs that were missed while the daemon was not running.
         #[serde(default)]
         pub missed: MissedRuns,
         ..backend,
-        /// How often a run is tried while it fails.
+        /// Maximum number of attempts of a failing run.
         #[serde(default)]
         pub max_attempts: u32,
     }
@@ -142,38 +142,38 @@ turn_policy! {
 pub struct AutomationRunRecord {
     /// The version of this record.
     pub schema_version: u32,
-    /// Identifies the run.
+    /// ID of the run.
     pub id: String,
-    /// Whose run it is.
+    /// ID of the automation.
     pub automation_id: String,
-    /// The time that it is for.
+    /// Scheduled time of the run.
     pub scheduled_for: String,
-    /// Where its task is.
+    /// Status of the run's task.
     pub status: TaskStatus,
-    /// When it was made.
+    /// Creation time, RFC 3339.
     pub created_at: String,
-    /// When its task began.
+    /// Start time of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
-    /// When its task ended.
+    /// End time of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
     /// ID of the task that this run queued.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// The thread that its task runs on, once it has begun.
+    /// Thread of the task; absent until the task starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    /// The turn of its task's newest attempt.
+    /// Turn of the task's newest attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
-    /// Why it was not done.
+    /// Why the run failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Why it does not run now, although it is not at its end.
+    /// Why the job is held; absent if it is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<JobHold>,
-    /// Calls of its last turn that did not run for want of an approval.
+    /// Calls of the last turn that did not run because they were not approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unapproved_calls: Option<UnapprovedCalls>,
 }

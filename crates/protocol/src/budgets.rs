@@ -1,9 +1,9 @@
-//! How much threads and turns may use.
+//! Budgets of threads and turns.
 
 use serde::{Deserialize, Serialize};
 
-/// How much a thread and each of its turns may use. It can only be less than what the operator allows; what is absent is as much as
-/// that. A field that is not known is refused: a misspelt limit would be none.
+/// Budget of a thread and of each of its turns. It can only narrow the operator's limits, which apply where a field is absent. An unknown
+/// field is refused, because a misspelt limit would have no effect.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
@@ -11,7 +11,7 @@ pub struct Budget {
     /// US dollars of one turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_usd: Option<f64>,
-    /// Tokens of one turn, read and written.
+    /// Input and output tokens of one turn.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_tokens: Option<u64>,
     /// Model calls of one turn.

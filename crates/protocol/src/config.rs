@@ -1,71 +1,71 @@
-//! What a daemon is set to, and the providers of its models.
+//! Settings of a daemon, and the providers of its models.
 
 use serde::{Deserialize, Serialize};
 
-/// The answer of `GET /v1/config`. No key, token or password is in it.
+/// The answer of `GET /v1/config`. It contains no key, token or password.
 ///
-/// Clients show these as a form, so each field is always there. What a daemon does not know, such as how a terminal looks, has the value that means
-/// nothing special; [`settable`](Self::settable) says what can be changed.
+/// Clients show these values as a form, so all fields are always present. Settings that a daemon does not have, such as the appearance of a terminal,
+/// have a neutral value; [`settable`](Self::settable) lists the keys that can be changed.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RuntimeConfig {
     /// The model of threads whose clients name none.
     pub model: String,
-    /// Who serves it.
+    /// Provider of the model.
     pub provider: String,
-    /// What becomes of calls that no rule matches: `suggest` asks, `auto` runs them, `never` refuses them.
+    /// Handling of calls that match no approval rule: `suggest` asks, `auto` runs them, `never` refuses them.
     pub approval_mode: String,
-    /// How hard the models of new threads think; `auto` leaves it to the provider.
+    /// Reasoning effort of new threads; `auto` is the default of the provider.
     pub reasoning_effort: String,
-    /// Whether conversations are made shorter by themselves.
+    /// Whether conversations are compacted automatically.
     pub auto_compact: bool,
     /// The currency of costs.
     pub cost_currency: String,
     /// The mode of threads whose clients name none.
     pub default_mode: String,
-    /// The same as `model`.
+    /// Same as `model`.
     pub default_model: String,
-    /// Where the provider's API is, without a login; empty is the usual place.
+    /// Base URL of the provider's API, without credentials; empty is the default one.
     pub base_url: String,
-    /// Whether threads may run commands whose clients do not say.
+    /// Whether threads may run commands by default.
     pub allow_shell: bool,
     /// Empty: MCP servers are in the configuration file.
     pub mcp_config_path: String,
     /// Whether models can start agents.
     pub subagents_enabled: bool,
-    /// How many levels of them there may be.
+    /// Maximum depth of nested agents.
     pub subagents_max_depth: u32,
-    /// Left to clients.
+    /// A setting of clients; the daemon does not use it.
     pub show_thinking: bool,
-    /// Left to clients.
+    /// A setting of clients; the daemon does not use it.
     pub thinking_default_expanded: bool,
-    /// Left to clients.
+    /// A setting of clients; the daemon does not use it.
     pub thinking_highlight: bool,
-    /// Left to clients.
+    /// A setting of clients; the daemon does not use it.
     pub show_tool_details: bool,
-    /// Left to clients.
+    /// A setting of clients; the daemon does not use it.
     pub inline_diffs: String,
-    /// Left to clients.
+    /// A setting of clients; the daemon does not use it.
     pub locale: String,
-    /// Left to clients.
+    /// A setting of clients; the daemon does not use it.
     pub max_history: u64,
     /// Tools never follow links out of their environment.
     pub workspace_follow_symlinks: bool,
-    /// Left to clients.
+    /// A setting of clients; the daemon does not use it.
     pub calm_mode: bool,
-    /// Nothing is read by other programs.
+    /// Always `false`: files are not read by external programs.
     pub prefer_external_pdftotext: bool,
-    /// What commands may write: always the environment alone.
+    /// Always `workspace-write`: commands can write only in the environment.
     pub sandbox_mode: String,
-    /// Whether arguments of tools are checked by the provider too.
+    /// Whether the provider validates arguments of tools too.
     pub strict_tool_mode: bool,
-    /// Whether there is a memory across threads.
+    /// Whether memory is shared across threads.
     pub memory_enabled: bool,
-    /// Who searches the web.
+    /// Provider of web searches.
     pub search_provider: String,
     /// Whether prompts are suggested.
     pub prompt_suggestion: bool,
-    /// The keys that `POST /v1/config` changes at once.
+    /// Keys that `POST /v1/config` can change.
     pub settable: Vec<String>,
 }
 
@@ -73,11 +73,11 @@ pub struct RuntimeConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SetConfig {
-    /// What to set.
+    /// Key of the setting.
     pub key: String,
-    /// To what; empty is as it is configured.
+    /// New value; empty restores the configured one.
     pub value: String,
-    /// Whether it counts, now and after a restart; otherwise it is only checked.
+    /// Whether the value is stored and applied; otherwise it is only validated.
     #[serde(default)]
     pub persist: bool,
 }
@@ -86,15 +86,15 @@ pub struct SetConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ConfigSet {
-    /// What was set.
+    /// Key of the setting.
     pub key: String,
     /// New value; empty restores the configured one.
     pub value: String,
-    /// What that means, for people.
+    /// Explanation for people.
     pub message: String,
-    /// Whether it counts, now and after a restart.
+    /// Whether the value was stored and applied.
     pub persisted: bool,
-    /// Whether it counts only after a reload: never here.
+    /// Always `false`: no reload is required.
     pub requires_reload: bool,
 }
 
@@ -102,12 +102,12 @@ pub struct ConfigSet {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ConfigReloaded {
-    /// What happened, for people.
+    /// Message for people.
     pub message: String,
-    /// The keys that changed and count from now on.
+    /// Changed keys that apply now.
     #[serde(default)]
     pub applied: Vec<String>,
-    /// The keys that changed and count from the next start on.
+    /// Changed keys that apply after a restart.
     #[serde(default)]
     pub needs_restart: Vec<String>,
 }
@@ -118,17 +118,17 @@ pub struct ConfigReloaded {
 pub struct ProviderEntry {
     /// Name that threads and requests use.
     pub id: String,
-    /// Its name for people.
+    /// Display name of the provider.
     pub display_name: String,
-    /// Where its API is, without a login; empty is the usual place.
+    /// Base URL of the API, without credentials; empty is the default one.
     pub default_base_url: String,
-    /// The model that is asked when none is named.
+    /// Model for requests that name none.
     pub default_model: String,
-    /// Whether its models are listed here.
+    /// Whether the models of the provider are listed.
     pub has_model_catalog: bool,
-    /// The variables that may hold its key; never the key.
+    /// Environment variables that may contain the key; never the key itself.
     pub env_vars: Vec<String>,
-    /// Whether it can be asked: there is a key, or an address of one's own.
+    /// Whether the provider is usable: it has a key or a configured address.
     #[serde(default)]
     pub usable: bool,
 }
@@ -137,11 +137,11 @@ pub struct ProviderEntry {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ModelList {
-    /// Who serves threads whose clients name no model.
+    /// Provider of threads whose clients name no model.
     pub provider: String,
-    /// Its name for people.
+    /// Display name of the provider.
     pub provider_display_name: String,
-    /// Its configured models, its usual one among them.
+    /// Configured models, including the default one.
     pub models: Vec<String>,
 }
 
@@ -149,9 +149,9 @@ pub struct ModelList {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProviderList {
-    /// Who serves threads whose clients name no model.
+    /// Provider of threads whose clients name no model.
     pub current: String,
-    /// All that are known.
+    /// All known providers.
     pub providers: Vec<ProviderEntry>,
 }
 
@@ -159,7 +159,7 @@ pub struct ProviderList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProviderModel {
-    /// Its name, as threads name it.
+    /// Name of the model for threads.
     pub id: String,
 }
 
@@ -169,7 +169,7 @@ pub struct ProviderModel {
 pub struct ProviderModelList {
     /// Name of the provider, such as `anthropic`.
     pub provider: String,
-    /// Its models that are configured.
+    /// Configured models of the provider.
     pub models: Vec<ProviderModel>,
 }
 
@@ -178,7 +178,7 @@ pub struct ProviderModelList {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct SwitchProvider {
-    /// The model; the provider's usual one when none is named.
+    /// Model. Default: the default model of the provider.
     pub model: Option<String>,
 }
 
@@ -190,8 +190,8 @@ pub struct SwitchedProvider {
     pub provider: String,
     /// The model of threads whose clients name none.
     pub model: String,
-    /// What that means, for people.
+    /// Explanation for people.
     pub message: String,
-    /// Whether it counts after a restart too.
+    /// Whether the selection also applies after a restart.
     pub persisted: bool,
 }

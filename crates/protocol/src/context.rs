@@ -1,4 +1,4 @@
-//! How much of a model's window a conversation takes.
+//! Estimated use of a model's context window by a conversation.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,25 +6,25 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ContextUsage {
-    /// The thread; of a saved session, the one that it was saved from.
+    /// Thread of the conversation; for a saved session, the thread that it bookmarks.
     pub thread_id: String,
-    /// Who serves the model; empty if unknown.
+    /// Provider of the model; empty if unknown.
     pub provider: String,
     /// The thread's model.
     pub model: String,
     /// Tokens of the next model call: prompt, tools and conversation.
     pub estimated_input_tokens: u64,
-    /// Tokens that the model's window has; 64,000 if it is unknown.
+    /// Tokens of the context window; 64,000 if unknown.
     pub context_window_tokens: u64,
     /// Tokens that are left in the window.
     pub remaining_context_tokens: u64,
-    /// How much of the window is used: 0 to 100.
+    /// Used share of the window in percent: 0 to 100.
     pub used_percent: f64,
     /// Whether the history is compacted automatically.
     pub auto_compact_enabled: bool,
-    /// Above how many tokens it is.
+    /// Number of tokens above which the history is compacted.
     pub auto_compact_threshold_tokens: u64,
-    /// The same in percent of the window.
+    /// The same threshold in percent of the window.
     pub auto_compact_threshold_percent: f64,
     /// `estimated_current_messages`.
     pub source: String,

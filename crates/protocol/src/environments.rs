@@ -1,4 +1,4 @@
-//! Where tools touch the world.
+//! Environments of tools.
 
 use std::path::PathBuf;
 
@@ -11,35 +11,35 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub struct TurnEnvironmentParams {
     /// Name of the environment, such as `local`.
     pub environment_id: String,
-    /// The directory to work in.
+    /// Absolute path of the working directory.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub cwd: PathBuf,
 }
 
-/// What tools may reach over the network.
+/// Network access of tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkPolicy {
-    /// What the daemon may.
+    /// The network access of the daemon.
     #[default]
     Inherit,
     /// No network access.
     None,
-    /// Hosts that the operator names, by a proxy.
+    /// Hosts that the operator allows, through a proxy.
     Filtered,
 }
 
-/// What may be done in an environment. It narrows what thread and turn allow, and never widens it.
+/// Permissions in an environment. They narrow the permissions of thread and turn, and never widen them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default, deny_unknown_fields)]
 pub struct EnvironmentPolicy {
-    /// Whether files may be changed.
+    /// Whether tools may change files.
     pub write: bool,
-    /// Whether commands may run.
+    /// Whether tools may run commands.
     pub shell: bool,
-    /// What may be reached over the network.
+    /// Network access of tools.
     pub network: NetworkPolicy,
 }
 
@@ -55,7 +55,7 @@ impl Default for EnvironmentPolicy {
 
 /// A named root directory with a policy.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = Environment))]
 pub struct EnvironmentInfo {
     /// Name that threads and requests use.
     pub id: String,
@@ -64,11 +64,11 @@ pub struct EnvironmentInfo {
     /// The directory, symbolic links resolved.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub root: PathBuf,
-    /// What may be done in it.
+    /// Permissions in the environment.
     pub policy: EnvironmentPolicy,
-    /// Whether it cannot be removed.
+    /// Whether clients cannot remove the environment.
     pub protected: bool,
-    /// When it was made.
+    /// Creation time, RFC 3339.
     pub created_at: String,
 }
 
@@ -84,7 +84,7 @@ pub struct EnvironmentList {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreateEnvironment {
-    /// Its name: lower-case letters, digits, `_` and `-`.
+    /// Name: lower-case letters, digits, `_` and `-`.
     pub id: String,
     /// `local` when absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -92,7 +92,7 @@ pub struct CreateEnvironment {
     /// An absolute path of an existing directory.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]
     pub root: PathBuf,
-    /// What may be done in it. What is not understood there is refused, since it was meant to narrow.
+    /// Permissions in the environment. An unknown field is refused, because it may be meant as a restriction.
     #[serde(default, deserialize_with = "policy_as_object")]
     pub policy: EnvironmentPolicy,
 }

@@ -1,4 +1,4 @@
-//! Fleets: runs of many tasks over workers that are threads of the daemon.
+//! Fleet runs: many tasks, distributed over workers that are threads of the daemon.
 
 use std::collections::BTreeMap;
 
@@ -16,28 +16,28 @@ pub struct CreateFleetRun {
     /// Name for people. Default: the ID of the workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// Where it runs; only `this_computer` is served.
+    /// Target of the run; only `this_computer` is supported.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
-    /// The roles that tasks name. Where there are any, a task may name no other.
+    /// Roles for tasks. If present, a task may name no other role.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roles: Option<Vec<FleetRole>>,
-    /// The tasks, under a name.
+    /// The tasks, as a named workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<FleetWorkflow>,
-    /// The tasks, where there is no workflow.
+    /// The tasks, if there is no workflow.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Vec<FleetTaskSpec>>,
-    /// Who does them, in place of `max_workers`.
+    /// The workers, instead of `max_workers`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<Vec<FleetWorkerRequest>>,
     /// Number of workers, 1 to 64. Default: the number of tasks, at most 8.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_workers: Option<usize>,
-    /// Words of the client.
+    /// Labels of the client.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
-    /// Whether it begins at once. Without it, it waits for `POST …/start`.
+    /// Whether the run starts immediately. Default: it waits for `POST …/start`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<bool>,
     /// Refused: the task defines what its worker may do.
@@ -56,7 +56,7 @@ pub struct FleetRole {
     pub agent_profile: Option<String>,
 }
 
-/// Tasks under a name.
+/// A named list of tasks.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetWorkflow {
@@ -70,11 +70,11 @@ pub struct FleetWorkflow {
     pub tasks: Vec<FleetTaskSpec>,
 }
 
-/// A worker that a client asks for.
+/// A worker that a client requests.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetWorkerRequest {
-    /// What it is for.
+    /// Role of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// External agent that executes its turns. Default: the daemon's own loop.
@@ -83,24 +83,24 @@ pub struct FleetWorkerRequest {
 }
 
 turn_policy! {
-    /// A task of a run, as it was asked for.
+    /// A task of a run, as requested.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     pub struct FleetTaskSpec: request {
-        /// Names it among those of its run.
+        /// ID of the task, unique in its run.
         pub id: String,
-        /// What people call it.
+        /// Name for people.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub name: Option<String>,
-        /// What it is for, in short.
+        /// Short description of the goal.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub objective: Option<String>,
         /// Prompt of the task.
         pub instructions: String,
-        /// Who does it.
+        /// Requirements for the worker.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub worker: Option<FleetTaskWorker>,
-        /// Where it is done.
+        /// Working directory of the task.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub workspace: Option<FleetTaskWorkspace>,
         /// Paths of files that the agent should read.
@@ -109,7 +109,7 @@ turn_policy! {
         /// Texts that are appended to the instructions.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub context: Vec<String>,
-        /// How often it may be tried.
+        /// Retry policy of the task.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub retry_policy: Option<FleetRetryPolicy>,
         ..backend,
@@ -120,7 +120,7 @@ turn_policy! {
         /// Refused: use the budgets of the daemon or of the token.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub budget: Option<Value>,
-        /// Refused: nothing judges what a task did.
+        /// Refused: the daemon does not judge results.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub scorer: Option<Value>,
         /// Refused: the daemon sends no alerts.
@@ -129,20 +129,20 @@ turn_policy! {
         /// Refused: a task ends with its turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub timeout_seconds: Option<u64>,
-        /// Refused: nothing collects them.
+        /// Refused: the daemon collects no artifacts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub expected_artifacts: Vec<Value>,
     }
 }
 
-/// Who does a task.
+/// The worker that a task requires.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetTaskWorker {
-    /// In which role.
+    /// Role of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
-    /// By which model.
+    /// Model of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Refused: there are no profiles.
@@ -159,47 +159,47 @@ pub struct FleetTaskWorker {
     pub capabilities: Vec<String>,
 }
 
-/// Where a task is done.
+/// The working directory of a task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetTaskWorkspace {
     /// Absolute path of the working directory. Default: the daemon's workspace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// Refused: nothing is looked for before a task begins.
+    /// Refused: the daemon does not check files before a task starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub required_files: Vec<String>,
-    /// Refused: the environment says what can be written.
+    /// Refused: the environment defines the writable paths.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writable_paths: Vec<String>,
-    /// Refused: the operator says which variables there are.
+    /// Refused: the operator defines the variables.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Value>,
 }
 
-/// How often a task may be tried.
+/// Retry policy of a task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetRetryPolicy {
-    /// How many attempts are made at most while it fails, from 1 to 10.
+    /// Maximum number of attempts, 1 to 10.
     pub max_attempts: u32,
 }
 
-/// What a run, or all runs of a list, are at.
+/// Counts of a run, or of all runs of a list.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetStatus {
-    /// How many runs there are; in a list, those on other pages too.
+    /// Number of runs; in a list, including other pages.
     pub runs: u64,
     /// Tasks that wait for a worker.
     pub queued: u64,
-    /// Tasks that a worker has.
+    /// Tasks that a worker executes.
     pub running: u64,
-    /// Tasks that were done.
+    /// Number of completed tasks.
     pub completed: u64,
-    /// Always 0: tasks are completed or not.
+    /// Always 0: a task is completed or not.
     pub partial: u64,
-    /// Tasks that were not done, as often as they were tried.
+    /// Tasks that failed after their last attempt.
     pub failed: u64,
     /// Attempts that a client restarted.
     pub restarted: u64,
@@ -207,68 +207,68 @@ pub struct FleetStatus {
     pub escalated: u64,
     /// Always 0: workers are threads of the daemon.
     pub transport_failed: u64,
-    /// As `failed`.
+    /// Same as `failed`.
     pub task_failed: u64,
     /// Always 0: the daemon does not verify results.
     pub verifier_failed: u64,
-    /// Tasks that were called off.
+    /// Number of cancelled tasks.
     pub cancelled: u64,
-    /// Workers that have a task and fell silent.
+    /// Workers with a task and without a recent event.
     pub stale: u64,
-    /// Where each worker is.
+    /// Status of each worker.
     pub workers: BTreeMap<String, FleetWorkerStatus>,
 }
 
-/// Where a worker is.
+/// Status of a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum FleetWorkerStatus {
-    /// It has no task.
+    /// The worker has no task.
     Online,
-    /// It has one.
+    /// The call has a result.
     Busy,
-    /// It has one, and nothing was heard of it for long.
+    /// The worker has a task, but its thread has no recent event.
     Unhealthy,
-    /// It has a task that is being interrupted.
+    /// The worker's task is being interrupted.
     Draining,
-    /// Its run has ended.
+    /// The run has ended.
     Retired,
 }
 
-/// Where a run is.
+/// Status of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum FleetRunStatus {
-    /// The run was not started yet.
+    /// The run has not been started.
     Pending,
-    /// No task has begun.
+    /// No task has started.
     Queued,
     /// At least one task has started.
     Running,
-    /// All were done.
+    /// All tasks completed.
     Completed,
-    /// Not all were done.
+    /// At least one task did not complete.
     Failed,
-    /// It was stopped.
+    /// The run was stopped.
     Cancelled,
 }
 
-/// Where a task of a run is.
+/// Status of a task of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum FleetTaskStatus {
-    /// It waits for a worker.
+    /// The task waits for a worker.
     Enqueued,
-    /// A worker has it.
+    /// A worker executes the task.
     Leased,
-    /// It was done.
+    /// The task completed.
     Completed,
-    /// It was not done, as often as it was tried.
+    /// The task failed after its last attempt.
     Failed,
-    /// It was called off.
+    /// The task was cancelled.
     Cancelled,
 }
 
@@ -280,26 +280,26 @@ pub struct FleetTaskState {
     pub task_id: String,
     /// Where it is.
     pub status: FleetTaskStatus,
-    /// The worker that has it.
+    /// Worker that executes the task.
     pub leased_to: Option<String>,
-    /// How often it was given to a worker.
+    /// Number of attempts that were started.
     pub attempts: u32,
     /// Attempts that a client restarted.
     #[serde(default)]
     pub restarts: u32,
-    /// The thread of its attempts, once there was one.
+    /// Thread of the attempts; absent until the first one starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    /// What came of it, in short.
+    /// Short form of the result.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
-    /// Why the last attempt came to nothing.
+    /// Why the last attempt failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Why it does not run now, although it is not at its end.
+    /// Why the job is held; absent if it is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<JobHold>,
-    /// Calls of its last turn that did not run for want of an approval.
+    /// Calls of the last turn that did not run because they were not approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unapproved_calls: Option<UnapprovedCalls>,
 }
@@ -310,29 +310,29 @@ pub struct FleetTaskState {
 pub struct FleetRun {
     /// Unique ID in the daemon.
     pub id: String,
-    /// What people call it.
+    /// Name for people.
     pub name: String,
     /// Where it is.
     pub lifecycle_status: FleetRunStatus,
-    /// Its tasks and workers, counted.
+    /// Counts of tasks and workers.
     pub status: FleetStatus,
     /// `this_computer`.
     pub target: String,
-    /// The roles of its tasks.
+    /// Roles of the tasks.
     pub roles: Vec<String>,
-    /// How many tasks it has.
+    /// Number of tasks.
     pub task_count: usize,
-    /// How many workers it has.
+    /// Number of workers.
     pub worker_count: usize,
     /// Tasks in the order of the request.
     pub tasks: Vec<FleetTaskState>,
-    /// Words of the client.
+    /// Labels of the client.
     pub labels: BTreeMap<String, String>,
-    /// When it was made.
+    /// Creation time, RFC 3339.
     pub created_at: String,
-    /// When something last happened.
+    /// Time of the last change.
     pub updated_at: Option<String>,
-    /// When its last task ended.
+    /// End of the last task.
     pub completed_at: Option<String>,
 }
 
@@ -340,22 +340,22 @@ pub struct FleetRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetRunList {
-    /// The runs of this list, counted.
+    /// Counts of all runs.
     pub status: FleetStatus,
     /// The runs, newest first.
     pub runs: Vec<FleetRun>,
 }
 
-/// A run with what it was asked to do.
+/// A run with its request.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetRunDetail {
     /// The run after the request.
     #[serde(flatten)]
     pub run: FleetRun,
-    /// What its tasks are.
+    /// The requested tasks.
     pub task_specs: Vec<FleetTaskSpec>,
-    /// Who its workers are.
+    /// The workers of the run.
     pub worker_specs: Vec<FleetWorkerSpec>,
 }
 
@@ -365,13 +365,13 @@ pub struct FleetRunDetail {
 pub struct FleetWorkerSpec {
     /// Unique ID in the daemon.
     pub id: String,
-    /// Its name in the run.
+    /// Name of the worker in the run.
     pub name: String,
     /// `{"kind": "local"}`.
     pub host: Value,
     /// Always 1: a worker executes one task at a time.
     pub max_concurrent_tasks: usize,
-    /// What it is for.
+    /// Role of the worker.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// External agent that executes its turns.
@@ -383,11 +383,11 @@ pub struct FleetWorkerSpec {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CreatedFleetRun {
-    /// `awaiting_start`, or `scheduled` where it begins at once.
+    /// `awaiting_start`, or `scheduled` if the run starts immediately.
     pub execution: String,
     /// The run after the request.
     pub run: FleetRunDetail,
-    /// What may be a mistake.
+    /// Warnings about the request.
     pub warnings: Vec<String>,
 }
 
@@ -403,9 +403,9 @@ pub struct StartedFleetRun {
     pub run_id: String,
     /// `this_computer`.
     pub target: String,
-    /// How many tasks workers have.
+    /// Number of tasks that workers execute.
     pub leased: u64,
-    /// How many wait for one.
+    /// Number of tasks that wait for a worker.
     pub queued: u64,
     /// IDs of the workers.
     pub worker_ids: Vec<String>,
@@ -419,9 +419,9 @@ pub struct StoppedFleetRun {
     pub action: String,
     /// ID of the run.
     pub run_id: String,
-    /// How many tasks had not ended.
+    /// Number of tasks that had not ended.
     pub stopped: u64,
-    /// Its tasks and workers, counted.
+    /// Counts of tasks and workers.
     pub status: FleetStatus,
 }
 
@@ -445,27 +445,27 @@ pub struct FleetWorker {
     pub status: FleetWorkerStatus,
     /// ID of the run.
     pub run_id: Option<String>,
-    /// The task that it has.
+    /// ID of the worker's task.
     pub task_id: Option<String>,
-    /// What that is for.
+    /// Goal of the task.
     pub objective: Option<String>,
-    /// In which role it works.
+    /// Role of the worker.
     pub role: Option<String>,
     /// `local`.
     pub host: Option<String>,
-    /// When the newest event of the task's thread was recorded.
+    /// Time of the newest event of the task's thread.
     pub latest_heartbeat_at: Option<String>,
     /// Newest event of the worker's thread.
     pub latest_event: Option<FleetWorkerEvent>,
-    /// Always empty: the thread has the files.
+    /// Always empty; the thread contains the files.
     pub artifacts: Vec<Value>,
-    /// Why its last attempt came to nothing.
+    /// Why the last attempt failed.
     pub last_error: Option<String>,
     /// Always `null`.
     pub alert_state: Option<Value>,
-    /// What its thread does.
+    /// State of the worker's thread.
     pub runtime_state: Option<FleetWorkerRuntime>,
-    /// The thread of the task.
+    /// Thread of the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
     /// External agent that executes its turns.
@@ -477,7 +477,7 @@ pub struct FleetWorker {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetWorkerEvent {
-    /// Its number in the thread.
+    /// Sequence number in the thread.
     pub seq: u64,
     /// ID of the run.
     pub run_id: String,
@@ -485,29 +485,29 @@ pub struct FleetWorkerEvent {
     pub worker_id: String,
     /// ID of the task in its run.
     pub task_id: String,
-    /// When it was recorded.
+    /// Time of the record.
     pub timestamp: String,
     /// `running` or `stale`.
     pub label: String,
-    /// The same as `state`.
+    /// Object with the label as `state`.
     pub payload: Value,
 }
 
-/// What the thread of a worker does.
+/// State of a worker's thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetWorkerRuntime {
     /// `starting`, `running`, `waiting_for_user`, `completed`, `failed` or `interrupted`.
     pub agent_status: String,
-    /// How many model calls and tool calls its turn has begun.
+    /// Number of model calls and tool calls that the turn has started.
     pub steps_taken: u64,
-    /// The beginning of what was said last.
+    /// Beginning of the newest message.
     pub latest_message: Option<String>,
-    /// Why its turn failed.
+    /// Why the turn failed.
     pub error: Option<String>,
-    /// What came of it.
+    /// Result of the job.
     pub result_summary: Option<String>,
-    /// Whether there is a thread.
+    /// Whether the thread exists.
     pub has_session: bool,
 }
 
@@ -526,13 +526,13 @@ pub struct FleetWorkerCommandResult {
     pub worker: FleetWorker,
 }
 
-/// What happened to a run.
+/// An event of a fleet run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct FleetRunEvent {
     /// Cursor of the position after this event.
     pub cursor: String,
-    /// Its name: `fleet.run.created`, `fleet.run.status_changed`, `fleet.task.leased`, `fleet.task.enqueued`,
+    /// Name: `fleet.run.created`, `fleet.run.status_changed`, `fleet.task.leased`, `fleet.task.enqueued`,
     /// `fleet.task.terminal`, `fleet.worker.interrupted` or `fleet.worker.restarted`.
     pub event: String,
     /// ID of the run.
@@ -543,9 +543,9 @@ pub struct FleetRunEvent {
     /// ID of the task in its run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
-    /// When it happened.
+    /// Time of the event, RFC 3339.
     pub timestamp: String,
-    /// What there is to say of it.
+    /// Details, depending on the event.
     pub payload: Value,
 }
 
@@ -555,9 +555,9 @@ pub struct FleetRunEvent {
 pub struct FleetEventReplay {
     /// ID of the run.
     pub run_id: String,
-    /// Its events, in order.
+    /// Events in the order of their cursors.
     pub events: Vec<FleetRunEvent>,
-    /// Whether there are further ones now.
+    /// Whether more events are available now.
     pub has_more: bool,
     /// Whether older events were removed.
     pub history_truncated: bool,

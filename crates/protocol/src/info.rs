@@ -1,4 +1,4 @@
-//! What a daemon says of itself.
+//! Information about a daemon.
 
 use serde::{Deserialize, Serialize};
 
@@ -22,7 +22,7 @@ pub struct Ready {
     pub status: String,
 }
 
-/// What the daemon can do. Every field is always there.
+/// Capabilities of the daemon. All fields are always present.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RuntimeCapabilities {
@@ -30,25 +30,25 @@ pub struct RuntimeCapabilities {
     pub threads: bool,
     /// Whether turns are supported.
     pub turns: bool,
-    /// Saying something to a running turn.
+    /// Whether a client can add input to a running turn.
     pub turn_steer: bool,
-    /// Stopping a turn.
+    /// Whether a client can interrupt a turn.
     pub turn_interrupt: bool,
-    /// Reading events again from any number.
+    /// Whether events can be read again from any sequence number.
     pub event_replay: bool,
-    /// Tools that the client runs.
+    /// Whether clients can register tools.
     pub external_tools: bool,
-    /// Named directories to work in.
+    /// Whether environments are supported.
     pub environments: bool,
-    /// The fleet routes.
+    /// Whether fleet runs are supported.
     pub worker_runtime: bool,
 }
 
-/// What is not settled yet.
+/// Capabilities that may still change.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RuntimeExperimentalCapabilities {
-    /// Named directories to work in.
+    /// Whether environments are supported.
     #[serde(default)]
     pub environments: bool,
     /// `POST /v1/threads/{id}/agent-runs/{agent_id}/cancel`.
@@ -69,7 +69,7 @@ pub struct RuntimeInfo {
     pub runtime_api_version: String,
     /// The version of the program.
     pub windlass_version: String,
-    /// The version of the original whose API is matched.
+    /// Version of the original program whose API this one matches.
     pub codewhale_version: String,
     /// The version of the program.
     pub version: String,
@@ -81,9 +81,9 @@ pub struct RuntimeInfo {
     pub auth_required: bool,
     /// `http` and `sse`.
     pub transports: Vec<String>,
-    /// What the daemon can do.
+    /// Capabilities of the daemon.
     pub capabilities: RuntimeCapabilities,
-    /// What is not settled yet.
+    /// Capabilities that may still change.
     pub experimental: RuntimeExperimentalCapabilities,
     /// Names of additions to the original; names are only ever added.
     #[serde(default)]

@@ -1,20 +1,20 @@
-//! What a person sees of a step.
+//! Items: the user-visible form of steps.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::turns::Status;
 
-/// What an item is.
+/// Kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum ItemKind {
-    /// What the user said.
+    /// A message of the user.
     UserMessage,
-    /// What the agent said.
+    /// A message of the agent.
     AgentMessage,
-    /// What the model thought.
+    /// Reasoning of the model.
     AgentReasoning,
     /// A call of a tool.
     ToolCall,
@@ -22,9 +22,9 @@ pub enum ItemKind {
     FileChange,
     /// A call that runs a command.
     CommandExecution,
-    /// The history was made shorter.
+    /// A compaction of the history.
     ContextCompaction,
-    /// A remark of the runtime.
+    /// A notice of the runtime.
     Status,
     /// A failure of the turn.
     Error,
@@ -36,29 +36,29 @@ pub enum ItemKind {
 pub struct Item {
     /// The version of this record.
     pub schema_version: u32,
-    /// Identifies the item.
+    /// ID of the item, `item_…`.
     pub id: String,
     /// ID of the turn, `turn_…`.
     pub turn_id: String,
-    /// What it is.
+    /// Kind of the item.
     pub kind: ItemKind,
-    /// How far it is.
+    /// Status at the time of the response.
     pub status: Status,
     /// The item in at most 280 characters.
     pub summary: String,
-    /// All of it; of a tool, the input while it runs and the output afterwards.
+    /// Complete text; for a tool, the input while it runs and the output afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// Values by name, such as `tool`, `approval` and `dynamic_tool`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
-    /// Files that belong to it.
+    /// Files that belong to the item.
     #[serde(default)]
     pub artifact_refs: Vec<Value>,
-    /// When it began.
+    /// Start time, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
-    /// When it ended.
+    /// End time, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
 }

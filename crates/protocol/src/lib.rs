@@ -1,8 +1,8 @@
 //! The wire types of the Windlass Runtime API 1.0.
 //!
-//! A client needs nothing but this crate and an HTTP library. Ids and times are text: `thr_`, `turn_`, `item_`,
-//! `call_`, `appr_` or `input_` before 32 hex digits, and RFC 3339 in UTC. Fields may be added at any time, so
-//! readers ignore what they do not know.
+//! A client needs only this crate and an HTTP library. IDs are text: `thr_`, `turn_`, `item_`, `call_`, `appr_` or
+//! `input_`, followed by 32 hex digits. Times are RFC 3339 in UTC. Fields may be added at any time, so readers ignore
+//! unknown ones.
 
 #![warn(missing_docs)]
 

@@ -4,24 +4,24 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize};
 
-/// How freely an agent works. Read in any case and by its aliases, written in one form.
+/// How freely an agent works. Parsed case-insensitively and by its aliases; serialized in one form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// It works, and asks where it must; also `act`, `auto` and `1`.
+    /// Works and asks for approvals where required; also `act`, `auto` and `1`.
     #[default]
     Agent,
-    /// It changes nothing; also `2`.
+    /// Changes nothing; also `2`.
     Plan,
-    /// It works as `agent` does and may hand work to others, where the server has any; also `operation`, `ops` and `3`.
+    /// Works like `agent` and may delegate to other agents if there are any; also `operation`, `ops` and `3`.
     Operate,
-    /// It never asks; also `4`, `bypass`, `bypass-permissions` and `bypasspermissions`.
+    /// Never asks for approvals; also `4`, `bypass`, `bypass-permissions` and `bypasspermissions`.
     Yolo,
 }
 
 impl Mode {
-    /// Returns the one form that is written.
+    /// Returns the serialized form.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -33,7 +33,7 @@ impl Mode {
     }
 }
 
-/// A word is no mode.
+/// The text is not a mode.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UnknownMode(String);
 

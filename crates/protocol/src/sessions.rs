@@ -5,40 +5,40 @@ use serde_json::{Map, Value};
 
 use crate::mode::Mode;
 
-/// A saved session without what was said in it.
+/// A saved session without its messages.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionMetadata {
     /// The version of this record.
     pub schema_version: u32,
-    /// Identifies the session.
+    /// ID of the saved session, `sess_…`.
     pub id: String,
-    /// The name to show; never empty.
+    /// Title; never empty.
     pub title: String,
-    /// When it was first saved.
+    /// Time of the first save, RFC 3339.
     pub created_at: String,
-    /// When it was last saved, named or archived.
+    /// Time of the last save, rename or archiving, RFC 3339.
     pub updated_at: String,
-    /// How many messages of the user and the agent it has.
+    /// Number of messages of the user and the agent.
     pub message_count: u64,
-    /// How many tokens its turns read and wrote.
+    /// Input and output tokens of all turns.
     pub total_tokens: u64,
-    /// The model of the thread at that moment.
+    /// Model of the thread when it was saved.
     pub model: String,
-    /// Who served the model.
+    /// Provider of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_provider: Option<String>,
-    /// The directory of the thread at that moment.
+    /// Directory of the thread when it was saved.
     pub workspace: String,
-    /// How freely the agent worked.
+    /// Mode of the thread when it was saved.
     pub mode: Mode,
-    /// Whether lists leave it out.
+    /// Whether it is archived, so that lists omit it by default.
     pub archived: bool,
     /// ID of the thread, `thr_…`.
     pub thread_id: String,
-    /// The last turn that it has.
+    /// Last turn of the session.
     pub turn_id: String,
-    /// The agent that the thread belongs to.
+    /// Agent that owns the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
 }
@@ -51,31 +51,31 @@ pub struct SessionList {
     pub sessions: Vec<SessionMetadata>,
 }
 
-/// One line of `GET /v1/sessions/summary`, with the names that a line of threads has.
+/// One line of `GET /v1/sessions/summary`, with the field names of a thread's line.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionLine {
-    /// Identifies the session.
+    /// ID of the saved session, `sess_…`.
     pub id: String,
-    /// The name to show.
+    /// Title for display.
     pub title: String,
-    /// The title again: a list reads no messages.
+    /// Same as `title`: a list reads no messages.
     pub preview: String,
     /// Model, without its provider.
     pub model: String,
-    /// How freely the agent worked.
+    /// Mode of the thread when it was saved.
     pub mode: Mode,
     /// Absolute path of the working directory.
     pub workspace: String,
-    /// Whether lists leave it out.
+    /// Whether it is archived, so that lists omit it by default.
     pub archived: bool,
-    /// When it was last saved, named or archived.
+    /// Time of the last save, rename or archiving, RFC 3339.
     pub updated_at: String,
-    /// When it was first saved.
+    /// Time of the first save, RFC 3339.
     pub created_at: String,
-    /// How many messages it has.
+    /// Number of messages.
     pub message_count: u64,
-    /// How many tokens its turns read and wrote.
+    /// Input and output tokens of all turns.
     pub total_tokens: u64,
     /// ID of the thread, `thr_…`.
     pub thread_id: String,
@@ -85,9 +85,9 @@ pub struct SessionLine {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SaveSession {
-    /// The thread to save.
+    /// Thread to save.
     pub thread_id: String,
-    /// The name to show; without it, that of the thread.
+    /// Title. Default: the title of the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
 }
@@ -100,9 +100,9 @@ pub struct SavedSession {
     pub session_id: String,
     /// ID of the thread, `thr_…`.
     pub thread_id: String,
-    /// How many messages were saved.
+    /// Number of saved messages.
     pub message_count: u64,
-    /// The name to show.
+    /// Title for display.
     pub title: String,
 }
 
@@ -111,9 +111,9 @@ pub struct SavedSession {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct UpdateSession {
-    /// The thread to save; without it, that of the session.
+    /// Thread to save. Default: the thread of the session.
     pub thread_id: Option<String>,
-    /// The session to save over; without it, the newest of the thread, or a new one.
+    /// Session to overwrite. Default: the newest one of the thread, or a new one.
     pub session_id: Option<String>,
 }
 
@@ -121,7 +121,7 @@ pub struct UpdateSession {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UpdatedSession {
-    /// The session's id.
+    /// ID of the saved session, `sess_…`.
     pub session_id: String,
     /// Metadata of the session.
     pub session: SessionMetadata,
@@ -132,9 +132,9 @@ pub struct UpdatedSession {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct PatchSession {
-    /// The name to show.
+    /// Title for display.
     pub title: Option<String>,
-    /// Whether lists leave it out.
+    /// Whether it is archived, so that lists omit it by default.
     pub archived: Option<bool>,
 }
 
@@ -144,7 +144,7 @@ pub struct PatchSession {
 pub struct PatchedSession {
     /// Metadata of the session.
     pub session: SessionMetadata,
-    /// What is different now, by name.
+    /// Changed fields with their new values.
     pub changes: Map<String, Value>,
 }
 
@@ -153,9 +153,9 @@ pub struct PatchedSession {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct ResumeSession {
-    /// The model of the new thread, if not that of the old one.
+    /// Model of the new thread. Default: the model of the saved one.
     pub model: Option<String>,
-    /// How freely the agent works in it.
+    /// Mode of the thread.
     pub mode: Option<Mode>,
 }
 
@@ -167,13 +167,13 @@ pub struct ResumedSession {
     pub thread_id: String,
     /// ID of the saved session, `sess_…`.
     pub session_id: String,
-    /// How many messages it begins with.
+    /// Number of messages at its start.
     pub message_count: u64,
-    /// What happened, for people.
+    /// Message for people.
     pub summary: String,
 }
 
-/// Who said a message.
+/// Author of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -191,7 +191,7 @@ pub enum SessionRole {
 pub enum SessionContent {
     /// Plain text in UTF-8.
     Text {
-        /// What it says.
+        /// The text of the part.
         text: String,
     },
 }
@@ -200,11 +200,11 @@ pub enum SessionContent {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionMessage {
-    /// Who said it.
+    /// Author of the message.
     pub role: SessionRole,
-    /// What was said.
+    /// Content of the message.
     pub content: Vec<SessionContent>,
-    /// The turn of the thread.
+    /// ID of the turn, `turn_…`.
     pub turn_id: String,
 }
 
@@ -214,25 +214,25 @@ pub struct SessionMessage {
 pub struct SessionDetail {
     /// Metadata of the session.
     pub metadata: SessionMetadata,
-    /// What the user and the agent said, oldest first. The thread's detail has the rest.
+    /// Messages of the user and the agent, oldest first. The thread's detail contains the other items.
     pub messages: Vec<SessionMessage>,
     /// System prompt of the thread.
     pub system_prompt: Option<String>,
 }
 
-/// The beginning of one message, with what looks like a credential taken out.
+/// The beginning of one message; likely credentials are redacted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct SessionEntry {
-    /// Who said it.
+    /// Author of the message.
     pub kind: SessionRole,
-    /// What was said, in at most 400 characters.
+    /// At most 400 characters of the message.
     pub text: String,
-    /// Whether more was said.
+    /// Whether the message is longer.
     pub truncated: bool,
-    /// Whether something that looks like a credential was taken out.
+    /// Whether a likely credential was redacted.
     pub redacted: bool,
-    /// The turn of the thread.
+    /// ID of the turn, `turn_…`.
     pub turn_id: String,
 }
 
@@ -242,27 +242,27 @@ pub struct SessionEntry {
 pub struct SessionPeek {
     /// ID of the saved session, `sess_…`.
     pub session_id: String,
-    /// What it is called.
+    /// Title of the session.
     pub title: String,
-    /// Where its thread works.
+    /// Directory of the thread.
     pub workspace: String,
-    /// The model of its thread.
+    /// Model of the thread.
     pub model: String,
-    /// How freely the agent works in it.
+    /// Mode of the thread.
     pub mode: Mode,
-    /// Whether it is put away.
+    /// Whether the session is archived.
     pub archived: bool,
-    /// How many messages it has.
+    /// Number of messages.
     pub message_count: u64,
-    /// When it was changed last.
+    /// Time of the last change, RFC 3339.
     pub updated_at: String,
     /// The last messages, oldest first.
     pub entries: Vec<SessionEntry>,
-    /// How many messages come before them.
+    /// Number of older messages.
     pub omitted_before: u64,
-    /// Never true: a saved session is no thread that works.
+    /// Always `false`: a saved session has no running turn.
     pub live: bool,
-    /// The thread that it is a place of.
+    /// Thread that the session bookmarks.
     pub thread_id: String,
 }
 

@@ -28,7 +28,7 @@ turn_policy! {
 /// The first frame, `turn.started`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OneShotStarted {
-    /// The thread that was made.
+    /// ID of the new thread.
     pub thread_id: String,
     /// ID of the turn, `turn_…`.
     pub turn_id: String,
@@ -47,7 +47,7 @@ pub struct OneShotToolStarted {
     pub id: String,
     /// Name of the tool, with its namespace.
     pub name: String,
-    /// What it is called with.
+    /// Arguments of the call.
     pub input: Value,
 }
 
@@ -56,20 +56,20 @@ pub struct OneShotToolStarted {
 pub struct OneShotToolCompleted {
     /// ID of the call, `call_…`.
     pub id: String,
-    /// Whether it did what it should.
+    /// Whether the call succeeded.
     pub success: bool,
-    /// What it returned.
+    /// Output of the call.
     pub output: String,
 }
 
 /// The frame `turn.completed`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OneShotCompleted {
-    /// What the turn used.
+    /// Token usage of the turn.
     pub usage: TokenUsage,
-    /// How it ended.
+    /// Status at the end of the turn.
     pub status: Status,
-    /// Why it failed or was stopped.
+    /// Reason of a failure or an interrupt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The JSON value of the answer, if the turn completed and has an `output_schema`.

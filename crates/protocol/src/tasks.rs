@@ -7,58 +7,58 @@ use crate::mode::Mode;
 use crate::turn_policy::turn_policy;
 use crate::turns::{UnapprovedCalls, WaitKind};
 
-/// Where a task is.
+/// Status of a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
-    /// It waits for a worker.
+    /// The task waits for a worker.
     #[default]
     Queued,
-    /// A worker has it.
+    /// A worker executes the task.
     Running,
-    /// It was done.
+    /// The task completed.
     Completed,
-    /// It was not done.
+    /// The task failed.
     Failed,
-    /// It was called off.
+    /// The task was cancelled.
     Canceled,
 }
 
-/// What a held job waits for.
+/// Cause for which a job is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum HoldCause {
-    /// Fewer threads: the limit is reached.
+    /// The limit on threads is reached.
     NoRoom,
-    /// A budget to renew or to be raised.
+    /// A budget is used up.
     Budget,
-    /// A model, a backend or another part of the configuration.
+    /// A model, a backend or another part of the configuration is missing.
     Configuration,
-    /// Its environment or directory.
+    /// The environment or directory is missing.
     Environment,
-    /// A readable token file.
+    /// The token file cannot be read.
     Token,
-    /// The store, which cannot write now.
+    /// The store cannot write.
     Store,
-    /// The next start of the daemon.
+    /// The daemon is shutting down.
     Shutdown,
-    /// The removal of an internal fault; the daemon's log names it.
+    /// An internal error, which is in the daemon's log.
     Fault,
 }
 
-/// Why a job does not run now. It is not at its end, and resumes when the cause is gone.
+/// Why a job is held. It resumes when the cause is gone.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct JobHold {
-    /// What it waits for.
+    /// What the job or turn waits for.
     pub cause: HoldCause,
     /// Details for people.
     pub reason: String,
-    /// When it was last tried.
+    /// Time of the last attempt to start.
     pub tried_at: String,
-    /// When it is tried again.
+    /// Time of the next attempt to start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<String>,
 }
@@ -71,7 +71,7 @@ turn_policy! {
         /// Prompt of the task.
         pub prompt: String,
         ..model,
-        /// The directory to work in, inside of the daemon's workspace.
+        /// Working directory, inside the daemon's workspace.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub workspace: Option<String>,
         ..permissions,
@@ -86,7 +86,7 @@ turn_policy! {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TaskSummary {
-    /// Identifies the task.
+    /// ID of the task.
     pub id: String,
     /// Where it is.
     pub status: TaskStatus,
@@ -99,27 +99,27 @@ pub struct TaskSummary {
     pub model: String,
     /// How freely the agent works.
     pub mode: Mode,
-    /// When it was asked for.
+    /// Creation time, RFC 3339.
     pub created_at: String,
-    /// When its first attempt began.
+    /// Start of the first attempt, RFC 3339.
     pub started_at: Option<String>,
-    /// When it ended.
+    /// End time, RFC 3339.
     pub ended_at: Option<String>,
-    /// How long it took from its first attempt to its end.
+    /// Time from the first attempt to the end, in milliseconds.
     pub duration_ms: Option<u64>,
-    /// Why it was not done, why its last attempt failed, or why it is held.
+    /// Why the task or its last attempt failed, or why the task is held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The thread that it runs on, once it has begun.
+    /// Thread of the task; absent until the task starts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
-    /// The turn of its newest attempt.
+    /// Turn of the newest attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
-    /// Why it does not run now, although it is not at its end.
+    /// Why the job is held; absent if it is not held.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<JobHold>,
-    /// Calls of its last turn that did not run for want of an approval.
+    /// Calls of the last turn that did not run because they were not approved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unapproved_calls: Option<UnapprovedCalls>,
 }
@@ -146,7 +146,7 @@ pub struct TaskCounts {
 pub struct TaskList {
     /// The tasks, the newest first.
     pub tasks: Vec<TaskSummary>,
-    /// How many there are of all owners.
+    /// Counts of the tasks of all owners; for an agent, of the listed ones.
     pub counts: TaskCounts,
     /// The `cursor` of the next page; over HTTP it is the header `x-windlass-next-cursor`.
     #[serde(skip)]
@@ -154,18 +154,18 @@ pub struct TaskList {
 }
 
 turn_policy! {
-    /// A whole task.
+    /// A task with its timeline.
     #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     pub struct TaskRecord: record {
         /// The version of this record.
         pub schema_version: u32,
-        /// Identifies the task.
+        /// ID of the task.
         pub id: String,
         /// Prompt of the task.
         pub prompt: String,
         ..model,
-        /// The directory to work in.
+        /// Absolute path of the working directory.
         pub workspace: String,
         ..permissions,
         /// Where it is.
@@ -173,76 +173,76 @@ turn_policy! {
         /// What its turn waits for; null if it does not wait.
         #[serde(default)]
         pub waiting_for: Option<Vec<WaitKind>>,
-        /// When it was asked for.
+        /// Creation time, RFC 3339.
         pub created_at: String,
-        /// When its first attempt began.
+        /// Start of the first attempt, RFC 3339.
         pub started_at: Option<String>,
-        /// When it ended.
+        /// End time, RFC 3339.
         pub ended_at: Option<String>,
-        /// How long it took from its first attempt to its end.
+        /// Time from the first attempt to the end, in milliseconds.
         pub duration_ms: Option<u64>,
-        /// What came of it.
+        /// Result of the job.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub result_summary: Option<String>,
-        /// Never there: the whole result is in the thread.
+        /// Never present; the thread contains the complete result.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub result_detail_path: Option<String>,
-        /// Why it was not done, why its last attempt failed, or why it is held.
+        /// Why the task or its last attempt failed, or why the task is held.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub error: Option<String>,
-        /// The thread that it runs on, once it has begun.
+        /// Thread of the task; absent until the task starts.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub thread_id: Option<String>,
-        /// The turn of its newest attempt.
+        /// Turn of the newest attempt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub turn_id: Option<String>,
-        /// How many records its thread has.
+        /// Number of records of the thread.
         pub runtime_event_count: u64,
-        /// How many records the task itself has.
+        /// Number of records of the task itself.
         pub lifecycle_seq: u64,
-        /// What is to be ticked off; the daemon keeps no such list.
+        /// Checklist; always empty.
         pub checklist: TaskChecklist,
-        /// Checks that were run; the daemon runs none.
+        /// Checks; always empty.
         pub gates: Vec<Value>,
-        /// Proposed changes to choose from; the daemon makes none.
+        /// Proposed changes; always empty.
         pub attempts: Vec<Value>,
-        /// Files beside the thread; there are none.
+        /// Files outside the thread; always empty.
         pub artifacts: Vec<Value>,
-        /// What was done at GitHub; nothing is.
+        /// Events at GitHub; always empty.
         pub github_events: Vec<Value>,
-        /// The calls of its newest attempt, in their order.
+        /// Tool calls of the newest attempt, in their order.
         pub tool_calls: Vec<TaskToolCall>,
-        /// What happened to it, in order.
+        /// Timeline of the task, oldest first.
         pub timeline: Vec<TimelineEntry>,
-        /// How often it was begun.
+        /// Number of attempts that were started.
         #[serde(default)]
         pub attempt_count: u32,
-        /// How often it is begun at most.
+        /// Maximum number of attempts.
         #[serde(default)]
         pub max_attempts: u32,
         /// External agent that executes its turns.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub backend: Option<String>,
-        /// Why it does not run now, although it is not at its end.
+        /// Why the job is held; absent if it is not held.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub held: Option<JobHold>,
-        /// Calls of its last turn that did not run for want of an approval.
+        /// Calls of the last turn that did not run because they were not approved.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub unapproved_calls: Option<UnapprovedCalls>,
     }
 }
 
-/// What is to be ticked off.
+/// The checklist of a task.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TaskChecklist {
     /// Always empty: the daemon creates no checklist.
     pub items: Vec<Value>,
-    /// How much of it is done, in percent.
+    /// Completed share in percent.
     pub completion_pct: u8,
-    /// The entry that is worked on.
+    /// ID of the current entry.
     pub in_progress_id: Option<u32>,
-    /// When it was changed.
+    /// Time of the last change.
     pub updated_at: Option<String>,
 }
 
@@ -253,11 +253,11 @@ pub struct TaskChecklist {
 pub enum TaskToolStatus {
     /// The call is running or parked.
     Running,
-    /// It was done.
+    /// The call completed.
     Success,
     /// Ended with an error.
     Failed,
-    /// It was cut short.
+    /// The call was interrupted.
     Canceled,
 }
 
@@ -265,34 +265,34 @@ pub enum TaskToolStatus {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TaskToolCall {
-    /// Identifies the call: the item of the thread.
+    /// ID of the call's item.
     pub id: String,
     /// Name of the tool, with its namespace.
     pub name: String,
     /// Status of the call.
     pub status: TaskToolStatus,
-    /// When it began.
+    /// Start time, RFC 3339.
     pub started_at: String,
-    /// When it ended.
+    /// End time, RFC 3339.
     pub ended_at: Option<String>,
-    /// How long it took.
+    /// Duration in milliseconds.
     pub duration_ms: Option<u64>,
-    /// What it was called with, in short.
+    /// Short form of the arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_summary: Option<String>,
 }
 
-/// Something that happened to a task.
+/// An entry of a task's timeline.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TimelineEntry {
     /// Time of the entry, RFC 3339.
     pub timestamp: String,
-    /// What, in one word.
+    /// Kind of the entry.
     pub kind: String,
     /// Short description for people.
     pub summary: String,
-    /// Never there: the thread has it.
+    /// Never present; the thread contains the details.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail_path: Option<String>,
 }

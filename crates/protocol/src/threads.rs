@@ -1,4 +1,4 @@
-//! Conversations.
+//! Threads: conversations with their settings.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,14 +11,14 @@ use crate::tools::{DynamicToolSpec, PendingToolCall};
 use crate::turn_policy::turn_policy;
 use crate::turns::{Status, Turn};
 
-/// What becomes of an open turn when the daemon starts again.
+/// Handling of an open turn at a restart of the daemon.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum OnRestart {
-    /// Its open turn resumes.
+    /// The open turn resumes.
     Resume,
-    /// It ends as interrupted.
+    /// The open turn ends as interrupted.
     Interrupt,
 }
 
@@ -29,70 +29,70 @@ turn_policy! {
     pub struct Thread: record {
         /// The version of this record.
         pub schema_version: u32,
-        /// Identifies the thread.
+        /// ID of the thread, `thr_…`.
         pub id: String,
-        /// When it was made.
+        /// Creation time, RFC 3339.
         pub created_at: String,
-        /// When it was last changed or worked.
+        /// Time of the last change or turn, RFC 3339.
         pub updated_at: String,
         ..model,
-        /// Who serves the model.
+        /// Provider of the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub model_provider: Option<String>,
-        /// The configured name of who serves the model.
+        /// Configured name of the provider.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub model_provider_id: Option<String>,
-        /// The model with the provider that serves it, as `provider/model`; missing where an external agent answers.
+        /// Model with its provider, as `provider/model`; absent if an external agent executes the turns.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub qualified_model: Option<String>,
-        /// The directory that clients show.
+        /// Absolute path of the working directory.
         pub workspace: String,
         ..permissions,
-        /// The newest turn.
+        /// ID of the newest turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub latest_turn_id: Option<String>,
-        /// Whether lists leave it out.
+        /// Whether it is archived, so that lists omit it by default.
         pub archived: bool,
         /// System prompt of the agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub system_prompt: Option<String>,
-        /// The task that it belongs to.
+        /// Task of the thread.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub task_id: Option<String>,
-        /// The name to show.
+        /// Title for display.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub title: Option<String>,
-        /// How much the model should think.
+        /// Reasoning effort of the model.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub reasoning_effort: Option<String>,
-        /// Tools that clients run in every turn.
+        /// Client tools of every turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
-        /// Where its turns may work, the default first.
+        /// Environments of the turns, the default one first.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub environments: Option<Vec<TurnEnvironmentParams>>,
-        /// What becomes of an open turn when the daemon starts again.
+        /// Handling of an open turn at a restart of the daemon.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub on_restart: Option<OnRestart>,
-        /// The agent whose token made it.
+        /// Agent whose token created the thread.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub agent: Option<String>,
-        /// Whether a remembered decision approves all calls; forks ask again.
+        /// Whether a remembered decision approves all calls. A fork does not inherit it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub approvals_remembered: bool,
         /// External agent that executes its turns.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub backend: Option<String>,
-        /// How much it and each of its turns may use, where that is less than the operator allows.
+        /// Budget of the thread and its turns, in addition to the operator's limits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub budget: Option<Budget>,
-        /// Who began it, where that was a model that started an agent.
+        /// Parent of the thread, if a model started it as an agent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub parent: Option<ThreadParent>,
     }
 }
 
-/// The thread and the turn that another thread works for.
+/// The thread and the turn that started an agent's thread.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ThreadParent {
@@ -108,11 +108,11 @@ pub struct ThreadParent {
 pub struct ThreadDetail {
     /// The thread after the request.
     pub thread: Thread,
-    /// Its turns, oldest first.
+    /// Turns, oldest first.
     pub turns: Vec<Turn>,
-    /// Their items, turn by turn.
+    /// Items of the turns, turn by turn.
     pub items: Vec<Item>,
-    /// The number of the newest record that this shows.
+    /// Sequence number of the newest record in this snapshot.
     pub latest_seq: u64,
     /// Calls that need an approval.
     #[serde(default)]
@@ -129,9 +129,9 @@ pub struct ThreadDetail {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ThreadSummary {
-    /// Identifies the thread.
+    /// ID of the thread, `thr_…`.
     pub id: String,
-    /// The name to show; never empty.
+    /// Title; never empty.
     pub title: String,
     /// The beginning of the last message.
     pub preview: String,
@@ -144,22 +144,22 @@ pub struct ThreadSummary {
     pub mode: Mode,
     /// Absolute path of the working directory.
     pub workspace: String,
-    /// The branch of the directory, where it is a repository.
+    /// Git branch of the directory, if it is in a repository.
     pub branch: Option<String>,
-    /// The commit of the directory.
+    /// Short commit of the directory.
     pub head: Option<String>,
-    /// Whether the directory has changes.
+    /// Whether the directory has uncommitted changes.
     pub dirty: bool,
-    /// Why the state of git is not known, and so neither the branch nor changes; absent where it is.
+    /// Why the git status is unknown; absent if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_unknown: Option<String>,
-    /// Whether lists leave the thread out.
+    /// Whether the thread is archived, so that lists omit it by default.
     pub archived: bool,
-    /// When it was last changed or worked.
+    /// Time of the last change or turn, RFC 3339.
     pub updated_at: String,
-    /// The newest turn.
+    /// ID of the newest turn.
     pub latest_turn_id: Option<String>,
-    /// How far that is.
+    /// Status of the newest turn.
     pub latest_turn_status: Option<Status>,
 }
 
@@ -170,30 +170,30 @@ turn_policy! {
     #[serde(default)]
     pub struct CreateThread: request {
         ..model,
-        /// Who serves the model.
+        /// Provider of the model.
         pub model_provider: Option<String>,
-        /// The configured name of who serves the model.
+        /// Configured name of the provider.
         pub model_provider_id: Option<String>,
         /// Absolute path of the working directory. Default: the daemon's workspace.
         pub workspace: Option<String>,
         ..permissions,
-        /// Whether lists leave it out.
+        /// Whether it is archived, so that lists omit it by default.
         pub archived: Option<bool>,
         /// System prompt of the agent.
         pub system_prompt: Option<String>,
-        /// The task that it belongs to.
+        /// Task of the thread.
         pub task_id: Option<String>,
-        /// The name to show.
+        /// Title for display.
         pub title: Option<String>,
         ..reasoning_effort,
-        /// Tools that clients run in every turn.
+        /// Client tools of every turn.
         pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
-        /// Where its turns may work.
+        /// Environments of the turns.
         pub environments: Option<Vec<TurnEnvironmentParams>>,
-        /// What becomes of an open turn when the daemon starts again.
+        /// Handling of an open turn at a restart of the daemon.
         pub on_restart: Option<OnRestart>,
         ..backend,
-        /// How much it and each of its turns may use.
+        /// Budget of the thread and its turns.
         pub budget: Option<Budget>,
     }
 }
@@ -204,24 +204,24 @@ turn_policy! {
     #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
     #[serde(default)]
     pub struct PatchThread: request {
-        /// Whether lists leave it out.
+        /// Whether it is archived, so that lists omit it by default.
         pub archived: Option<bool>,
         ..permissions,
         ..model,
-        /// The name to show.
+        /// Title for display.
         pub title: Option<String>,
         /// System prompt of the agent.
         pub system_prompt: Option<String>,
         /// Absolute path of the working directory. Default: the daemon's workspace.
         pub workspace: Option<String>,
         ..reasoning_effort,
-        /// Tools that clients run in every turn.
+        /// Client tools of every turn.
         pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
-        /// Where its turns may work.
+        /// Environments of the turns.
         pub environments: Option<Vec<TurnEnvironmentParams>>,
-        /// What becomes of an open turn when the daemon starts again.
+        /// Handling of an open turn at a restart of the daemon.
         pub on_restart: Option<OnRestart>,
-        /// How much it and each of its turns may use, in place of what was set before; `{}` is as much as the operator allows.
+        /// Budget that replaces the previous one; `{}` leaves only the operator's limits.
         pub budget: Option<Budget>,
     }
 }
@@ -229,7 +229,7 @@ turn_policy! {
 /// The answer of `POST …/fork`.
 pub type ForkedThread = Thread;
 
-/// A thread and a turn of it that was started.
+/// A thread and its started turn.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ThreadAndTurn {
@@ -237,20 +237,20 @@ pub struct ThreadAndTurn {
     pub thread: Thread,
     /// The turn after the request.
     pub turn: Turn,
-    /// What became of files, where they were to be brought back first.
+    /// Restored files, if the request includes files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<RestoredFiles>,
 }
 
-/// The body of `POST …/fork`. What it does not name is refused: a misspelt turn must not become another fork.
+/// The body of `POST …/fork`. An unknown field is refused, because a misspelt turn would create a different fork.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ForkThread {
-    /// The last turn that the fork has; without it, the last one that is at its end.
+    /// Last turn of the fork. Default: the last one that has ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
-    /// The model of the fork, if not that of the thread.
+    /// Model of the fork. Default: the model of the thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
@@ -260,19 +260,19 @@ pub struct ForkThread {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(default)]
 pub struct UndoThread {
-    /// How many user turns before the last one are dropped too.
+    /// Number of user turns to drop in addition to the last one.
     pub depth: u32,
-    /// Whether the files are brought back that the dropped turns changed. If that is refused, no thread is made either.
+    /// Whether to restore the files that the dropped turns changed. If that fails, no thread is created.
     pub files: bool,
-    /// Whether what calls may have changed that were cut off with a daemon is taken back too; without it, that is refused.
+    /// Whether to also revert possible changes of calls that were cut off by a crash; otherwise such files are refused.
     pub cut_off: bool,
 }
 
-/// What became of the files that turns changed; paths are relative to the root of their environment.
+/// Result of restoring the files of turns. Paths are relative to the root of their environment.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RestoredFiles {
-    /// What is as it was before the turns.
+    /// Paths that were restored.
     pub restored: Vec<String>,
     /// Paths that differ and were not restored: too large, ignored, or a directory that contains other files.
     pub left: Vec<String>,
@@ -286,20 +286,20 @@ pub struct UndoneThread {
     pub thread: Thread,
     /// Prompt of the first dropped turn.
     pub original_user_text: String,
-    /// What became of the files, where that was asked for.
+    /// Restored files, if the request includes files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<RestoredFiles>,
 }
 
-/// What became of files, in the words of clients that ask for it by `patch-undo`.
+/// Result of restoring files, in the format of `patch-undo`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PatchResult {
-    /// Whether any is as it was before.
+    /// Whether any file was restored.
     pub files_restored: bool,
-    /// Which, for people.
+    /// Summary for people.
     pub summary: Option<String>,
-    /// What was gone back to.
+    /// Label of the restored snapshot.
     pub snapshot_label: Option<String>,
 }
 
@@ -307,9 +307,9 @@ pub struct PatchResult {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PatchUndone {
-    /// What became of the files.
+    /// Result of restoring the files.
     pub patch_result: PatchResult,
-    /// The new thread, and the files by name.
+    /// The new thread and the restored files.
     #[serde(flatten)]
     pub undone: UndoneThread,
 }
@@ -319,38 +319,38 @@ pub struct PatchUndone {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct ReplayThread {
-    /// The last turn that is decided again; without it, all of them are.
+    /// Last turn to replay. Default: all turns.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
 }
 
-/// The answer of `POST …/replay`: whether what was recorded follows from what was said, answered and returned.
+/// The answer of `POST …/replay`: whether the recorded decisions follow from the recorded inputs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ReplayedThread {
-    /// How many records came out as they stand.
+    /// Number of reproduced records.
     pub records: usize,
-    /// How many turns began among them.
+    /// Number of turns among them.
     pub turns: usize,
-    /// The turns that would work with another prompt, model or tools today.
+    /// Turns that would use another prompt, model or other tools today.
     pub reconfigured: Vec<String>,
-    /// The first record that came out differently; none when all are the same.
+    /// First difference; absent if all records are reproduced.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divergence: Option<Divergence>,
 }
 
-/// A record that came out differently.
+/// A difference between a record and its replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Divergence {
-    /// Its place among the records, from 0.
+    /// Index of the record, from 0.
     pub index: usize,
-    /// The kind of the record; none where the record ends before.
+    /// Kind of the record; absent if the record ends before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<String>,
-    /// The kind of what came out; none where nothing follows.
+    /// Kind of the replayed event; absent if the replay ends before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub came_out: Option<String>,
-    /// Which part of it differs, or why there is none.
+    /// The difference, or why an event is missing.
     pub detail: String,
 }

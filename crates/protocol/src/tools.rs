@@ -7,19 +7,19 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DynamicToolSpec {
-    /// The group that the name belongs to.
+    /// Namespace of the name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The name; with the namespace it identifies the tool.
     pub name: String,
-    /// What the model reads.
+    /// Description for the model.
     pub description: String,
     /// The JSON Schema of the arguments.
     pub input_schema: Value,
-    /// Whether the model only finds it by a search.
+    /// Whether the model finds the tool only by a search.
     #[serde(default)]
     pub defer_loading: bool,
-    /// How long a call waits for its result.
+    /// Time limit for the result of a call, in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
@@ -35,16 +35,16 @@ impl DynamicToolSpec {
     }
 }
 
-/// How far the call of an external tool is.
+/// Status of a client's tool call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum DynamicToolItemStatus {
-    /// It waits for its result.
+    /// The call waits for its result.
     InProgress,
-    /// It has one.
+    /// The call has a result.
     Completed,
-    /// It failed, was stopped, or timed out.
+    /// The call failed, was interrupted or timed out.
     Failed,
 }
 
@@ -63,21 +63,21 @@ pub struct DynamicToolCallParams {
     pub namespace: Option<String>,
     /// The name that the tool was registered with.
     pub tool: String,
-    /// The model's arguments; they fit the schema.
+    /// Arguments that match the schema.
     pub arguments: Value,
 }
 
-/// A call that waits, as events and details show it.
+/// A waiting call in events and details.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PendingToolCall {
     /// The call as the model made it.
     #[serde(flatten)]
     pub call: DynamicToolCallParams,
-    /// The item that shows it.
+    /// ID of the call's item.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<String>,
-    /// When it is no longer waited for.
+    /// Time at which the wait ends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }
@@ -86,9 +86,9 @@ pub struct PendingToolCall {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct DynamicToolCallResult {
-    /// Whether the tool did what it should.
+    /// Whether the call succeeded.
     pub success: bool,
-    /// What it returned, piece by piece.
+    /// Output of the tool in pieces.
     #[serde(default)]
     pub content: Vec<DynamicToolCallContent>,
 }
@@ -105,7 +105,7 @@ pub enum DynamicToolCallContent {
     },
     /// An image by URL.
     InputImage {
-        /// Its address: `http`, `https` or `data`.
+        /// Address of the image: `http`, `https` or `data`.
         image_url: String,
     },
 }

@@ -17,7 +17,7 @@ pub struct TurnPolicyParams {
     pub auto_approve: Option<bool>,
     /// The external agent or the configured API that runs the turns.
     pub backend: Option<String>,
-    /// How much the model should think.
+    /// Reasoning effort of the model.
     pub reasoning_effort: Option<String>,
 }
 
@@ -59,7 +59,7 @@ macro_rules! turn_policy {
     (@field request $head:tt $name:ident { $($done:tt)* } [$($policy:ident)*] ..model, $($rest:tt)*) => {
         turn_policy!(@field request $head $name {
             $($done)*
-            /// The model; absent is the one of the thread or of the daemon's settings, `auto` the latter.
+            /// Model. Default: the model of the thread, else of the daemon's settings; `auto` always means the latter.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub model: Option<String>,
         } [$($policy)* model] $($rest)*);
@@ -115,7 +115,7 @@ macro_rules! turn_policy {
     (@field request $head:tt $name:ident { $($done:tt)* } [$($policy:ident)*] ..backend, $($rest:tt)*) => {
         turn_policy!(@field request $head $name {
             $($done)*
-            /// The external agent that runs the turns, such as `claude-code`, or a configured API; absent is the daemon's own agent.
+            /// External agent that executes the turns, such as `claude-code`, or a configured API. Default: the daemon's own agent.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub backend: Option<String>,
         } [$($policy)* backend] $($rest)*);
@@ -123,7 +123,7 @@ macro_rules! turn_policy {
     (@field request $head:tt $name:ident { $($done:tt)* } [$($policy:ident)*] ..reasoning_effort, $($rest:tt)*) => {
         turn_policy!(@field request $head $name {
             $($done)*
-            /// How much the model should think.
+            /// Reasoning effort of the model.
             #[serde(default, skip_serializing_if = "Option::is_none")]
             pub reasoning_effort: Option<String>,
         } [$($policy)* reasoning_effort] $($rest)*);

@@ -1,4 +1,4 @@
-//! Turns, and what starts and steers them.
+//! Turns, and the requests that start and steer them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,26 +11,26 @@ use crate::queue::OnBusy;
 use crate::tools::DynamicToolSpec;
 use crate::turn_policy::turn_policy;
 
-/// How far a turn or an item is.
+/// Status of a turn or an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It waits for its place.
+    /// The turn is in the queue.
     Queued,
-    /// It is running or parked.
+    /// Running or parked.
     InProgress,
-    /// It came to its end.
+    /// Ended with success.
     Completed,
     /// Ended with an error.
     Failed,
-    /// It was stopped.
+    /// Interrupted by a client, a user or a shutdown.
     Interrupted,
-    /// It was given up before it began.
+    /// Cancelled before the start.
     Canceled,
 }
 
-/// What a turn waits for.
+/// Kind of input that a turn waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
@@ -43,7 +43,7 @@ pub enum WaitKind {
     ExternalTool,
 }
 
-/// What model calls used.
+/// Token usage of model calls.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenUsage {
@@ -51,22 +51,22 @@ pub struct TokenUsage {
     pub input_tokens: u64,
     /// Output tokens of all model calls.
     pub output_tokens: u64,
-    /// Of those read, how many came from a cache.
+    /// Input tokens that came from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_cache_hit_tokens: Option<u64>,
-    /// Of those read, how many did not.
+    /// Input tokens that did not come from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_cache_miss_tokens: Option<u64>,
-    /// Of those read, how many were put into a cache.
+    /// Input tokens that were written to a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_cache_write_tokens: Option<u64>,
-    /// Of those written, how many were thought.
+    /// Output tokens of reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
-    /// Tokens of thoughts that were sent again.
+    /// Tokens of reasoning that was sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_replay_tokens: Option<u64>,
-    /// What it cost in US dollars, where that is known: what the provider says, else what the price list says.
+    /// Cost in US dollars, if known: as reported by the provider, else by the price list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// Uses of the provider's own tools.
@@ -74,57 +74,57 @@ pub struct TokenUsage {
     pub server_tool_use: Option<Value>,
 }
 
-/// One input carried to its end.
+/// One input, processed to completion, failure or cancellation.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Turn {
     /// The version of this record.
     pub schema_version: u32,
-    /// Identifies the turn.
+    /// ID of the turn, `turn_…`.
     pub id: String,
     /// ID of the thread, `thr_…`.
     pub thread_id: String,
-    /// How far it is.
+    /// Status at the time of the response.
     pub status: Status,
-    /// The input in short.
+    /// Short form of the input.
     pub input_summary: String,
     /// When the input was accepted.
     pub created_at: String,
-    /// When the turn began.
+    /// Start time, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
-    /// When it ended.
+    /// End time, RFC 3339.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
-    /// How long it took.
+    /// Duration in milliseconds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
-    /// What it used.
+    /// Token usage of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
-    /// Who serves the model.
+    /// Provider of the model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_provider: Option<String>,
-    /// The configured name of who serves the model.
+    /// Configured name of the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_provider_id: Option<String>,
-    /// The model that answers.
+    /// Model of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_model: Option<String>,
-    /// Why it failed or was stopped.
+    /// Reason of a failure or an interrupt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// A stable code of why it failed.
+    /// Stable code of the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
-    /// What was shown of it, in order.
+    /// IDs of the items, in their order.
     pub item_ids: Vec<String>,
     /// Number of steers.
     pub steer_count: u32,
-    /// Where it works.
+    /// Environment of the turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<TurnEnvironmentParams>,
-    /// What it waits for.
+    /// What the job or turn waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<Vec<WaitKind>>,
     /// Number of times it resumed after a restart.
@@ -135,13 +135,13 @@ pub struct Turn {
     pub unapproved_calls: Option<UnapprovedCalls>,
 }
 
-/// Calls of a turn that did not run for want of an approval.
+/// Calls of a turn that did not run because they were not approved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UnapprovedCalls {
-    /// Those that were refused.
+    /// Calls that were denied.
     pub refused: u32,
-    /// Those whose approval timed out.
+    /// Calls whose approval timed out.
     pub timed_out: u32,
 }
 
@@ -151,7 +151,7 @@ pub struct UnapprovedCalls {
 pub struct TurnDetail {
     /// The turn after the request.
     pub turn: Turn,
-    /// Its items in the order in which they began.
+    /// Items in the order of their start.
     pub items: Vec<Item>,
     /// The JSON value of the final answer, if the turn completed and was started with an `output_schema`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -168,28 +168,28 @@ turn_policy! {
         /// Text, images and files that come after the prompt.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub input: Option<Vec<InputPart>>,
-        /// What happens to the input while the thread has an open turn; default `refuse`.
+        /// Handling of the input while the thread has an open turn. Default: `refuse`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub on_busy: Option<OnBusy>,
-        /// The input in short; else its beginning.
+        /// Short form of the input. Default: its beginning.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub input_summary: Option<String>,
         ..model,
         ..permissions,
-        /// Tools of this turn.
+        /// Client tools of this turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
-        /// Where the turn works.
+        /// Environment of the turn.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub environment_id: Option<String>,
         ..reasoning_effort,
         /// The only tools of this turn: names or globs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub allowed_tools: Option<Vec<String>>,
-        /// Tools that this turn does not have: names or globs.
+        /// Tools to exclude from this turn: names or globs.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub disallowed_tools: Option<Vec<String>>,
-        /// How much the turn may use, where that is less than its thread.
+        /// Budget of the turn, in addition to the thread's limits.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         pub budget: Option<Budget>,
         /// The JSON Schema that the final answer must match. The model gets one attempt to repair an answer that does not; then the
@@ -214,19 +214,19 @@ pub struct SteerTurn {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RetryThread {
-    /// How many user turns before the last one are dropped too.
+    /// Number of user turns to drop in addition to the last one.
     #[serde(default)]
     pub depth: u32,
     /// Prompt that replaces the original one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
-    /// The model that answers, if not the one of the turn that is tried again.
+    /// Model of the new turn. Default: the model of the retried turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whether the files are brought back first that the dropped turns changed. If that is refused, no thread is made either.
+    /// Whether to restore the files that the dropped turns changed first. If that fails, no thread is created.
     #[serde(default)]
     pub files: bool,
-    /// Whether what calls may have changed that were cut off with a daemon is taken back too; without it, that is refused.
+    /// Whether to also revert possible changes of calls that were cut off by a crash; otherwise such files are refused.
     #[serde(default)]
     pub cut_off: bool,
 }

@@ -1,4 +1,4 @@
-//! What turns used.
+//! Usage of turns.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,35 +26,35 @@ pub struct UsageTotals {
     pub input_tokens: u64,
     /// Output tokens of all model calls.
     pub output_tokens: u64,
-    /// Of those read, how many came from a cache.
+    /// Input tokens that came from a cache.
     pub cached_tokens: u64,
-    /// Of those written, how many were thought.
+    /// Output tokens of reasoning.
     pub reasoning_tokens: u64,
-    /// Tokens of thoughts that were sent again.
+    /// Tokens of reasoning that was sent again.
     pub reasoning_replay_tokens: u64,
-    /// Of those read, how many were put into a cache.
+    /// Input tokens that were written to a cache.
     pub cache_write_tokens: u64,
-    /// What is known to have been charged.
+    /// Sum of the known costs.
     pub cost_usd: f64,
     /// Turns whose cost is known.
     pub priced_turns: u64,
-    /// Turns whose cost is not known.
+    /// Turns whose cost is unknown.
     pub unpriced_turns: u64,
     /// Turns that cost nothing.
     pub nonmetered_turns: u64,
-    /// Whether `cost_usd` is all.
+    /// Whether all costs are known.
     pub cost_complete: bool,
-    /// Why costs are not known.
+    /// Reasons for unknown costs.
     pub unpriced_reasons: Vec<String>,
-    /// Which tokens have no price.
+    /// Kinds of tokens without a price.
     pub unpriced_classes: Vec<String>,
-    /// Where prices come from.
+    /// Sources of the prices.
     pub pricing_provenances: Vec<String>,
-    /// What is wrong with prices.
+    /// Always empty; required by existing clients.
     pub live_pricing_defects: Vec<String>,
-    /// What makes prices unusable.
+    /// Always empty; required by existing clients.
     pub live_pricing_unusable_defects: Vec<String>,
-    /// Which routes were used.
+    /// Always empty; required by existing clients.
     pub route_receipts: Vec<String>,
     /// Always 0; required by existing clients.
     pub dropped_usage_records: u64,
@@ -77,14 +77,14 @@ pub struct UsageBucket {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct UsageReport {
-    /// From when on.
+    /// Start of the period, RFC 3339.
     pub since: Option<String>,
     /// End of the period, RFC 3339.
     pub until: Option<String>,
-    /// How it is grouped.
+    /// Grouping of the buckets.
     pub group_by: GroupBy,
-    /// All groups together.
+    /// Sums of all buckets.
     pub totals: UsageTotals,
-    /// The groups by key.
+    /// Buckets by key.
     pub buckets: Vec<UsageBucket>,
 }

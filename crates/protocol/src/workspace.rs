@@ -1,4 +1,4 @@
-//! The daemon's directory, and files as they were.
+//! The daemon's directory, and snapshots of files.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,30 +10,30 @@ use crate::threads::RestoredFiles;
 pub struct WorkspaceStatus {
     /// Absolute path of the working directory.
     pub workspace: String,
-    /// Whether it is a git repository.
+    /// Whether the directory is in a git repository.
     pub git_repo: bool,
     /// Git branch, if the directory is in a repository.
     pub branch: Option<String>,
-    /// Its commit, in short.
+    /// Abbreviated commit ID.
     pub head: Option<String>,
-    /// Whether it has changes.
+    /// Whether there are uncommitted changes.
     pub dirty: bool,
     /// Files with staged changes.
     pub staged: u64,
-    /// Files with other changes.
+    /// Files with unstaged changes.
     pub unstaged: u64,
-    /// Files that are not known to git.
+    /// Number of untracked files.
     pub untracked: u64,
-    /// Commits that the upstream does not have.
+    /// Local commits that the upstream does not have.
     pub ahead: Option<u64>,
-    /// Commits that only the upstream has.
+    /// Upstream commits that the local branch does not have.
     pub behind: Option<u64>,
-    /// Why the state of git is not known; absent where it is. The other fields say nothing then.
+    /// Why the git status is unknown; absent if it is known. The other fields then have no meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub git_unknown: Option<String>,
 }
 
-/// Files as they were before a turn changed them, one of `GET /v1/snapshots`.
+/// The files before a turn changed them; an entry of `GET /v1/snapshots`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Snapshot {
@@ -41,7 +41,7 @@ pub struct Snapshot {
     pub id: String,
     /// Beginning of the turn's prompt.
     pub label: String,
-    /// When the turn began, in seconds since 1970.
+    /// Start of the turn in seconds since 1970.
     pub timestamp: i64,
     /// The thread of the turn.
     pub thread_id: String,
@@ -51,8 +51,8 @@ pub struct Snapshot {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct RestoredSnapshot {
-    /// The turn before which the files are as they were.
+    /// ID of the turn whose changes were reverted.
     pub restored: String,
-    /// What became of the files.
+    /// Result of restoring the files.
     pub files: RestoredFiles,
 }

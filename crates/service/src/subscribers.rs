@@ -17,7 +17,7 @@ impl Subscriber {
     /// Takes a permit, if the caller has one left.
     pub(crate) fn take(app: &Service, caller: &ApiCaller) -> Result<Self> {
         let limit = app.settings.limits.subscribers;
-        let permit = LimitPermit::of(app, |counters| &counters.subscribers);
+        let permit = LimitPermit::take(app, |counters| &counters.subscribers);
         if !permit.is_within(limit) {
             return Err(ApiError::limit("subscribers", limit));
         }

@@ -253,7 +253,7 @@ impl DaemonTarget {
             ..
         } = daemon;
         let server = ApiServer::without_port(runtime, settings, Arc::new(wire)).await?;
-        let inside = server.inside();
+        let inside = server.in_process();
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(async move {
             server
@@ -461,14 +461,14 @@ impl DaemonConnection {
 impl OwnDaemon {
     /// Waits for the turns of other commands that use this process's daemon. Ctrl-C stops the wait.
     async fn wait_for_guests(&self) {
-        if !self.inside.works_for_guests().await {
+        if !self.inside.serves_other_processes().await {
             return;
         }
         note(
             "another command works on the same data by this process, which waits for it; Ctrl-C leaves",
         );
         tokio::select! {
-            () = self.inside.guests_served() => {}
+            () = self.inside.other_processes_served() => {}
             _ = tokio::signal::ctrl_c() => {}
         }
     }

@@ -1,4 +1,4 @@
-//! What each event contains beside its envelope: one struct per event.
+//! Payloads of events: one struct per event.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -121,9 +121,9 @@ payloads! {
     OutputRejectedPayload {
         /// What is wrong, each with a JSON pointer into the answer, without the answer's values; at most 10.
         errors: Vec<String>,
-        /// The thread.
+        /// ID of the thread, `thr_…`.
         thread_id: String,
-        /// The turn.
+        /// ID of the turn, `turn_…`.
         turn_id: String,
     }
 
@@ -182,7 +182,7 @@ payloads! {
 
     /// A call that waits for an approval.
     ApprovalRequiredPayload {
-        /// The same as `id`.
+        /// Same as `id`.
         approval_id: String,
         /// ID of the call, `call_…`.
         call_id: String,
@@ -198,7 +198,7 @@ payloads! {
         intent_summary: Option<String>,
         /// The item that shows the call.
         item_id: String,
-        /// The same as `description`.
+        /// Same as `description`.
         summary: String,
         /// Name of the tool, with its namespace.
         tool_name: String,
@@ -213,7 +213,7 @@ payloads! {
         expires_at: Option<String>,
         /// ID of the request, `input_…`.
         id: String,
-        /// The same as `id`.
+        /// Same as `id`.
         input_id: String,
         /// The item that shows the call.
         item_id: String,
@@ -248,7 +248,7 @@ payloads! {
     ApprovalTimeoutPayload {
         /// ID of the approval, `appr_…`.
         approval_id: String,
-        /// The time it was given, in seconds.
+        /// Length of the deadline in seconds.
         timeout_secs: u64,
     }
 
@@ -256,7 +256,7 @@ payloads! {
     UserInputAnsweredPayload {
         /// ID of the request, `input_…`.
         id: String,
-        /// The same as `id`.
+        /// Same as `id`.
         input_id: String,
     }
 
@@ -264,7 +264,7 @@ payloads! {
     UserInputCanceledPayload {
         /// ID of the request, `input_…`.
         id: String,
-        /// The same as `id`.
+        /// Same as `id`.
         input_id: String,
         /// Always `true`.
         terminal: bool,
@@ -298,7 +298,7 @@ payloads! {
         status: ToolCallStatus,
         /// ID of the thread, `thr_…`.
         thread_id: String,
-        /// The time it was given, in seconds.
+        /// Length of the deadline in seconds.
         timeout_secs: u64,
         /// ID of the turn, `turn_…`.
         turn_id: String,

@@ -26,8 +26,8 @@ pub(crate) const TOKEN_HEADERS: [&str; 3] = [
 ];
 const COOKIES: [&str; 2] = ["windlass_runtime_token", "codewhale_runtime_token"];
 
-/// The message for an unknown token.
-const UNKNOWN_TOKEN: &str = "the token is wrong: the daemon knows none like it";
+/// The message for an unknown or revoked token.
+const INVALID_TOKEN: &str = "the token is invalid";
 
 /// Passes requests whose token has the scope that the route requires.
 pub(crate) async fn check(
@@ -76,24 +76,26 @@ pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Result<ApiCaller, 
     if matches!(access, Access::Open) {
         return Ok(ApiCaller::operator());
     }
-    let secrets = carried(headers);
-    let mut is_unknown = false;
+    let secrets = presented_tokens(headers);
+    let mut are_tokens_unreadable = false;
     for secret in &secrets {
         match authenticate(access, secret) {
             Ok(Some(caller)) => return Ok(caller),
             Ok(None) => {}
-            Err(TokensUnreadable) => is_unknown = true,
+            Err(TokensUnreadable) => are_tokens_unreadable = true,
         }
     }
-    Err(match secrets.iter().all(Vec::is_empty) {
-        true => unauthorized(),
-        false if is_unknown => tokens_unavailable(),
-        false => unauthorized().with_message(UNKNOWN_TOKEN),
+    Err(if secrets.iter().all(Vec::is_empty) {
+        unauthorized()
+    } else if are_tokens_unreadable {
+        tokens_unavailable()
+    } else {
+        unauthorized().with_message(INVALID_TOKEN)
     })
 }
 
-/// Returns every token that a request presents. A header that is not text is not a token.
-fn carried(headers: &HeaderMap) -> Vec<Vec<u8>> {
+/// Returns all tokens that a request presents.
+fn presented_tokens(headers: &HeaderMap) -> Vec<Vec<u8>> {
     let bearers = headers
         .get_all(header::AUTHORIZATION)
         .iter()

@@ -92,10 +92,8 @@ pub(crate) fn router(app: &SharedApp) -> Router {
 }
 
 async fn unknown_path() -> HttpRefusal {
-    HttpRefusal(ApiError::new(
-        ErrorCode::UnknownPath,
-        "there is no such route",
-    ))
+    let text = "there is no such route";
+    HttpRefusal(ApiError::new(ErrorCode::UnknownPath, text))
 }
 
 async fn wrong_method() -> HttpRefusal {
@@ -104,9 +102,10 @@ async fn wrong_method() -> HttpRefusal {
 }
 
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
-    let text = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied());
-    HttpRefusal(ApiError::internal(text.unwrap_or("a panic without words"))).into_response()
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    HttpRefusal(ApiError::internal(
+        text.unwrap_or("a panic without a message"),
+    ))
+    .into_response()
 }

@@ -248,7 +248,7 @@ async fn r6_the_token_is_taken_from_its_carriers_and_from_nowhere_else() {
             .iter()
             .any(|(_, value)| value.ends_with('z'));
         let expected = if is_wrong {
-            "the token is wrong: the daemon knows none like it"
+            "the token is invalid"
         } else {
             "runtime API bearer token required"
         };
@@ -465,7 +465,7 @@ async fn an_open_daemon_listens_only_to_its_own_machine() {
     let store = std::sync::Arc::new(HostWireStore::in_memory(1));
     let refused = ApiServer::bind(daemon.runtime.clone(), settings, store).await;
     assert!(
-        matches!(refused, Err(StartError::OpenToOthers(_))),
+        matches!(refused, Err(StartError::OpenToOtherMachines(_))),
         "{refused:?}"
     );
 }
