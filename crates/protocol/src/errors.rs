@@ -184,7 +184,7 @@ impl std::fmt::Display for ErrorCode {
     }
 }
 
-/// Error message for people.
+/// The code, the message and the details of an error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorDetail {
@@ -204,7 +204,7 @@ pub struct ErrorDetail {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorBody {
-    /// Error message for people.
+    /// The code, the message and the details.
     pub error: ErrorDetail,
 }
 

@@ -12,11 +12,12 @@ use crate::tools::DynamicToolSpec;
 use crate::turn_policy::turn_policy;
 
 /// Status of a turn or an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// The turn is in the queue.
+    #[default]
     Queued,
     /// Running or parked.
     InProgress,
@@ -75,7 +76,7 @@ pub struct TokenUsage {
 }
 
 /// One input, processed to completion, failure or cancellation.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Turn {
     /// The version of this record.

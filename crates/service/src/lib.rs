@@ -7,6 +7,7 @@
 #![warn(missing_docs)]
 
 mod children;
+mod convert;
 mod effective_settings;
 mod environments;
 mod error;

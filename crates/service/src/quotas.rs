@@ -47,21 +47,19 @@ pub struct Share {
 }
 
 impl Quota {
-    fn limit(self, limits: &ClientLimits) -> usize {
+    /// Returns the limit, and the name of what it limits.
+    fn limit(self, limits: &ClientLimits) -> (usize, &'static str) {
         match self {
-            Self::Connections => limits.connections_of_token,
-            Self::Subscribers => limits.subscribers_of_token,
-            Self::BodyBytes => limits.body_bytes_of_token,
-            Self::AnswerBytes => limits.answer_bytes_of_token,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Connections => "connections of one token",
-            Self::Subscribers => "subscribers of one token",
-            Self::BodyBytes => "bytes of bodies of one token at once",
-            Self::AnswerBytes => "bytes of unread answers of one token",
+            Self::Connections => (limits.connections_of_token, "connections of one token"),
+            Self::Subscribers => (limits.subscribers_of_token, "subscribers of one token"),
+            Self::BodyBytes => (
+                limits.body_bytes_of_token,
+                "bytes of bodies of one token at once",
+            ),
+            Self::AnswerBytes => (
+                limits.answer_bytes_of_token,
+                "bytes of unread answers of one token",
+            ),
         }
     }
 }
@@ -101,12 +99,12 @@ impl Share {
         let Some(token_id) = &self.token_id else {
             return Ok(());
         };
-        let limit = self.quota.limit(&self.app.settings.limits);
+        let (limit, name) = self.quota.limit(&self.app.settings.limits);
         let mut table = self.app.quotas.0.lock();
         let open = table.entry(token_id.clone()).or_default();
         let count = &mut open.counts[self.quota as usize];
         if count.saturating_add(more) > limit {
-            return Err(ApiError::limit(self.quota.name(), limit));
+            return Err(ApiError::limit(name, limit));
         }
         *count += more;
         self.count += more;

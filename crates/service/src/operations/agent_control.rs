@@ -4,18 +4,12 @@ use std::collections::HashMap;
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::message::InputMessage;
-use windlass_protocol::ErrorCode;
 use windlass_protocol::agent_runs::{AgentRun, NudgedAgentRuns};
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 
-use super::RequestContext;
 use super::agent_runs::{LEVELS, not_found, parent_of};
 use super::steer::no_active_turn;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
 use crate::ids;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 
 /// Maximum number of agents that one nudge names.

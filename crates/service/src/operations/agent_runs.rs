@@ -2,20 +2,15 @@
 
 use windlass_core::items::TurnStatus;
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::ErrorCode;
 use windlass_protocol::agent_runs::{
     AgentRun, AgentRunFollowUp, AgentRunList, AgentRunSpec, AgentRunStatus, AgentRunTakeover,
     AgentRunUsage, AgentRunVerification,
 };
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 use windlass_store::queries::ThreadState;
 
-use super::{RequestContext, limit};
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
+use super::limit;
 use crate::ids;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 
 /// Default and maximum number of listed agents.
@@ -88,10 +83,7 @@ impl Service {
         ctx: &RequestContext,
         id: &str,
     ) -> Result<FoundThread> {
-        let found = match ids::parse_thread(id) {
-            Some(id) => self.look_up(id).await?,
-            None => None,
-        };
+        let found = self.find_if_any(id).await?;
         let found = found.filter(|found| self.can_access_thread(ctx, found));
         found.ok_or_else(|| not_found(id))
     }

@@ -5,20 +5,15 @@ use std::path::PathBuf;
 use windlass_core::events::EventData;
 use windlass_core::tools::ToolCall;
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{ApprovalAnswered, ApprovalDecision, ErrorCode, RememberFor};
+use windlass_protocol::{ApprovalAnswered, ApprovalDecision, RememberFor};
 use windlass_runtime::Approval;
 use windlass_store::queries::WaitRow;
 
-use super::RequestContext;
 use super::results::check_taken;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
 use crate::ids;
 use crate::json_file::JsonFileError;
+use crate::operations::prelude::*;
 use crate::project_approvals::ProjectApprovals;
-use crate::service::Service;
 
 impl Handle<op::DecideApproval> for Service {
     async fn handle(

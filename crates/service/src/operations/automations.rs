@@ -1,19 +1,17 @@
 //! Creates, changes and runs automations.
 
 use windlass_jobs::{Automation, AutomationId, AutomationStatus, JobSpec, MissedRuns, Plan};
-use windlass_protocol::api::{Call, Page};
-use windlass_protocol::operations as op;
-use windlass_protocol::{AutomationRecord, AutomationRunRecord, ErrorCode, PatchAutomation};
+use windlass_protocol::api::Page;
+use windlass_protocol::{AutomationRecord, AutomationRunRecord, PatchAutomation};
 
 use super::start::require_prompt;
 use super::tasks::{DEFAULT_LIMIT, MAX_LIMIT};
 use super::thread_record::stored_options;
-use super::{RequestContext, accessible, limit};
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
+use super::{accessible, limit};
+use crate::convert::convert_variants;
 use crate::ids;
 use crate::jobs::{automation_record, run_record, thread_request};
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// Number of automations that are read at a time.
 const PAGE: usize = 32;
@@ -26,19 +24,9 @@ fn not_found(id: &str) -> ApiError {
     ApiError::new(ErrorCode::AutomationNotFound, text)
 }
 
-fn missed(missed: windlass_protocol::MissedRuns) -> MissedRuns {
-    match missed {
-        windlass_protocol::MissedRuns::Skip => MissedRuns::Skip,
-        windlass_protocol::MissedRuns::Once => MissedRuns::Once,
-        windlass_protocol::MissedRuns::All => MissedRuns::All,
-    }
-}
-
-fn status(status: windlass_protocol::AutomationStatus) -> AutomationStatus {
-    match status {
-        windlass_protocol::AutomationStatus::Active => AutomationStatus::Active,
-        windlass_protocol::AutomationStatus::Paused => AutomationStatus::Paused,
-    }
+convert_variants! {
+    fn missed(windlass_protocol::MissedRuns) -> MissedRuns { Skip Once All }
+    fn status(windlass_protocol::AutomationStatus) -> AutomationStatus { Active Paused }
 }
 
 impl Handle<op::CreateAutomation> for Service {

@@ -1,15 +1,10 @@
 //! Compacts the history that the model reads.
 
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 use windlass_protocol::{StartTurn, ThreadAndTurn};
 
-use super::RequestContext;
 use super::create::non_blank;
 use super::start::TurnPurpose;
-use crate::error::Result;
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// The default reason.
 const REASON: &str = "Manual context compaction";

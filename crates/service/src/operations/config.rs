@@ -2,16 +2,11 @@
 
 use serde_json::json;
 use windlass_policy::ApprovalAction;
-use windlass_protocol::api::Call;
+use windlass_protocol::Mode;
 use windlass_protocol::config::{ConfigReloaded, ConfigSet, RuntimeConfig, SwitchedProvider};
-use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, Mode};
 
-use super::RequestContext;
 use crate::effective_settings::{EffectiveSettings, Overrides};
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// Keys that can be changed at runtime.
 const SETTABLE: [&str; 6] = [

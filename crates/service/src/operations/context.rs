@@ -4,14 +4,9 @@ use windlass_core::message::Controls;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::TurnId;
 use windlass_protocol::ContextUsage;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 
-use super::RequestContext;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
 use crate::ids;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 
 /// Estimates the next model call of a thread.

@@ -7,17 +7,13 @@ use windlass_core::events::SessionStartedData;
 use windlass_core::thread_record::ThreadRecord;
 use windlass_core::turn_policy::TurnPolicy;
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 use windlass_protocol::{CreateThread, Thread};
 use windlass_runtime::SessionBuilder;
 
+use super::budget;
 use super::thread_record::{copied_fields, new_policy, params, stored_budget, stored_tool};
-use super::{RequestContext, budget};
 use crate::environments::resolve_inside;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 use crate::{external, ids};
 

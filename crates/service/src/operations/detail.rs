@@ -6,19 +6,15 @@ use serde_json::Value;
 use windlass_core::events::EventData;
 use windlass_core::items::{Wait, wait_change};
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 use windlass_protocol::{
-    ErrorCode, PendingApproval, PendingToolCall, PendingUserInput, ThreadDetail, Turn, TurnDetail,
+    PendingApproval, PendingToolCall, PendingUserInput, ThreadDetail, Turn, TurnDetail,
 };
 use windlass_runtime::output_value;
 use windlass_store::StreamKey;
 use windlass_store::queries::{ThreadOutline, TurnRow};
 
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::operations::{RequestContext, saturated};
-use crate::service::Service;
+use crate::operations::prelude::*;
+use crate::operations::saturated;
 use crate::threads::{FoundThread, ItemReader, turn_of};
 use crate::{ids, view};
 

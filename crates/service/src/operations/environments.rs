@@ -1,15 +1,10 @@
 //! The registry of environments.
 
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{EnvironmentInfo, EnvironmentList, ErrorCode};
+use windlass_protocol::{EnvironmentInfo, EnvironmentList};
 use windlass_store::queries::{ThreadQuery, ThreadState};
 
-use super::RequestContext;
 use crate::environments::{not_found, tool_environment, validated};
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 impl Handle<op::ListEnvironments> for Service {
     async fn handle(

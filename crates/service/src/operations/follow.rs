@@ -8,15 +8,12 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_protocol::RuntimeEventEnvelope;
-use windlass_protocol::api::{Call, CallError, CallFuture, Parts, ResponseStream};
-use windlass_protocol::operations as op;
+use windlass_protocol::api::{CallError, CallFuture, Parts, ResponseStream};
 use windlass_store::StreamKey;
 
-use super::{RequestContext, saturated};
-use crate::error::{ApiError, Result};
+use super::saturated;
 use crate::fanout::{Cursor, CursorStep, EventText, Fanout, WireRecord};
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::subscribers::Subscriber;
 use crate::threads::FoundThread;
 use crate::view::{self, Include};

@@ -1,4 +1,5 @@
-//! Forks: new threads that start with the history of another one, complete or up to a turn.
+//! Forks: new threads that start with the history of another one, complete or up to a turn.use crate::operations::prelude::*;
+
 //!
 //! The journal shares the records, so the cost of a fork does not depend on the length of the thread. Shared records are not events of the fork; its
 //! detail shows them under IDs of the fork.

@@ -1,17 +1,11 @@
 //! Public information about the daemon.
 
-use windlass_protocol::api::Call;
 use windlass_protocol::info::Ready;
-use windlass_protocol::operations as op;
 use windlass_protocol::{
-    ErrorCode, Health, RUNTIME_API_VERSION, RuntimeCapabilities, RuntimeExperimentalCapabilities,
-    RuntimeInfo,
+    Health, RUNTIME_API_VERSION, RuntimeCapabilities, RuntimeExperimentalCapabilities, RuntimeInfo,
 };
 
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::operations::RequestContext;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::settings::Access;
 
 const SERVICE: &str = "windlass";

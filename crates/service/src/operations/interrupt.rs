@@ -2,14 +2,9 @@
 
 use windlass_core::error::AgentLoopError;
 use windlass_protocol::Turn;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 
-use super::RequestContext;
 use super::steer::{no_active_turn, not_active};
-use crate::error::Result;
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// Interrupts a turn if it is the running one.
 impl Handle<op::InterruptTurn> for Service {

@@ -1,15 +1,14 @@
 //! Lists threads.
 
 use windlass_protocol::Thread;
-use windlass_protocol::api::{Call, Page};
-use windlass_protocol::operations::{self as op, CommaList, ThreadsQuery};
+use windlass_protocol::api::Page;
+use windlass_protocol::operations::{CommaList, ThreadsQuery};
 use windlass_store::queries::{Include, Listed, ThreadQuery, ThreadState};
 
 use super::automations::{LIST_BYTES, beginning};
-use super::{RequestContext, saturated};
-use crate::error::Result;
-use crate::handle::Handle;
-use crate::service::Service;
+use super::saturated;
+use crate::convert::convert_variants;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 
 /// Converts the query parameters for archived threads.
@@ -21,14 +20,13 @@ pub(super) fn included(include_archived: Option<bool>, archived_only: Option<boo
     }
 }
 
-pub(super) fn states(wanted: Option<CommaList<op::ThreadState>>) -> Vec<ThreadState> {
-    let wanted = wanted.map(|CommaList(states)| states);
-    let state = |state| match state {
-        op::ThreadState::Idle => ThreadState::Idle,
-        op::ThreadState::Running => ThreadState::Running,
-        op::ThreadState::Waiting => ThreadState::Waiting,
-    };
-    wanted.into_iter().flatten().map(state).collect()
+convert_variants! {
+    fn stored_state(op::ThreadState) -> ThreadState { Idle Running Waiting }
+}
+
+pub(super) fn states(requested: Option<CommaList<op::ThreadState>>) -> Vec<ThreadState> {
+    let states = requested.map(|CommaList(states)| states);
+    states.into_iter().flatten().map(stored_state).collect()
 }
 
 /// Lists threads, most recently updated first.

@@ -1,18 +1,11 @@
 //! The MCP servers of all threads, and their tools.
 
+use crate::operations::prelude::*;
 use windlass_core::mcp::{McpReach, McpScope};
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::ErrorCode;
-use windlass_protocol::api::Call;
 use windlass_protocol::apps::{
     McpServerEntry, McpServerFailure, McpServerList, McpToolEntry, McpToolList,
 };
-use windlass_protocol::operations as op;
-
-use super::RequestContext;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::service::Service;
 
 impl Handle<op::ListMcpServers> for Service {
     async fn handle(

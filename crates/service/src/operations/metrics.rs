@@ -4,14 +4,9 @@ use std::fmt::Display;
 use std::sync::atomic::Ordering::Relaxed;
 
 use windlass_jobs::TaskCounts;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 use windlass_runtime::TurnMetrics;
 
-use crate::error::Result;
-use crate::handle::Handle;
-use crate::operations::RequestContext;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 impl Handle<op::GetMetrics> for Service {
     #[rustfmt::skip]

@@ -29,6 +29,7 @@ mod one_shot;
 mod one_shot_frames;
 mod openapi;
 mod patch;
+mod prelude;
 mod providers;
 mod queue;
 mod remove;

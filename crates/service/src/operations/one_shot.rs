@@ -1,17 +1,13 @@
 //! A single prompt with its answer: an archived thread with one turn.
 
-use windlass_protocol::api::{Call, CallFuture, Parts, ResponseStream};
-use windlass_protocol::operations as op;
+use windlass_protocol::api::{CallFuture, Parts, ResponseStream};
 use windlass_protocol::stream::{OneShot, OneShotStarted};
 use windlass_protocol::{CreateThread, StartTurn};
 use windlass_runtime::OnBusy;
 
-use super::RequestContext;
 use super::one_shot_frames::OneTurn;
 use super::start::{TurnPurpose, require_prompt};
-use crate::error::Result;
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::subscribers::Subscriber;
 
 impl Handle<op::StreamOneTurn> for Service {

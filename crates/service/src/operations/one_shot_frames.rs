@@ -18,7 +18,7 @@ use crate::sse_frame::frame;
 use crate::subscribers::Subscriber;
 use crate::view::{self, Include};
 
-fn named(name: &str, data: &impl Serialize) -> Vec<u8> {
+fn frame_of(name: &str, data: &impl Serialize) -> Vec<u8> {
     frame(None, name, data)
 }
 
@@ -43,7 +43,7 @@ impl OneTurn {
         Self {
             turn_id,
             events,
-            ready: VecDeque::from([named("turn.started", started)]),
+            ready: VecDeque::from([frame_of("turn.started", started)]),
             is_ended: false,
             answer: String::new(),
             reader,
@@ -78,24 +78,25 @@ impl OneTurn {
             {
                 self.answer = item.detail().into_owned();
             }
-            self.ready.extend(frames_of(&event, change, &self.answer));
+            self.ready
+                .extend(event_frames(&event, change, &self.answer));
             if self.is_ended {
-                self.ready.push_back(named("done", &json!({})));
+                self.ready.push_back(frame_of("done", &json!({})));
             }
         }
     }
 }
 
-fn frames_of(
+fn event_frames(
     event: &windlass_core::events::Event,
     change: Change<'_>,
     answer: &str,
 ) -> Vec<Vec<u8>> {
     match change {
-        Change::Item(step) => of_item(step).into_iter().collect(),
+        Change::Item(step) => item_frame(step).into_iter().collect(),
         Change::TurnEnded(view) => {
             let turn = view::turn(&view);
-            vec![named(
+            vec![frame_of(
                 "turn.completed",
                 &OneShotCompleted {
                     usage: turn.usage.unwrap_or_default(),
@@ -108,7 +109,7 @@ fn frames_of(
             )]
         }
         Change::Wait(_) => view::view(event, Include::default())
-            .and_then(of_wait)
+            .and_then(wait_frame)
             .into_iter()
             .collect(),
         _ => Vec::new(),
@@ -116,7 +117,7 @@ fn frames_of(
 }
 
 /// Client tool calls have no frame here: this stream registers no tools.
-fn of_wait(shown: RuntimeEventEnvelope) -> Option<Vec<u8>> {
+fn wait_frame(shown: RuntimeEventEnvelope) -> Option<Vec<u8>> {
     let (id, status) = match &shown.payload {
         EventPayload::ApprovalRequired(approval) => (&approval.id, None),
         EventPayload::ApprovalDecided(approval) => (&approval.approval_id, None),
@@ -135,16 +136,16 @@ fn of_wait(shown: RuntimeEventEnvelope) -> Option<Vec<u8>> {
     if let Some(status) = status {
         fields.insert("status".to_owned(), status.into());
     }
-    Some(named(shown.payload.name(), &fields))
+    Some(frame_of(shown.payload.name(), &fields))
 }
 
-fn of_item(step: ItemStep<'_>) -> Option<Vec<u8>> {
+fn item_frame(step: ItemStep<'_>) -> Option<Vec<u8>> {
     match step {
         ItemStep::Delta {
             kind: ItemKind::AgentMessage,
             delta,
             ..
-        } => Some(named("message.delta", &json!({ "content": delta }))),
+        } => Some(frame_of("message.delta", &json!({ "content": delta }))),
         ItemStep::Started(item) => {
             let (tool, exec_id) = (item.tool()?, item.exec_id?);
             let frame = OneShotToolStarted {
@@ -152,17 +153,11 @@ fn of_item(step: ItemStep<'_>) -> Option<Vec<u8>> {
                 name: tool.display_name.unwrap_or(tool.name).to_owned(),
                 input: tool.arguments.cloned().unwrap_or_default(),
             };
-            Some(named("tool.started", &frame))
+            Some(frame_of("tool.started", &frame))
         }
         ItemStep::Ended(item) => match item.kind {
-            ItemKind::Error => {
-                let frame = json!({ "message": item.detail() });
-                Some(named("error", &frame))
-            }
-            ItemKind::Status => {
-                let frame = json!({ "message": item.detail() });
-                Some(named("status", &frame))
-            }
+            ItemKind::Error => Some(frame_of("error", &json!({ "message": item.detail() }))),
+            ItemKind::Status => Some(frame_of("status", &json!({ "message": item.detail() }))),
             _ => {
                 item.tool()?;
                 let frame = OneShotToolCompleted {
@@ -170,7 +165,7 @@ fn of_item(step: ItemStep<'_>) -> Option<Vec<u8>> {
                     success: item.status == ItemStatus::Completed,
                     output: item.detail().into_owned(),
                 };
-                Some(named("tool.completed", &frame))
+                Some(frame_of("tool.completed", &frame))
             }
         },
         ItemStep::Delta { .. } => None,

@@ -3,13 +3,8 @@
 use std::sync::LazyLock;
 
 use serde_json::Value;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 
-use crate::error::Result;
-use crate::handle::Handle;
-use crate::operations::RequestContext;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 static DOCUMENT: LazyLock<Value> = LazyLock::new(windlass_protocol::openapi::document);
 

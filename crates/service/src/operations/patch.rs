@@ -4,20 +4,16 @@ use serde_json::{Map, Value};
 use windlass_core::events::SessionUpdatedData;
 use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, PatchThread, Thread};
+use windlass_protocol::{PatchThread, Thread};
 
+use super::budget as budgets;
 use super::create::{check_short, check_title, non_blank};
 use super::thread_record::{
     permit, stored_budget, stored_on_restart, stored_tool, thread, wire_budget,
 };
-use super::{RequestContext, budget as budgets};
 use crate::environments::LOCAL;
-use crate::error::{ApiError, Result};
 use crate::external;
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 
 impl Handle<op::PatchThread> for Service {

@@ -1,17 +1,11 @@
 //! Model providers.
 
-use windlass_protocol::ErrorCode;
-use windlass_protocol::api::Call;
 use windlass_protocol::config::{
     ModelList, ProviderEntry, ProviderList, ProviderModel, ProviderModelList,
 };
-use windlass_protocol::operations as op;
 
-use super::RequestContext;
 use crate::effective_settings::EffectiveSettings;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 impl Handle<op::ListProviders> for Service {
     async fn handle(&self, _: &RequestContext, _: Call<op::ListProviders>) -> Result<ProviderList> {

@@ -3,17 +3,13 @@
 use windlass_core::error::AgentLoopError;
 use windlass_core::message::{ContentPart, InputMessage, Message};
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, InputQueue, Mode, QueuedInput, Turn};
+use windlass_protocol::{InputQueue, Mode, QueuedInput, Turn};
 use windlass_runtime::{OnBusy, QueueEdit, Queued};
 
+use super::saturated;
 use super::start::require_prompt;
 use super::steer::with_request_digest;
-use super::{RequestContext, saturated};
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 use crate::{ids, view};
 

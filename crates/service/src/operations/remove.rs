@@ -2,14 +2,9 @@
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 
-use super::RequestContext;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
 use crate::ids;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 use crate::tokens::TokenScope;
 

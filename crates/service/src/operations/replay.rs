@@ -1,14 +1,9 @@
 //! Replays the decisions recorded in a thread.
 
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 use windlass_protocol::{Divergence, ReplayedThread};
 use windlass_runtime::Replay;
 
-use super::RequestContext;
-use crate::error::Result;
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// Replays all records of a thread in the turn machine. It makes no calls and records nothing.
 impl Handle<op::ReplayThread> for Service {

@@ -3,15 +3,10 @@
 use windlass_core::error::AgentLoopError;
 use windlass_core::tools::{ToolResult, ToolResultImage};
 use windlass_core::typed_id::ExecId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{DynamicToolCallContent, DynamicToolCallResult, ErrorCode};
+use windlass_protocol::{DynamicToolCallContent, DynamicToolCallResult};
 
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
 use crate::ids;
-use crate::operations::RequestContext;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// The model's text for a failure without a message.
 const FAILED: &str = "external tool failed";

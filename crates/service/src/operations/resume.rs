@@ -1,13 +1,8 @@
 //! Resumes threads.
 
 use windlass_protocol::Thread;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 
-use super::RequestContext;
-use crate::error::Result;
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// Returns a thread, and resumes an open turn that an earlier server left and that this one did not resume at its start.
 impl Handle<op::ResumeThread> for Service {

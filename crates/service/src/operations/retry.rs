@@ -10,19 +10,15 @@ use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::turn_policy::TurnPolicy;
 use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::ModelId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, RetryThread, StartTurn, ThreadAndTurn};
+use windlass_protocol::{RetryThread, StartTurn, ThreadAndTurn};
 use windlass_runtime::OnBusy;
 use windlass_store::queries::TurnRow;
 
+use super::budget;
 use super::fork::ForkPoint;
 use super::start::{TurnPurpose, require_prompt};
-use super::{RequestContext, budget};
 use crate::environments::{TurnTools, resolve_inside};
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 
 /// The input of a turn is among this number of its first records.

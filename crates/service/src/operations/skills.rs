@@ -1,16 +1,10 @@
 //! The skills of the workspace, and which of them are enabled.
 
 use windlass_core::turn_environment::TurnEnvironment;
-use windlass_protocol::ErrorCode;
-use windlass_protocol::api::Call;
 use windlass_protocol::apps::{SkillEntry, SkillList, SwitchedSkill};
-use windlass_protocol::operations as op;
 use windlass_tools::{FoundSkills, RepositoryCapability};
 
-use super::RequestContext;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// Maximum number of disabled skills.
 const MAX_OFF: usize = 1_000;

@@ -1,18 +1,15 @@
 //! Checkpoints of files: lists them, and restores files without changing a conversation.
 
 use windlass_core::typed_id::{SessionId, TurnId};
-use windlass_protocol::api::{Call, Page};
-use windlass_protocol::operations as op;
+use windlass_protocol::api::Page;
 use windlass_protocol::workspace::{RestoredSnapshot, Snapshot};
 use windlass_store::queries::TurnRow;
 use windlass_tools::{CheckpointError, Checkpoints};
 
+use super::limit;
 use super::undo::checkpoint_error;
-use super::{RequestContext, limit};
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
 use crate::ids;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 
 /// Default and maximum number of listed snapshots.

@@ -11,19 +11,15 @@ use windlass_core::thread_record::{OnRestart, ThreadRecord};
 use windlass_core::turn_policy::TurnPolicy;
 use windlass_core::turn_request::{TurnLabels, TurnRequest};
 use windlass_core::typed_id::{SessionId, TurnId};
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, StartTurn, ThreadAndTurn, Turn};
+use windlass_protocol::{StartTurn, ThreadAndTurn, Turn};
 use windlass_runtime::{OnBusy, TurnOptions, check_output_schema};
 use windlass_store::queries::TurnRow;
 
 use super::thread_record::{permit, wire_tool};
-use super::{RequestContext, budget, queue};
-use crate::error::{ApiError, Result};
+use super::{budget, queue};
 use crate::external;
-use crate::handle::Handle;
 use crate::ids;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 use crate::view;
 

@@ -7,16 +7,11 @@ use windlass_core::events::EventData;
 use windlass_core::items::TurnStatus;
 use windlass_core::message::InputMessage;
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, Mode, Turn};
+use windlass_protocol::{Mode, Turn};
 
-use super::RequestContext;
 use super::queue::user_message;
 use super::start::require_prompt;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 use crate::{ids, view};
 

@@ -1,16 +1,13 @@
 //! Lists threads with one line each.
 
-use windlass_protocol::api::{Call, Page};
-use windlass_protocol::operations as op;
+use windlass_protocol::api::Page;
 use windlass_protocol::{ThreadSummary, WorkspaceStatus};
 use windlass_store::queries::{Listed, ThreadQuery};
 
+use super::limit;
 use super::list::{included, states};
-use super::{RequestContext, limit};
-use crate::error::Result;
-use crate::handle::Handle;
 use crate::ids;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 use crate::view;
 

@@ -2,18 +2,14 @@
 
 use windlass_core::turn_policy::TurnPolicyOptions;
 use windlass_jobs::{JobSpec, NewTask, Task, TaskId};
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, TaskCounts, TaskList, TaskRecord, TaskStatus};
+use windlass_protocol::{TaskCounts, TaskList, TaskRecord, TaskStatus};
 
 use super::start::require_prompt;
 use super::thread_record::{params_of_thread, stored_options};
-use super::{RequestContext, accessible, limit};
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
+use super::{accessible, limit};
 use crate::ids;
 use crate::jobs::{Jobs, task_status, thread_request};
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// Number of tasks per read, and of reads per response; beyond that, the response contains a cursor.
 const PAGE: usize = 250;

@@ -12,6 +12,7 @@ use windlass_protocol::{
     ThreadParent, TurnEnvironmentParams, TurnPolicyParams,
 };
 
+use crate::convert::convert_variants;
 use crate::ids;
 
 /// Converts a session's record to a thread.
@@ -162,36 +163,11 @@ pub(crate) fn stored_options(params: TurnPolicyParams) -> TurnPolicyOptions {
 pub(crate) const PERMISSION_FIELDS: &str = "`mode` and `allow_shell`";
 pub(crate) const USE_PERMISSIONS: &str = "`mode` and `allow_shell` say what an agent may do";
 
-pub(crate) fn wire_mode(mode: TurnMode) -> Mode {
-    match mode {
-        TurnMode::Agent => Mode::Agent,
-        TurnMode::Plan => Mode::Plan,
-        TurnMode::Operate => Mode::Operate,
-        TurnMode::Yolo => Mode::Yolo,
-    }
-}
-
-pub(crate) fn stored_mode(mode: Mode) -> TurnMode {
-    match mode {
-        Mode::Agent => TurnMode::Agent,
-        Mode::Plan => TurnMode::Plan,
-        Mode::Operate => TurnMode::Operate,
-        Mode::Yolo => TurnMode::Yolo,
-    }
-}
-
-fn wire_on_restart(on_restart: StoredOnRestart) -> OnRestart {
-    match on_restart {
-        StoredOnRestart::Resume => OnRestart::Resume,
-        StoredOnRestart::Interrupt => OnRestart::Interrupt,
-    }
-}
-
-pub(crate) fn stored_on_restart(on_restart: OnRestart) -> StoredOnRestart {
-    match on_restart {
-        OnRestart::Resume => StoredOnRestart::Resume,
-        OnRestart::Interrupt => StoredOnRestart::Interrupt,
-    }
+convert_variants! {
+    pub(crate) fn wire_mode(TurnMode) -> Mode { Agent Plan Operate Yolo }
+    pub(crate) fn stored_mode(Mode) -> TurnMode { Agent Plan Operate Yolo }
+    fn wire_on_restart(StoredOnRestart) -> OnRestart { Resume Interrupt }
+    pub(crate) fn stored_on_restart(OnRestart) -> StoredOnRestart { Resume Interrupt }
 }
 
 fn wire_environment(environment: &ThreadEnvironment) -> TurnEnvironmentParams {

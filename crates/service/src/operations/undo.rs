@@ -3,20 +3,13 @@
 use std::path::PathBuf;
 
 use serde_json::json;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{
-    ErrorCode, PatchResult, PatchUndone, RestoredFiles, UndoThread, UndoneThread,
-};
+use windlass_protocol::{PatchResult, PatchUndone, RestoredFiles, UndoThread, UndoneThread};
 use windlass_store::queries::TurnRow;
 use windlass_tools::{CheckpointError, CutOffCalls, Restored, UndoneTurn};
 
-use super::RequestContext;
 use super::fork::ForkPoint;
 use super::retry::input_text;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 
 /// Maximum number of paths in an error.

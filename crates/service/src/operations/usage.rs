@@ -1,17 +1,18 @@
 //! Usage of turns: tokens and cost.
 
 use chrono::{DateTime, Utc};
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 use windlass_protocol::usage::GroupBy;
 use windlass_protocol::{UsageBucket, UsageReport, UsageTotals};
 use windlass_store::queries::{UsageBy, UsageQuery, UsageSum};
 
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
+use crate::convert::convert_variants;
 use crate::ids;
-use crate::operations::RequestContext;
-use crate::service::Service;
+use crate::operations::prelude::*;
+
+convert_variants! {
+    fn stored_grouping(GroupBy) -> UsageBy { Day Model Provider Thread }
+    fn wire_grouping(UsageBy) -> GroupBy { Day Model Provider Thread }
+}
 
 fn selected(query: &op::UsageQuery) -> Result<UsageQuery> {
     let since = time("since", query.since.as_deref())?;
@@ -19,12 +20,7 @@ fn selected(query: &op::UsageQuery) -> Result<UsageQuery> {
     if since.zip(until).is_some_and(|(since, until)| since > until) {
         return Err(ApiError::query("since must not be after until"));
     }
-    let by = match query.group_by.unwrap_or(GroupBy::Day) {
-        GroupBy::Day => UsageBy::Day,
-        GroupBy::Model => UsageBy::Model,
-        GroupBy::Provider => UsageBy::Provider,
-        GroupBy::Thread => UsageBy::Thread,
-    };
+    let by = stored_grouping(query.group_by.unwrap_or(GroupBy::Day));
     Ok(UsageQuery { since, until, by })
 }
 
@@ -53,12 +49,7 @@ impl Handle<op::GetUsage> for Service {
         Ok(UsageReport {
             since: since.map(ids::time),
             until: until.map(ids::time),
-            group_by: match by {
-                UsageBy::Day => GroupBy::Day,
-                UsageBy::Model => GroupBy::Model,
-                UsageBy::Provider => GroupBy::Provider,
-                UsageBy::Thread => GroupBy::Thread,
-            },
+            group_by: wire_grouping(by),
             totals: totals(&used.total),
             buckets: used.groups.into_iter().map(bucket).collect(),
         })

@@ -4,15 +4,10 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::items::Wait;
 use windlass_core::questions::{AnswerMisfit, check_answers};
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, UserAnswer, UserInputAnswered, UserInputAnswers};
+use windlass_protocol::{UserAnswer, UserInputAnswered, UserInputAnswers};
 
 use super::results::check_taken;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::operations::RequestContext;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 
 impl Handle<op::AnswerUserInput> for Service {

@@ -1,13 +1,8 @@
 //! The daemon's directory.
 
 use windlass_protocol::WorkspaceStatus;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 
-use crate::error::Result;
-use crate::handle::Handle;
-use crate::operations::RequestContext;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 impl Handle<op::GetWorkspaceStatus> for Service {
     async fn handle(

@@ -66,14 +66,8 @@ impl Service {
 
     /// Returns whether retention has removed turns of a thread. The oldest are removed first.
     pub(crate) async fn has_pruned_turns(&self, found: &FoundThread) -> Result<bool> {
-        let oldest = TurnQuery {
-            stream: found.row.stream.clone(),
-            order: Order::OldestFirst,
-            after: None,
-            limit: 1,
-        };
-        let oldest = self.queries.turns(oldest).await?;
-        Ok(oldest.entries.first().is_some_and(|turn| turn.is_pruned))
+        let oldest = self.first_turn(&found.row.stream, Order::OldestFirst);
+        Ok(oldest.await?.is_some_and(|turn| turn.is_pruned))
     }
 
     /// Finds the newest stored turn of a thread that matches; reads few older ones.

@@ -5,17 +5,12 @@ use std::collections::{BTreeSet, HashSet};
 use windlass_core::turn_policy::TurnPolicyOptions;
 use windlass_jobs::fleet::{FleetBegins, FleetTaskSpec, WorkerSpec};
 use windlass_jobs::{FleetPlan, JobError, JobSpec};
-use windlass_protocol::api::Call;
 use windlass_protocol::fleet as wire;
-use windlass_protocol::operations as op;
 
 use super::THIS_COMPUTER;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
 use crate::jobs::thread_request;
-use crate::operations::RequestContext;
+use crate::operations::prelude::*;
 use crate::operations::thread_record::{USE_PERMISSIONS, stored_options};
-use crate::service::Service;
 
 /// Maximum and default number of workers of a run.
 const MAX_WORKERS: usize = 64;

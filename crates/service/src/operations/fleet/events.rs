@@ -7,16 +7,14 @@ use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use windlass_jobs::fleet::{FleetEvent, FleetHistory, FleetRecord, ReleaseCause, WorkerCommand};
 use windlass_jobs::{Fleet, FleetRun};
-use windlass_protocol::api::{Call, CallFuture, Parts, ResponseStream};
+use windlass_protocol::api::{CallFuture, Parts, ResponseStream};
 use windlass_protocol::fleet as wire;
-use windlass_protocol::operations::{self as op, FleetEventsQuery};
+use windlass_protocol::operations::FleetEventsQuery;
 
 use super::show;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
 use crate::ids;
-use crate::operations::{RequestContext, saturated};
-use crate::service::Service;
+use crate::operations::prelude::*;
+use crate::operations::saturated;
 use crate::subscribers::Subscriber;
 
 /// Default and maximum number of events per response.

@@ -1,4 +1,5 @@
-//! Fleet runs: many tasks, distributed over workers, which are threads of the daemon.
+//! Fleet runs: many tasks, distributed over workers, which are threads of the daemon.use crate::operations::prelude::*;
+
 //!
 //! `windlass-jobs` stores the state of a run. A worker is shown with the thread of its current task; the newest event of that thread is the
 //! heartbeat.

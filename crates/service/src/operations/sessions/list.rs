@@ -3,15 +3,12 @@
 use std::cmp::Reverse;
 
 use chrono::{DateTime, FixedOffset};
-use windlass_protocol::api::{Call, Page};
-use windlass_protocol::operations::{self as op, SessionOrder, SessionsQuery};
+use windlass_protocol::api::Page;
+use windlass_protocol::operations::{SessionOrder, SessionsQuery};
 use windlass_protocol::{SessionLine, SessionList, SessionMetadata};
 
-use super::RequestContext;
-use crate::error::Result;
-use crate::handle::Handle;
 use crate::operations::limit;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// Default and maximum number of listed sessions.
 const DEFAULT_LIMIT: usize = 50;

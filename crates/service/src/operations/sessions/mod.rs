@@ -100,11 +100,7 @@ impl Service {
         id: &str,
     ) -> Result<(SessionMetadata, FoundThread)> {
         let session = self.session(ctx, id).await?;
-        let thread = match ids::parse_thread(&session.thread_id) {
-            Some(thread) => self.look_up(thread).await?,
-            None => None,
-        };
-        match thread {
+        match self.find_if_any(&session.thread_id).await? {
             Some(thread) => Ok((session, thread)),
             None => Err(not_found(id).with_message(format!(
                 "Session not found: {id}; its thread {} was removed",

@@ -2,21 +2,16 @@
 
 use chrono::Utc;
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 use windlass_protocol::{
-    ErrorCode, RECORD_SCHEMA_VERSION, SavedSession, SessionMetadata, Status, Thread, Turn,
-    UpdatedSession,
+    RECORD_SCHEMA_VERSION, SavedSession, SessionMetadata, Status, Thread, Turn, UpdatedSession,
 };
 
 use super::redact::redact;
 use super::show::role;
-use super::{RequestContext, TITLE_CHARS, checked_title};
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
+use super::{TITLE_CHARS, checked_title};
 use crate::ids;
 use crate::operations::create::non_blank;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// Maximum number of sessions, in total and per agent.
 const MAX_SESSIONS: usize = 8_192;
