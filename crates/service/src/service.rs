@@ -15,19 +15,19 @@ use windlass_protocol::EnvironmentInfo;
 use windlass_runtime::InProcessRuntime;
 use windlass_store::queries::{Queries, ThreadQuery, ThreadState};
 
-use crate::effective_settings::EffectiveSettings;
+use crate::background::readiness::Readiness;
+use crate::background::supervise::Loops;
 use crate::environments::FixedEnvironments;
 use crate::error::{ApiError, Result};
 use crate::fanout::Fanouts;
 use crate::git::GitStates;
 use crate::jobs::Jobs;
+use crate::limits::quotas::Quotas;
+use crate::limits::thread_quota::ThreadQuota;
 use crate::locks::Locks;
-use crate::quotas::Quotas;
-use crate::readiness::Readiness;
 use crate::settings::Settings;
+use crate::settings::effective::EffectiveSettings;
 use crate::store::WireStore;
-use crate::supervise::Loops;
-use crate::thread_quota::ThreadQuota;
 
 /// Every operation of the Runtime API: [`Handle`](crate::Handle) has one implementation for each. Cheap to clone.
 #[derive(Clone)]

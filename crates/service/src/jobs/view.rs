@@ -13,7 +13,7 @@ use windlass_protocol::{
 use crate::convert::convert_variants;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::operations::thread_record::{is_settled, new_policy, params, params_of_thread};
+use crate::operations::threads::thread_record::{is_settled, new_policy, params, params_of_thread};
 use crate::service::Service;
 use crate::view::{unapproved, waiting_for};
 

@@ -11,7 +11,7 @@ use windlass_protocol::{
 };
 
 use crate::convert::convert_variants;
-use crate::operations::thread_record::{stored_mode, wire_mode};
+use crate::operations::threads::thread_record::{stored_mode, wire_mode};
 
 /// The version of the records that are written.
 const VERSION: u32 = 1;

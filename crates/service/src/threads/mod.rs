@@ -11,7 +11,7 @@ use windlass_store::queries::{LatestTurn, Order, QueryError, ThreadRow, TurnQuer
 
 use crate::error::{ApiError, Result};
 use crate::ids::{self, ForkIds};
-use crate::operations::thread_record;
+use crate::operations::threads::thread_record;
 use crate::service::Service;
 
 pub(crate) use conversation::turn_with_items;

@@ -94,7 +94,7 @@ impl Service {
     }
 
     /// Finds a session with its thread. Without its thread, the session does not exist either.
-    pub(super) async fn session_and_thread(
+    pub(crate) async fn session_and_thread(
         &self,
         ctx: &RequestContext,
         id: &str,
@@ -121,7 +121,7 @@ impl Service {
     }
 
     /// Deletes the sessions of a deleted thread.
-    pub(super) async fn forget_sessions(
+    pub(crate) async fn forget_sessions(
         &self,
         ctx: &RequestContext,
         thread_id: &str,

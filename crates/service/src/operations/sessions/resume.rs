@@ -2,8 +2,8 @@
 
 use windlass_protocol::{ForkThread, ResumedSession, TurnPolicyParams};
 
-use crate::operations::create::non_blank;
 use crate::operations::prelude::*;
+use crate::operations::threads::create::non_blank;
 
 /// Creates a thread that starts with a session's history.
 impl Handle<op::ResumeSession> for Service {

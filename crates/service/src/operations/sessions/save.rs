@@ -10,8 +10,8 @@ use super::redact::redact;
 use super::show::role;
 use super::{TITLE_CHARS, checked_title};
 use crate::ids;
-use crate::operations::create::non_blank;
 use crate::operations::prelude::*;
+use crate::operations::threads::create::non_blank;
 
 /// Maximum number of sessions, in total and per agent.
 const MAX_SESSIONS: usize = 8_192;
