@@ -58,5 +58,5 @@ pub use sse_frame::{FRAME_END, frame, frame_head};
 pub use store::{HostWireStore, StoredAnswer, WireStore};
 pub use tokens::{
     ApiCaller, InvalidScope, Token, TokenFile, TokenLookup, TokenRecord, TokenScope, Tokens,
-    TokensUnreadable, authenticate, tokens_unavailable,
+    authenticate, tokens_unavailable,
 };

@@ -44,11 +44,11 @@ fn is_ours(settings: &Settings, host: &str) -> bool {
     };
     let name = authority.host().trim_end_matches('.').to_ascii_lowercase();
     let address = name.trim_start_matches('[').trim_end_matches(']');
-    let mut named = std::iter::once(&settings.host).chain(&settings.allowed_hosts);
+    let mut names = std::iter::once(&settings.host).chain(&settings.allowed_hosts);
     address.parse::<std::net::IpAddr>().is_ok()
         || name == "localhost"
         || name.ends_with(".localhost")
-        || named.any(|allowed| allowed.eq_ignore_ascii_case(&name))
+        || names.any(|allowed| allowed.eq_ignore_ascii_case(&name))
 }
 
 /// Browsers send the origin of a change; other programs send none.

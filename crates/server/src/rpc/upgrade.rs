@@ -100,12 +100,12 @@ fn is_token(byte: u8) -> bool {
 }
 
 fn is_socket_request(headers: &HeaderMap) -> bool {
-    let has = |name, wanted: &str| {
+    let has = |name, expected: &str| {
         let values = headers.get_all(name).iter();
         let mut words = values
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','));
-        words.any(|word| word.trim().eq_ignore_ascii_case(wanted))
+        words.any(|word| word.trim().eq_ignore_ascii_case(expected))
     };
     has(header::CONNECTION, "upgrade") && has(header::UPGRADE, "websocket")
 }

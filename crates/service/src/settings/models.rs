@@ -358,7 +358,7 @@ mod tests {
         let of_anthropic = policy("opus", None, Some("anthropic/opus"));
         let unqualified = policy("opus", Some("anthropic"), None);
         let of_client = policy("opus", Some("own"), Some("openai/opus"));
-        for (thread, requested, answering) in [
+        for (thread, requested, expected) in [
             (&of_openai, None, Some("gpt")),
             (&of_openai, Some("auto"), Some("gpt")),
             (&of_openai, Some("other"), Some("other")),
@@ -379,7 +379,7 @@ mod tests {
         ] {
             let selected = models.for_turn(thread, requested);
             let case = format!("{:?} {requested:?}: {selected:?}", thread.qualified_model);
-            match answering {
+            match expected {
                 Some(name) => assert_eq!(selected.unwrap(), name, "{case}"),
                 None => assert_eq!(
                     selected.unwrap_err().code(),

@@ -40,13 +40,13 @@ impl Handle<op::CreateEnvironment> for Service {
             && self.store.add_environment(environment.clone()).await?;
         if !is_new {
             // If an equal environment exists, an earlier attempt of this request created it and its response was lost.
-            let made = self.environment(&environment.id)?;
-            let wanted = EnvironmentInfo {
-                created_at: made.created_at.clone(),
+            let existing = self.environment(&environment.id)?;
+            let requested = EnvironmentInfo {
+                created_at: existing.created_at.clone(),
                 ..environment
             };
-            if ctx.repeatable.is_some() && made == wanted {
-                return Ok(made);
+            if ctx.repeatable.is_some() && existing == requested {
+                return Ok(existing);
             }
             return Err(ApiError::new(
                 ErrorCode::EnvironmentExists,

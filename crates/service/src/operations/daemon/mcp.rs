@@ -55,7 +55,7 @@ impl Handle<op::ListMcpTools> for Service {
             };
         };
         let servers = connector.own_servers();
-        if server.is_some_and(|named| servers.iter().all(|known| known.name != named)) {
+        if server.is_some_and(|name| servers.iter().all(|known| known.name != name)) {
             return Err(no_server());
         }
         let scope = McpScope {

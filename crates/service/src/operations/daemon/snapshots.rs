@@ -7,7 +7,6 @@ use windlass_store::queries::TurnRow;
 use windlass_tools::{CheckpointError, Checkpoints};
 
 use crate::ids;
-use crate::operations::limit;
 use crate::operations::prelude::*;
 use crate::operations::threads::undo::checkpoint_error;
 use crate::threads::FoundThread;

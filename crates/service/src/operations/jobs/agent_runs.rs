@@ -9,7 +9,6 @@ use windlass_protocol::agent_runs::{
 use windlass_store::queries::ThreadState;
 
 use crate::ids;
-use crate::operations::limit;
 use crate::operations::prelude::*;
 use crate::threads::FoundThread;
 
@@ -57,7 +56,7 @@ impl Handle<op::ListAgentRuns> for Service {
                 let Some(found) = found.filter(|found| self.can_access_thread(ctx, found)) else {
                     continue;
                 };
-                runs.extend(self.shown_run(&found).await?);
+                runs.extend(self.agent_run_of(&found).await?);
                 if runs.len() == limit {
                     return Ok(AgentRunList { runs });
                 }
@@ -73,7 +72,7 @@ impl Handle<op::ListAgentRuns> for Service {
 impl Service {
     pub(crate) async fn agent_run(&self, ctx: &RequestContext, id: &str) -> Result<AgentRun> {
         let found = self.find_accessible(ctx, id).await?;
-        let run = self.shown_run(&found).await?;
+        let run = self.agent_run_of(&found).await?;
         run.ok_or_else(|| not_found(id))
     }
 
@@ -108,7 +107,7 @@ impl Service {
     }
 
     /// Returns the agent run of a thread; `None` if the thread does not work for another one.
-    async fn shown_run(&self, found: &FoundThread) -> Result<Option<AgentRun>> {
+    async fn agent_run_of(&self, found: &FoundThread) -> Result<Option<AgentRun>> {
         let (thread, row) = (&found.thread, &found.row);
         let Some(parent) = &thread.parent else {
             return Ok(None);

@@ -6,8 +6,6 @@ use windlass_protocol::{TaskCounts, TaskList, TaskRecord, TaskStatus};
 
 use crate::ids;
 use crate::jobs::{Jobs, task_status, thread_request};
-use crate::operations::accessible;
-use crate::operations::limit;
 use crate::operations::prelude::*;
 use crate::operations::threads::thread_record::{params_of_thread, stored_options};
 use crate::operations::turns::start::require_prompt;

@@ -148,8 +148,8 @@ impl Service {
             return Ok(());
         };
         let sessions = self.sessions(ctx).await?.into_iter();
-        let is_its = |session: &SessionMetadata| session.agent.as_deref() == Some(agent);
-        if sessions.filter(is_its).count() >= MAX_OF_AGENT {
+        let is_of_agent = |session: &SessionMetadata| session.agent.as_deref() == Some(agent);
+        if sessions.filter(is_of_agent).count() >= MAX_OF_AGENT {
             return Err(ApiError::limit("saved sessions of an agent", MAX_OF_AGENT));
         }
         Ok(())
@@ -194,9 +194,9 @@ fn session_at_end(thread: Thread, turns: &[Turn], messages: u64) -> Result<Sessi
 
 /// Derives a title from the thread's title, or from the first message.
 fn title_of(of_thread: Option<&str>, first_message: &str) -> String {
-    let clean = |text: &str, most: usize| {
+    let clean = |text: &str, max_chars: usize| {
         let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-        let cut: String = shown.take(most).collect();
+        let cut: String = shown.take(max_chars).collect();
         Some(cut.trim().to_owned()).filter(|title| !title.is_empty())
     };
     let of_thread = of_thread.and_then(|title| clean(title, TITLE_CHARS));

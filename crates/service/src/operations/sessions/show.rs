@@ -5,7 +5,6 @@ use windlass_protocol::{Item, ItemKind, SessionDetail, SessionMessage, SessionPe
 use windlass_store::queries::TurnRow;
 
 use super::redact::redact;
-use crate::operations::limit;
 use crate::operations::prelude::*;
 use crate::threads::turn_with_items;
 

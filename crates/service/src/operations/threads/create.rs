@@ -124,7 +124,7 @@ impl Service {
             workspace,
             environments,
             budget: budget::checked(request.budget)?.as_ref().map(stored_budget),
-            client_tools: tools.into_iter().flatten().map(stored_tool).collect(),
+            client_tools: tools.iter().flatten().map(stored_tool).collect(),
             ..copied
         })
     }

@@ -14,7 +14,6 @@ use windlass_store::StreamKey;
 use windlass_store::queries::{ThreadOutline, TurnRow};
 
 use crate::operations::prelude::*;
-use crate::operations::saturated;
 use crate::threads::{FoundThread, ItemReader, turn_of};
 use crate::{ids, view};
 

@@ -14,7 +14,6 @@ use windlass_store::StreamKey;
 use crate::fanout::{Cursor, CursorStep, EventText, Fanout, WireRecord};
 use crate::limits::subscribers::Subscriber;
 use crate::operations::prelude::*;
-use crate::operations::saturated;
 use crate::threads::FoundThread;
 use crate::view::{self, Include};
 
@@ -112,7 +111,7 @@ pub struct Follower {
     /// The number of the previous event that was sent.
     previous: u64,
     /// The newest number that was read.
-    seen: u64,
+    read: u64,
     /// The number of the newest record when the follower connected.
     head: u64,
     past_end: Option<u64>,
@@ -136,7 +135,7 @@ impl Follower {
             if self.subscriber.revoked().is_cancelled() {
                 return None;
             }
-            if self.is_replaying && self.seen >= self.head {
+            if self.is_replaying && self.read >= self.head {
                 self.is_replaying = false;
                 return Some(FollowItem::CaughtUp(self.head));
             }
@@ -183,10 +182,10 @@ impl Follower {
                 return Some(FollowItem::Pruned { first, last });
             }
         }
-        if record.seq > self.seen {
-            self.seen = record.seq;
-            if self.seen.is_multiple_of(256) && self.lags().await {
-                return Some(FollowItem::Behind(self.head - self.seen));
+        if record.seq > self.read {
+            self.read = record.seq;
+            if self.read.is_multiple_of(256) && self.lags().await {
+                return Some(FollowItem::Behind(self.head - self.read));
             }
         }
         None
@@ -207,7 +206,7 @@ impl Follower {
         if let Ok(head) = self.app.runtime.latest_sequence(self.session_id).await {
             self.head = self.head.max(head);
         }
-        let lags = self.head.saturating_sub(self.seen) > LAG;
+        let lags = self.head.saturating_sub(self.read) > LAG;
         if lags {
             self.lag_reported = Some(Instant::now());
         }
@@ -297,7 +296,7 @@ impl Service {
             session_id,
             cursor: Cursor::new(fanout, include, after),
             previous,
-            seen: previous,
+            read: previous,
             head,
             past_end: Some(since).filter(|since| *since > head),
             is_replaying: true,
@@ -341,19 +340,19 @@ impl Service {
         &self,
         id: SessionId,
         mut after: u64,
-        upto: u64,
+        last: u64,
         include: Include,
     ) -> Result<Vec<u64>> {
         let (journal, key) = (self.runtime.journal(), StreamKey::from(id));
         let mut shown = Vec::new();
-        while after < upto {
-            let limit = usize::try_from(upto - after).unwrap_or(usize::MAX);
+        while after < last {
+            let limit = usize::try_from(last - after).unwrap_or(usize::MAX);
             let page = journal.read_within(&key, after, limit, PAGE_BYTES).await?;
-            let Some(last) = page.events.last() else {
+            let Some(newest) = page.events.last() else {
                 break;
             };
-            after = last.seq();
-            let events = page.events.iter().filter(|event| event.seq() <= upto);
+            after = newest.seq();
+            let events = page.events.iter().filter(|event| event.seq() <= last);
             let visible = events.filter(|event| view::view(event, include).is_some());
             shown.extend(visible.map(|event| event.seq()));
         }

@@ -1,22 +1,16 @@
-//! Forks: new threads that start with the history of another one, complete or up to a turn.use crate::operations::prelude::*;
-
+//! Forks: new threads that start with the history of another one, complete or up to a turn.
 //!
 //! The journal shares the records, so the cost of a fork does not depend on the length of the thread. Shared records are not events of the fork; its
 //! detail shows them under IDs of the fork.
 
 use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::TurnId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, ForkThread, Mode, Thread};
+use windlass_protocol::{ForkThread, Mode, Thread};
 use windlass_runtime::{ForkAt, ForkOptions};
 use windlass_store::queries::TurnRow;
 
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::operations::RequestContext;
+use crate::operations::prelude::*;
 use crate::operations::threads::thread_record::{inherited_record, stored_mode};
-use crate::service::Service;
 use crate::threads::FoundThread;
 
 /// The end of the shared history, and the fork's own settings.

@@ -8,7 +8,6 @@ use windlass_store::queries::{Include, Listed, ThreadQuery, ThreadState};
 use crate::convert::convert_variants;
 use crate::operations::jobs::automations::{LIST_BYTES, beginning};
 use crate::operations::prelude::*;
-use crate::operations::saturated;
 use crate::threads::FoundThread;
 
 /// Converts the query parameters for archived threads.

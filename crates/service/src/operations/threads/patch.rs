@@ -130,7 +130,7 @@ impl Service {
         }
         if let Some(tools) = request.dynamic_tools {
             external::check(&tools, &self.builtin_tools)?;
-            thread.client_tools = tools.into_iter().map(stored_tool).collect();
+            thread.client_tools = tools.iter().map(stored_tool).collect();
         }
         if let Some(environments) = request.environments {
             thread.environments = self.resolve_environments(&environments)?;

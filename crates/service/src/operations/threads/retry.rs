@@ -123,11 +123,11 @@ impl Service {
     ) -> Result<Option<Arc<Event>>> {
         let before = turn.first_seq.saturating_sub(1);
         let events = self.runtime.events_since(found.id, before, FIRST_RECORDS);
-        let is_its = |event: &Arc<Event>| {
+        let is_input = |event: &Arc<Event>| {
             matches!(event.data, EventData::InputMessage(_))
                 && event.context.turn_id == Some(turn.view.id)
         };
-        Ok(events.await?.into_iter().find(is_its))
+        Ok(events.await?.into_iter().find(is_input))
     }
 
     /// Returns the environment of a turn from its record.

@@ -5,7 +5,6 @@ use windlass_protocol::{ThreadSummary, WorkspaceStatus};
 use windlass_store::queries::{Listed, ThreadQuery};
 
 use crate::ids;
-use crate::operations::limit;
 use crate::operations::prelude::*;
 use crate::operations::threads::list::{included, states};
 use crate::threads::FoundThread;

@@ -12,7 +12,7 @@ use windlass_protocol::{
     ThreadParent, TurnEnvironmentParams, TurnPolicyParams,
 };
 
-use crate::convert::convert_variants;
+use crate::convert::{convert_fields, convert_variants};
 use crate::ids;
 
 /// Converts a session's record to a thread.
@@ -170,55 +170,14 @@ convert_variants! {
     pub(crate) fn stored_on_restart(OnRestart) -> StoredOnRestart { Resume Interrupt }
 }
 
-fn wire_environment(environment: &ThreadEnvironment) -> TurnEnvironmentParams {
-    TurnEnvironmentParams {
-        environment_id: environment.environment_id.clone(),
-        cwd: environment.cwd.clone(),
+convert_fields! {
+    fn wire_environment(ThreadEnvironment) -> TurnEnvironmentParams { environment_id cwd }
+    pub(crate) fn wire_tool(ClientTool) -> DynamicToolSpec { namespace name description input_schema defer_loading timeout_ms }
+    pub(crate) fn stored_tool(DynamicToolSpec) -> ClientTool { namespace name description input_schema defer_loading timeout_ms }
+    pub(crate) fn wire_budget(ThreadBudget) -> Budget {
+        turn_usd turn_tokens turn_model_calls turn_tool_calls turn_seconds thread_usd thread_tokens
     }
-}
-
-pub(crate) fn wire_tool(tool: &ClientTool) -> DynamicToolSpec {
-    DynamicToolSpec {
-        namespace: tool.namespace.clone(),
-        name: tool.name.clone(),
-        description: tool.description.clone(),
-        input_schema: tool.input_schema.clone(),
-        defer_loading: tool.defer_loading,
-        timeout_ms: tool.timeout_ms,
-    }
-}
-
-pub(crate) fn stored_tool(tool: DynamicToolSpec) -> ClientTool {
-    ClientTool {
-        namespace: tool.namespace,
-        name: tool.name,
-        description: tool.description,
-        input_schema: tool.input_schema,
-        defer_loading: tool.defer_loading,
-        timeout_ms: tool.timeout_ms,
-    }
-}
-
-pub(crate) fn wire_budget(budget: &ThreadBudget) -> Budget {
-    Budget {
-        turn_usd: budget.turn_usd,
-        turn_tokens: budget.turn_tokens,
-        turn_model_calls: budget.turn_model_calls,
-        turn_tool_calls: budget.turn_tool_calls,
-        turn_seconds: budget.turn_seconds,
-        thread_usd: budget.thread_usd,
-        thread_tokens: budget.thread_tokens,
-    }
-}
-
-pub(crate) fn stored_budget(budget: &Budget) -> ThreadBudget {
-    ThreadBudget {
-        turn_usd: budget.turn_usd,
-        turn_tokens: budget.turn_tokens,
-        turn_model_calls: budget.turn_model_calls,
-        turn_tool_calls: budget.turn_tool_calls,
-        turn_seconds: budget.turn_seconds,
-        thread_usd: budget.thread_usd,
-        thread_tokens: budget.thread_tokens,
+    pub(crate) fn stored_budget(Budget) -> ThreadBudget {
+        turn_usd turn_tokens turn_model_calls turn_tool_calls turn_seconds thread_usd thread_tokens
     }
 }

@@ -30,7 +30,7 @@ impl Service {
     /// Creates a thread for one turn, and starts the turn.
     pub async fn one_shot(&self, ctx: &RequestContext, request: OneShot) -> Result<OneTurn> {
         let prompt = require_prompt(&request.prompt)?.to_owned();
-        let place = Subscriber::take(self, &ctx.caller)?;
+        let subscriber = Subscriber::take(self, &ctx.caller)?;
         let draft = CreateThread {
             workspace: request.workspace.clone(),
             archived: Some(true),
@@ -44,17 +44,17 @@ impl Service {
         let input = self.input(ctx, &draft, &prompt, turn)?;
         let found = self.open_thread(ctx, draft).await?;
         let id = found.id;
-        let (turn_id, begun) = self
+        let (turn_id, turn_started) = self
             .begin(ctx, found, input, TurnPurpose::Answer(OnBusy::Refuse))
             .await?;
         let started = OneShotStarted {
-            thread_id: begun.thread.id,
-            turn_id: begun.turn.id,
-            model: begun.thread.model,
-            mode: begun.thread.mode,
-            workspace: begun.thread.workspace,
+            thread_id: turn_started.thread.id,
+            turn_id: turn_started.turn.id,
+            model: turn_started.thread.model,
+            mode: turn_started.thread.mode,
+            workspace: turn_started.thread.workspace,
         };
         let events = self.runtime.subscribe_after(id, 0).await?;
-        Ok(OneTurn::new(&started, turn_id, events, place))
+        Ok(OneTurn::new(&started, turn_id, events, subscriber))
     }
 }

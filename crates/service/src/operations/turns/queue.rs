@@ -7,7 +7,6 @@ use windlass_protocol::{InputQueue, Mode, QueuedInput, Turn};
 use windlass_runtime::{OnBusy, QueueEdit, Queued};
 
 use crate::operations::prelude::*;
-use crate::operations::saturated;
 use crate::operations::turns::start::require_prompt;
 use crate::operations::turns::steer::with_request_digest;
 use crate::threads::FoundThread;

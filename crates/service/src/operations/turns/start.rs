@@ -184,13 +184,14 @@ impl Service {
             let name = name.as_deref()?.split('/').next();
             name.map(str::to_owned)
         };
-        let answering = provider(&model);
-        let is_own = answering.is_none() || answering == provider(&thread.qualified_model);
+        let provider_of_model = provider(&model);
+        let is_own =
+            provider_of_model.is_none() || provider_of_model == provider(&thread.qualified_model);
         Some(TurnLabels {
             provider: if is_own || thread.qualified_model.is_none() {
                 thread.provider.clone()
             } else {
-                answering
+                provider_of_model
             },
         })
     }

@@ -56,9 +56,9 @@ impl Service {
 
 impl From<AnswerMisfit> for ApiError {
     fn from(misfit: AnswerMisfit) -> Self {
-        let place = format!("/answers/{}/label", misfit.place);
-        let error = Self::field(&place, misfit.to_string());
-        error.with(json!({ "field": place, "options": misfit.options }))
+        let pointer = format!("/answers/{}/label", misfit.place);
+        let error = Self::field(&pointer, misfit.to_string());
+        error.with(json!({ "field": pointer, "options": misfit.options }))
     }
 }
 

@@ -274,71 +274,51 @@ fn prompt(task: &wire::FleetTaskSpec) -> String {
     prompt
 }
 
+/// Refuses the options of a task that the daemon does not support.
 fn refuse_unsupported(task: &wire::FleetTaskSpec, at: &str) -> Result<()> {
     let worker = task.worker.clone().unwrap_or_default();
     let workspace = task.workspace.clone().unwrap_or_default();
-    let fields = [
-        (
-            task.budget.is_some(),
-            "budget",
-            "use the budgets of the daemon or of the token",
-        ),
-        (
-            task.scorer.is_some(),
-            "scorer",
-            "the daemon does not judge results",
-        ),
-        (
-            task.alert_policy.is_some(),
-            "alert_policy",
-            "the daemon sends no alerts",
-        ),
-        (
-            task.timeout_seconds.is_some(),
-            "timeout_seconds",
-            "a task ends with its turn",
-        ),
-        (
-            !task.expected_artifacts.is_empty(),
-            "expected_artifacts",
-            "the daemon collects no artifacts",
-        ),
-        (
-            worker.agent_profile.is_some(),
-            "worker/agent_profile",
-            "there are no profiles",
-        ),
-        (
-            worker.tool_profile.is_some(),
-            "worker/tool_profile",
-            "there are no profiles",
-        ),
-        (!worker.tools.is_empty(), "worker/tools", USE_PERMISSIONS),
-        (
-            !worker.capabilities.is_empty(),
-            "worker/capabilities",
-            USE_PERMISSIONS,
-        ),
-        (
-            !workspace.required_files.is_empty(),
-            "workspace/required_files",
-            "the daemon does not check files before a task starts",
-        ),
-        (
-            !workspace.writable_paths.is_empty(),
-            "workspace/writable_paths",
-            "the environment defines the writable paths",
-        ),
-        (
-            workspace.environment.is_some(),
-            "workspace/environment",
-            "the operator defines the variables",
-        ),
-    ];
-    for (is_present, field, why) in fields {
+    let refuse = |is_present: bool, field: &str, why: &str| {
         if is_present {
             return Err(unsupported(&format!("{at}/{field}"), why));
         }
-    }
-    Ok(())
+        Ok(())
+    };
+    let budgets = "use the budgets of the daemon or of the token";
+    refuse(task.budget.is_some(), "budget", budgets)?;
+    let scorer = "the daemon does not judge results";
+    refuse(task.scorer.is_some(), "scorer", scorer)?;
+    let alerts = "the daemon sends no alerts";
+    refuse(task.alert_policy.is_some(), "alert_policy", alerts)?;
+    let timeout = "a task ends with its turn";
+    refuse(task.timeout_seconds.is_some(), "timeout_seconds", timeout)?;
+    let artifacts = "the daemon collects no artifacts";
+    let has_artifacts = !task.expected_artifacts.is_empty();
+    refuse(has_artifacts, "expected_artifacts", artifacts)?;
+    let profiles = "there are no profiles";
+    refuse(
+        worker.agent_profile.is_some(),
+        "worker/agent_profile",
+        profiles,
+    )?;
+    refuse(
+        worker.tool_profile.is_some(),
+        "worker/tool_profile",
+        profiles,
+    )?;
+    refuse(!worker.tools.is_empty(), "worker/tools", USE_PERMISSIONS)?;
+    let has_capabilities = !worker.capabilities.is_empty();
+    refuse(has_capabilities, "worker/capabilities", USE_PERMISSIONS)?;
+    let files = "the daemon does not check files before a task starts";
+    let has_files = !workspace.required_files.is_empty();
+    refuse(has_files, "workspace/required_files", files)?;
+    let paths = "the environment defines the writable paths";
+    let has_paths = !workspace.writable_paths.is_empty();
+    refuse(has_paths, "workspace/writable_paths", paths)?;
+    let variables = "the operator defines the variables";
+    refuse(
+        workspace.environment.is_some(),
+        "workspace/environment",
+        variables,
+    )
 }

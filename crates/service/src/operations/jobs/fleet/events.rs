@@ -15,7 +15,6 @@ use super::show;
 use crate::ids;
 use crate::limits::subscribers::Subscriber;
 use crate::operations::prelude::*;
-use crate::operations::saturated;
 
 /// Default and maximum number of events per response.
 const DEFAULT_EVENTS: usize = 250;

@@ -1,5 +1,4 @@
-//! Fleet runs: many tasks, distributed over workers, which are threads of the daemon.use crate::operations::prelude::*;
-
+//! Fleet runs: many tasks, distributed over workers, which are threads of the daemon.
 //!
 //! `windlass-jobs` stores the state of a run. A worker is shown with the thread of its current task; the newest event of that thread is the
 //! heartbeat.
@@ -10,18 +9,10 @@ mod show;
 
 use windlass_jobs::fleet::FleetTaskStatus;
 use windlass_jobs::{Fleet, FleetRun, FleetRunId};
-use windlass_protocol::ErrorCode;
-use windlass_protocol::api::Call;
 use windlass_protocol::fleet as wire;
-use windlass_protocol::operations as op;
 
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
 use crate::ids;
-use crate::operations::RequestContext;
-use crate::operations::accessible;
-use crate::operations::limit;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 pub use events::FleetFollower;
 
