@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How usage is grouped.
+/// Grouping of usage in a report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]

@@ -77,7 +77,7 @@ payloads! {
 
     /// The removal of a queued input.
     InputRemovedPayload {
-        /// Why; absent if a client removed it.
+        /// Reason; absent if a client removed the input.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// ID of the thread, `thr_…`.
@@ -188,7 +188,7 @@ payloads! {
         call_id: String,
         /// The tool and its arguments.
         description: String,
-        /// When it is denied automatically.
+        /// Time at which the approval is denied automatically.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<String>,
         /// ID of the approval, `appr_…`.
@@ -208,7 +208,7 @@ payloads! {
 
     /// A question that waits for an answer.
     UserInputRequiredPayload {
-        /// When it is cancelled automatically.
+        /// Time at which the question is cancelled automatically.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<String>,
         /// ID of the request, `input_…`.
@@ -231,7 +231,7 @@ payloads! {
         decision: ApprovalDecision,
         /// The item that shows the call.
         item_id: String,
-        /// Why, if a reason was given.
+        /// Reason, if one was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Whether the decision applies beyond this call.

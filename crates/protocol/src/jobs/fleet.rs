@@ -278,7 +278,7 @@ pub enum FleetTaskStatus {
 pub struct FleetTaskState {
     /// ID of the task in its run.
     pub task_id: String,
-    /// Where it is.
+    /// Status at the time of the response.
     pub status: FleetTaskStatus,
     /// Worker that executes the task.
     pub leased_to: Option<String>,
@@ -312,7 +312,7 @@ pub struct FleetRun {
     pub id: String,
     /// Name for people.
     pub name: String,
-    /// Where it is.
+    /// Status at the time of the response.
     pub lifecycle_status: FleetRunStatus,
     /// Counts of tasks and workers.
     pub status: FleetStatus,
@@ -441,7 +441,7 @@ pub struct FleetWorkerList {
 pub struct FleetWorker {
     /// ID of the worker, unique in the daemon.
     pub worker_id: String,
-    /// Where it is.
+    /// Status at the time of the response.
     pub status: FleetWorkerStatus,
     /// ID of the run.
     pub run_id: Option<String>,

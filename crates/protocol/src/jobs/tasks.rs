@@ -88,9 +88,9 @@ turn_policy! {
 pub struct TaskSummary {
     /// ID of the task.
     pub id: String,
-    /// Where it is.
+    /// Status at the time of the response.
     pub status: TaskStatus,
-    /// What its turn waits for; null if it does not wait.
+    /// Kinds of input that the turn waits for; null if it is not parked.
     #[serde(default)]
     pub waiting_for: Option<Vec<WaitKind>>,
     /// The beginning of the prompt.
@@ -168,9 +168,9 @@ turn_policy! {
         /// Absolute path of the working directory.
         pub workspace: String,
         ..permissions,
-        /// Where it is.
+        /// Status at the time of the response.
         pub status: TaskStatus,
-        /// What its turn waits for; null if it does not wait.
+        /// Kinds of input that the turn waits for; null if it is not parked.
         #[serde(default)]
         pub waiting_for: Option<Vec<WaitKind>>,
         /// Creation time, RFC 3339.

@@ -42,7 +42,7 @@ impl FoundThread {
         }
     }
 
-    /// Returns the candidate_turn_ids IDs that a visible turn ID may have.
+    /// Returns the recorded IDs that a visible turn ID may have.
     pub(crate) fn candidate_turn_ids(&self, name: &str) -> impl Iterator<Item = TurnId> + use<> {
         let name = ids::parse_turn(name);
         let shared = name.map(|name| ForkIds(self.id).turn(name));
