@@ -31,11 +31,7 @@ const MAX_FILE: usize = 800;
 /// "About 20": a folder with more files contains several ideas.
 const MAX_FOLDER: usize = 24;
 /// Folders over the limit. They may shrink and may not grow; delete a row once its folder is within the limit.
-const OVER_LIMIT: &[(&str, usize)] = &[
-    ("crates/protocol/src", 27),
-    ("crates/service/src", 25),
-    ("crates/service/src/operations", 45),
-];
+const OVER_LIMIT: &[(&str, usize)] = &[("crates/windlass/src", 25)];
 
 /// A file of product code.
 struct SourceFile {

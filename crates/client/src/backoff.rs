@@ -1,4 +1,4 @@
-//! The pause before an attempt to reconnect.
+//! Delays between attempts to reconnect.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What leads to a daemon.
+//! Connections to a daemon.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpStream, UnixStream};
 
-/// A connection, whatever it is made of.
+/// A byte stream to a daemon.
 pub trait Connection: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<C: AsyncRead + AsyncWrite + Send + Unpin> Connection for C {}
@@ -19,7 +19,7 @@ pub trait Connect: Send + Sync {
     async fn connect(&self) -> io::Result<Box<dyn Connection>>;
 }
 
-/// The port that a daemon listens on.
+/// Connects to the TCP port of a daemon.
 #[derive(Debug, Clone)]
 pub struct TcpConnector(String);
 
@@ -39,7 +39,7 @@ impl Connect for TcpConnector {
     }
 }
 
-/// The Unix socket of a daemon of the same user or of root. A socket of any other user is refused, because its owner would get the token.
+/// Connects to the Unix socket of a daemon of the same user or of root. A socket of any other user is refused, because its owner would get the token.
 #[derive(Debug, Clone)]
 pub struct UnixConnector(PathBuf);
 
@@ -78,7 +78,7 @@ mod tests {
     use super::check_peer;
 
     #[test]
-    fn only_the_user_and_root_are_spoken_to() {
+    fn only_sockets_of_the_user_and_root_are_accepted() {
         for (peer, user, is_good) in [
             (1000, 1000, true),
             (0, 1000, true),

@@ -216,8 +216,8 @@ impl<E: ResumableStream> Events<E> {
         let Some(backoff) = self.client.reconnect else {
             return closed;
         };
-        // A daemon that shuts down closes its streams in the same way as after a last event. A second request tells the two
-        // apart: it delivers the rest, or ends without any event.
+        // A daemon that shuts down closes its streams in the same way as after a last event. A second request distinguishes
+        // them: it delivers the rest, or ends without any event.
         let is_over = E::HAS_LAST_EVENT && closed.is_ok() && !open.has_event && !open.is_shutdown;
         if !is_over {
             let (client, call) = (self.client.clone(), self.call.clone());

@@ -1,4 +1,4 @@
-//! A body that is passed on as it arrives.
+//! Response bodies without decoding.
 
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
@@ -12,17 +12,13 @@ pub(crate) struct RawParts(pub(crate) Incoming);
 impl Parts<Vec<u8>> for RawParts {
     fn next(&mut self) -> CallFuture<'_, Option<Vec<u8>>> {
         Box::pin(async {
-            loop {
-                match self.0.frame().await {
-                    None => return Ok(None),
-                    Some(frame) => {
-                        // The rest are trailers.
-                        if let Ok(data) = frame.map_err(broken)?.into_data() {
-                            return Ok(Some(data.into()));
-                        }
-                    }
+            while let Some(frame) = self.0.frame().await {
+                // Other frames are trailers.
+                if let Ok(data) = frame.map_err(broken)?.into_data() {
+                    return Ok(Some(data.into()));
                 }
             }
+            Ok(None)
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Lines of server-sent events.
 
-/// A line that has a meaning here.
+/// A line that the client uses.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum SseLine {
     /// The data of an event. Windlass writes it as one line.
@@ -9,7 +9,7 @@ pub(crate) enum SseLine {
     Comment(Vec<u8>),
 }
 
-/// Splits a body into lines, wherever its parts end.
+/// Splits a body into lines, independently of its parts.
 #[derive(Debug, Default)]
 pub(crate) struct SseLines {
     bytes: Vec<u8>,
@@ -27,7 +27,7 @@ impl SseLines {
         self.bytes.extend_from_slice(part);
     }
 
-    /// Returns the next line; `None` until more of the body is there.
+    /// Returns the next line; `None` until more of the body arrives.
     pub(crate) fn next(&mut self) -> Option<SseLine> {
         loop {
             let rest = &self.bytes[self.searched..];
@@ -56,7 +56,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_are_the_same_wherever_the_body_is_cut() {
+    fn lines_do_not_depend_on_the_parts_of_the_body() {
         let text = b": caught-up 7\n\nid: 1\nevent: x\ndata: {\"a\":1}\n\nid: 2\r\ndata:{}\r\n\r\n";
         for size in 1..text.len() {
             let mut lines = SseLines::default();

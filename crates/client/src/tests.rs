@@ -45,12 +45,12 @@ impl ScriptedServer {
     fn on(listener: TcpListener, mut replies: VecDeque<ScriptedReply>) -> Self {
         let address = listener.local_addr().unwrap().to_string();
         let requests = Arc::<Mutex<Vec<String>>>::default();
-        let seen = Arc::clone(&requests);
+        let received = Arc::clone(&requests);
         tokio::spawn(async move {
             while let Some(reply) = replies.pop_front() {
                 let (mut stream, _) = listener.accept().await.unwrap();
                 let request = read_request(&mut stream).await;
-                seen.lock().unwrap().push(request);
+                received.lock().unwrap().push(request);
                 // The client may have left.
                 let _ = answer(&mut stream, reply).await;
             }
@@ -504,7 +504,7 @@ async fn responses_are_read_by_their_form() {
 }
 
 #[tokio::test]
-async fn failures_are_told_apart() {
+async fn failures_have_distinct_errors() {
     let server = ScriptedServer::start([
         response(500, "", &"x".repeat(1000)),
         response(200, "", "{}"),

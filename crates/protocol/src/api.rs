@@ -11,7 +11,7 @@ use crate::{ErrorBody, ErrorCode};
 
 pub use crate::operations::RuntimeApi;
 
-/// The future of a call.
+/// Future of a call's response.
 pub type CallFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, CallError>> + Send + 'a>>;
 
 /// A request for one operation.
@@ -99,7 +99,7 @@ pub trait Parts<T>: Send {
 /// A response in parts of a type.
 pub type ResponseStream<T> = Box<dyn Parts<T>>;
 
-/// Why a call has no response.
+/// Error of a call without a usable response.
 #[derive(Debug)]
 pub enum CallError {
     /// The daemon refused the request.

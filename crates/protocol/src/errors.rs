@@ -1,13 +1,13 @@
-//! One vocabulary of errors, the same over HTTP, RPC and the command line.
+//! Error codes, identical over HTTP, RPC and the command line.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $status:literal;)*) => {
-        /// A stable name of what went wrong; each is explained in `docs/errors.md`.
+        /// A stable error code; `docs/errors.md` explains each.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-        // The description does not see the names that a macro gives; a test holds that these are the same.
+        // The derive does not see names that a macro sets; a test verifies that they are equal.
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(rename_all = "snake_case"))]
         pub enum ErrorCode {
             $($(#[$doc])* #[serde(rename = $code)] $variant,)*
@@ -39,21 +39,21 @@ codes! {
     InvalidQuery = "invalid_query", 400;
     /// The prompt is blank.
     PromptRequired = "prompt_required", 400;
-    /// The model that a thread is to have is blank.
+    /// The model of a thread is blank.
     ModelRequired = "model_required", 400;
-    /// A change names no field that can be changed.
+    /// A change contains no changeable field.
     NoChanges = "no_changes", 400;
     /// A decision is neither `allow` nor `deny`.
     InvalidDecision = "invalid_decision", 400;
     /// An undo or retry goes back further than the thread.
     DepthOutOfRange = "depth_out_of_range", 400;
-    /// Nothing was said in the thread that is to be saved.
+    /// The thread to save has no messages.
     NothingToSave = "nothing_to_save", 400;
-    /// There is no setting of that name.
+    /// No setting has this name.
     UnknownSetting = "unknown_setting", 400;
-    /// There is no provider of that name.
+    /// No provider has this name.
     UnknownProvider = "unknown_provider", 400;
-    /// The configuration file cannot be read again.
+    /// The configuration file is invalid and was not reloaded.
     ConfigInvalid = "config_invalid", 400;
     /// The token is missing or wrong.
     Unauthorized = "unauthorized", 401;
@@ -103,7 +103,7 @@ codes! {
     TurnNotQueued = "turn_not_queued", 409;
     /// The turn is being interrupted.
     TurnStopping = "turn_stopping", 409;
-    /// The thread cannot be forked at that place.
+    /// The thread cannot be forked at this turn.
     NotForkable = "not_forkable", 409;
     /// The thread cannot be replayed.
     NotReplayable = "not_replayable", 409;
@@ -127,15 +127,15 @@ codes! {
     WorkerIdle = "worker_idle", 409;
     /// The configuration declares the automation, so that requests cannot change it.
     AutomationDeclared = "automation_declared", 409;
-    /// What is to be set is in the configuration file, and counts from the next start on.
+    /// The setting is in the configuration file, and changes apply after a restart.
     RestartRequired = "restart_required", 409;
     /// The provider has neither a key nor an address.
     ProviderUnusable = "provider_unusable", 409;
-    /// The body is larger than the daemon takes.
+    /// The body exceeds the size limit.
     BodyTooLarge = "body_too_large", 413;
     /// The body is not declared as JSON.
     UnsupportedMediaType = "unsupported_media_type", 415;
-    /// The request is for a name that is not the daemon's.
+    /// The `Host` of the request is not a name of the daemon.
     ForeignHost = "foreign_host", 421;
     /// A field is missing, has the wrong type or a value that is not allowed.
     InvalidField = "invalid_field", 422;
@@ -151,27 +151,27 @@ codes! {
     UnsupportedKind = "unsupported_kind", 422;
     /// The model or external agent does not accept such input.
     UnsupportedInput = "unsupported_input", 422;
-    /// A schedule cannot be read, never fires, or is in a time zone that there is not.
+    /// A schedule is invalid, never fires, or has an unknown time zone.
     InvalidSchedule = "invalid_schedule", 422;
     /// A configured limit is reached.
     LimitReached = "limit_reached", 429;
-    /// What all threads, or those of the token, may use together in a day is used up.
+    /// The daily budget of all threads, or of the token's threads, is used up.
     BudgetExceeded = "budget_exceeded", 429;
-    /// Something went wrong inside.
+    /// An internal error, which is in the log.
     Internal = "internal", 500;
     /// Files were restored only in part.
     FilesNotRestored = "files_not_restored", 500;
-    /// The route belongs to a group that is not built.
+    /// The operation is not implemented.
     NotImplemented = "not_implemented", 501;
     /// The thread or turn needs something that is not configured here, such as an external agent.
     NotConfigured = "not_configured", 503;
-    /// A part of the daemon does not work now; only `GET /ready` answers this.
+    /// A part of the daemon does not work now; only `GET /ready` returns this.
     NotReady = "not_ready", 503;
     /// The stored tokens cannot be read now.
     TokensUnavailable = "tokens_unavailable", 503;
-    /// Nothing can be recorded now.
+    /// The store cannot be read or written now.
     StoreUnavailable = "store_unavailable", 503;
-    /// The daemon is stopping.
+    /// The daemon is shutting down.
     ShuttingDown = "shutting_down", 503;
 }
 
@@ -184,11 +184,11 @@ impl std::fmt::Display for ErrorCode {
     }
 }
 
-/// What went wrong.
+/// The code, the message and the details of an error.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorDetail {
-    /// What happened, for people.
+    /// Message for people.
     pub message: String,
     /// The HTTP status.
     pub status: u16,
@@ -200,16 +200,16 @@ pub struct ErrorDetail {
     pub details: Option<Value>,
 }
 
-/// The body of every answer that is not a success.
+/// The body of every error response.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ErrorBody {
-    /// What went wrong.
+    /// The code, the message and the details.
     pub error: ErrorDetail,
 }
 
 impl ErrorBody {
-    /// Makes the body of a code; the status follows from it.
+    /// Creates the body for a code, which determines the status.
     pub fn new(code: ErrorCode, message: impl Into<String>, details: Option<Value>) -> Self {
         Self {
             error: ErrorDetail {

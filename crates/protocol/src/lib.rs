@@ -1,40 +1,27 @@
 //! The wire types of the Windlass Runtime API 1.0.
 //!
-//! A client needs nothing but this crate and an HTTP library. Ids and times are text: `thr_`, `turn_`, `item_`,
-//! `call_`, `appr_` or `input_` before 32 hex digits, and RFC 3339 in UTC. Fields may be added at any time, so
-//! readers ignore what they do not know.
+//! A client needs only this crate and an HTTP library. IDs are text: `thr_`, `turn_`, `item_`, `call_`, `appr_` or
+//! `input_`, followed by 32 hex digits. Times are RFC 3339 in UTC. Fields may be added at any time, so readers ignore
+//! unknown ones.
 
 #![warn(missing_docs)]
 
-pub mod agent_runs;
-pub mod answers;
 pub mod api;
-pub mod apps;
-pub mod attachments;
-pub mod automations;
-pub mod budgets;
-pub mod config;
-pub mod context;
-pub mod environments;
+mod conversation;
+mod daemon;
 pub mod errors;
 pub mod events;
-pub mod fleet;
-pub mod info;
-pub mod items;
-pub mod mode;
+mod jobs;
 #[cfg(feature = "openapi")]
 pub mod openapi;
 pub mod operations;
-pub mod queue;
-pub mod sessions;
-pub mod stream;
-pub mod tasks;
-pub mod threads;
-pub mod tools;
-pub mod turn_policy;
-pub mod turns;
-pub mod usage;
-pub mod workspace;
+
+pub use conversation::{
+    answers, attachments, budgets, context, items, mode, queue, sessions, stream, threads, tools,
+    turn_policy, turns,
+};
+pub use daemon::{apps, config, environments, info, usage, workspace};
+pub use jobs::{agent_runs, automations, fleet, tasks};
 
 pub use answers::{
     ApprovalAnswered, ApprovalDecision, DecideApproval, PendingApproval, PendingUserInput,

@@ -9,10 +9,10 @@ use utoipa::{PartialSchema, ToSchema};
 use crate::operations::{Method, Operation, RequestBody, RequiredScope, ResponseForm};
 use crate::{ErrorBody, EventName, RUNTIME_API_VERSION, events, operations};
 
-/// The name of the schema of any event.
+/// Name of the schema of any event.
 const ANY_EVENT: &str = "RuntimeEvent";
 
-/// A description in the making.
+/// An OpenAPI document that is being built.
 #[derive(Default)]
 pub(crate) struct Document {
     paths: BTreeMap<&'static str, Map<String, Value>>,
@@ -111,7 +111,7 @@ impl Document {
     }
 }
 
-/// A generator takes a field with a default for one that is always present, which in a request it need not be.
+/// Removes defaults: generators treat a field with a default as always present, which is wrong for requests.
 fn drop_defaults(schema: &mut Value) {
     match schema {
         Value::Object(fields) => {
@@ -131,7 +131,7 @@ fn content(media: &str, schema: Value) -> Value {
     json!({ media: { "schema": schema } })
 }
 
-/// The name of a stream's element.
+/// Returns the name of a stream's element.
 fn element(reference: &Value) -> String {
     let target = reference["$ref"].as_str().unwrap_or_default();
     let name = target.rsplit('/').next().unwrap_or_default();
@@ -232,7 +232,7 @@ fn parameters(operation: &Operation) -> impl Iterator<Item = Value> {
     in_path.chain(in_query).chain(header(operation))
 }
 
-/// The header that a request may have beside the token.
+/// Returns the header that a request may have in addition to the token.
 fn header(operation: &Operation) -> Option<Value> {
     match (operation.method, operation.response) {
         (_, ResponseForm::Frames) => None,

@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn r3_the_status_follows_from_the_type_of_an_error() {
+    fn r3_status_follows_from_the_code() {
         for code in ErrorCode::ALL {
             let error = ApiError::new(*code, "404 not found, turn active, 500");
             let response = HttpRefusal(error).into_response();

@@ -23,11 +23,11 @@ struct Unauthenticated {
 
 impl PendingConnections {
     fn enter(&self) -> (u64, CancellationToken) {
-        let mut waiting = self.0.lock();
-        let number = waiting.next;
-        waiting.next += 1;
+        let mut pending = self.0.lock();
+        let number = pending.next;
+        pending.next += 1;
         let dismissed = CancellationToken::new();
-        waiting.by_number.insert(number, dismissed.clone());
+        pending.by_number.insert(number, dismissed.clone());
         (number, dismissed)
     }
 
@@ -62,13 +62,18 @@ impl Kind {
 
     /// Takes a permit. At the limit, the oldest unauthenticated connection is closed.
     fn permit(self, app: &SharedApp) -> Result<LimitPermit> {
-        let permit = match self {
-            Self::Http => LimitPermit::of(&app.service, |counters| &counters.connections),
-            Self::Socket => LimitPermit::of(&app.service, |counters| &counters.sockets),
-        };
-        let (what, limit) = match self {
-            Self::Http => ("connections", app.service.settings.limits.connections),
-            Self::Socket => ("sockets", app.service.settings.rpc.connections),
+        let service = &app.service;
+        let (permit, what, limit) = match self {
+            Self::Http => (
+                LimitPermit::take(service, |counters| &counters.connections),
+                "connections",
+                service.settings.limits.connections,
+            ),
+            Self::Socket => (
+                LimitPermit::take(service, |counters| &counters.sockets),
+                "sockets",
+                service.settings.rpc.connections,
+            ),
         };
         if permit.is_within(limit) || self.pending_connections(app).dismiss_oldest() {
             return Ok(permit);

@@ -36,13 +36,13 @@ use crate::{routes, rpc};
 /// Backlog of connections; the kernel may allow fewer (`net.core.somaxconn`).
 const BACKLOG: u32 = 1024;
 /// Time limit after the last tool for recording that turns are released.
-const RELEASING: Duration = Duration::from_secs(5);
+const RELEASE_TIME: Duration = Duration::from_secs(5);
 /// Delay before the next accept after a failed one.
-const ACCEPT_AGAIN: Duration = Duration::from_millis(50);
+const ACCEPT_DELAY: Duration = Duration::from_millis(50);
 /// Time limit for writing the refusal to a connection over the limit.
-const TURN_AWAY: Duration = Duration::from_secs(1);
+const REFUSAL_TIME: Duration = Duration::from_secs(1);
 /// Minimum interval between log messages about failed accepts.
-const TELL_EVERY: Duration = Duration::from_secs(60);
+const LOG_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Why a server cannot start.
 #[derive(Debug, thiserror::Error)]
@@ -52,18 +52,18 @@ pub enum StartError {
     Listen {
         /// The requested address.
         address: String,
-        /// The cause.
+        /// Error of the system call.
         source: std::io::Error,
     },
     /// Other machines could connect without a token.
     #[error("refusing to listen on {0} without a token; only a loopback address may be open")]
-    OpenToOthers(String),
+    OpenToOtherMachines(String),
     /// The Unix socket cannot be listened on.
     #[error("cannot listen on the Unix socket {path}: {source}")]
     UnixSocket {
         /// Path of the socket.
         path: String,
-        /// The cause.
+        /// Error of the system call.
         source: std::io::Error,
     },
     /// The service cannot be opened.
@@ -110,7 +110,7 @@ pub struct ApiServer {
     rpc: Rpc,
     listener: Option<TcpListener>,
     sockets: Vec<UnixSocket>,
-    inside: InProcessHandle,
+    in_process: InProcessHandle,
     resumed_turns: usize,
 }
 
@@ -121,7 +121,7 @@ pub struct InProcessHandle {
     router: Router,
     connections: TaskTracker,
     /// Connections of other processes over Unix sockets.
-    guests: TaskTracker,
+    unix_connections: TaskTracker,
 }
 
 impl std::fmt::Debug for InProcessHandle {
@@ -138,23 +138,23 @@ impl InProcessHandle {
     }
 
     /// Returns whether a turn is running that another process may have requested over a Unix socket.
-    pub async fn works_for_guests(&self) -> bool {
-        if self.guests.is_empty() {
+    pub async fn serves_other_processes(&self) -> bool {
+        if self.unix_connections.is_empty() {
             return false;
         }
         self.app.service.has_running_turn().await
     }
 
     /// Waits until there is no such turn and no such connection. Connections that only read do not count.
-    pub async fn guests_served(&self) {
-        self.guests.close();
+    pub async fn other_processes_served(&self) {
+        self.unix_connections.close();
         let mut records = self.app.service.watch_records();
-        while self.works_for_guests().await {
+        while self.serves_other_processes().await {
             // The end of a turn is a record.
             tokio::select! {
-                () = self.guests.wait() => {}
-                rung = records.changed() => {
-                    if rung.is_err() {
+                () = self.unix_connections.wait() => {}
+                changed = records.changed() => {
+                    if changed.is_err() {
                         return;
                     }
                 }
@@ -169,7 +169,9 @@ impl InProcessHandle {
         let (app, router) = (SharedApp::clone(&self.app), self.router.clone());
         let serving = connection(app, router, stream, transport);
         match transport {
-            Transport::UnixSocket => self.connections.spawn(self.guests.track_future(serving)),
+            Transport::UnixSocket => self
+                .connections
+                .spawn(self.unix_connections.track_future(serving)),
             Transport::Port => self.connections.spawn(serving),
         };
     }
@@ -205,7 +207,7 @@ impl ApiServer {
         Self::start(Some(listener), runtime, settings, store).await
     }
 
-    /// Serves without a port: on the Unix sockets of the settings, and [in this process](Self::inside).
+    /// Serves without a port: on the Unix sockets of the settings, and [in this process](Self::in_process).
     pub async fn without_port(
         runtime: InProcessRuntime,
         settings: Settings,
@@ -228,7 +230,7 @@ impl ApiServer {
         if let Some(address) = address.filter(|address| !address.ip().is_loopback())
             && matches!(settings.access, Access::Open)
         {
-            return Err(StartError::OpenToOthers(address.to_string()));
+            return Err(StartError::OpenToOtherMachines(address.to_string()));
         }
         settings.port = address.map_or(0, |address| address.port());
         let service = Service::open(runtime, settings, store).await?;
@@ -241,18 +243,18 @@ impl ApiServer {
             .collect::<Result<_, _>>()?;
         // Last, because a start that fails after it would count as a crash of every resumed turn.
         let resumed_turns = app.service.resume_open_turns().await?;
-        let inside = InProcessHandle {
+        let in_process = InProcessHandle {
             app: SharedApp::clone(&app),
             router,
             connections: TaskTracker::new(),
-            guests: TaskTracker::new(),
+            unix_connections: TaskTracker::new(),
         };
         Ok(Self {
             rpc,
             app,
             listener,
             sockets,
-            inside,
+            in_process,
             resumed_turns,
         })
     }
@@ -277,21 +279,21 @@ impl ApiServer {
 
     /// Returns in-process access. Requests are served once the server [runs](Self::run).
     #[must_use]
-    pub fn inside(&self) -> InProcessHandle {
-        self.inside.clone()
+    pub fn in_process(&self) -> InProcessHandle {
+        self.in_process.clone()
     }
 
     /// Serves until `stop` is ready. Then it stops accepting, notifies streams, and gives requests in progress a grace period. Turns are recorded
     /// step by step and resume at the next start.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        let connections = &self.inside.connections;
+        let connections = &self.in_process.connections;
         self.rpc.supervise_runs();
         for socket in self.sockets {
-            connections.spawn(serve_unix(self.inside.clone(), socket));
+            connections.spawn(serve_unix(self.in_process.clone(), socket));
         }
         let jobs = self.app.service.start_loops();
         let mut stop = std::pin::pin!(stop);
-        let mut trouble = AcceptTrouble::default();
+        let mut failures = AcceptFailures::default();
         loop {
             let accepted = tokio::select! {
                 () = &mut stop => break,
@@ -300,9 +302,9 @@ impl ApiServer {
             match accepted {
                 Ok(stream) => {
                     let _ = stream.set_nodelay(true);
-                    self.inside.serve(stream, Transport::Port);
+                    self.in_process.serve(stream, Transport::Port);
                 }
-                Err(error) => trouble.wait(&error).await,
+                Err(error) => failures.wait(&error).await,
             }
         }
         drop(self.listener);
@@ -322,13 +324,13 @@ impl ApiServer {
         let released = self.app.service.release_turns(grace);
         let (ended, released) = tokio::join!(
             tokio::time::timeout(grace, ended),
-            tokio::time::timeout(grace + RELEASING, released)
+            tokio::time::timeout(grace + RELEASE_TIME, released)
         );
         if ended.is_err() {
-            tracing::warn!("connections were cut because they did not end in time");
+            tracing::warn!("connections were closed because they did not end in time");
         }
         if released.is_err() {
-            tracing::warn!("turns were not released in time; that they stopped counts as a crash");
+            tracing::warn!("turns were not released in time; their stop counts as a crash");
         }
     }
 }
@@ -342,16 +344,16 @@ async fn accept(listener: Option<&TcpListener>) -> std::io::Result<TcpStream> {
 }
 
 /// Serves on a Unix socket until the server stops.
-async fn serve_unix(inside: InProcessHandle, socket: UnixSocket) {
-    let mut trouble = AcceptTrouble::default();
+async fn serve_unix(in_process: InProcessHandle, socket: UnixSocket) {
+    let mut failures = AcceptFailures::default();
     loop {
         let accepted = tokio::select! {
-            () = inside.app.service.stopping.cancelled() => break,
+            () = in_process.app.service.stopping.cancelled() => break,
             accepted = socket.accept() => accepted,
         };
         match accepted {
-            Ok(stream) => inside.serve(stream, Transport::UnixSocket),
-            Err(error) => trouble.wait(&error).await,
+            Ok(stream) => in_process.serve(stream, Transport::UnixSocket),
+            Err(error) => failures.wait(&error).await,
         }
     }
 }
@@ -359,17 +361,17 @@ async fn serve_unix(inside: InProcessHandle, socket: UnixSocket) {
 /// Failed accepts, most likely because file descriptors are exhausted. The next accept follows after a delay in which other connections may close;
 /// the log reports it once a minute.
 #[derive(Default)]
-struct AcceptTrouble {
-    told: Option<Instant>,
+struct AcceptFailures {
+    logged_at: Option<Instant>,
 }
 
-impl AcceptTrouble {
+impl AcceptFailures {
     async fn wait(&mut self, error: &std::io::Error) {
-        if self.told.is_none_or(|told| told.elapsed() > TELL_EVERY) {
-            self.told = Some(Instant::now());
-            tracing::warn!(%error, "connections cannot be taken; more file descriptors may help (ulimit -n)");
+        if self.logged_at.is_none_or(|at| at.elapsed() > LOG_INTERVAL) {
+            self.logged_at = Some(Instant::now());
+            tracing::warn!(%error, "connections cannot be accepted; more file descriptors may help (ulimit -n)");
         }
-        tokio::time::sleep(ACCEPT_AGAIN).await;
+        tokio::time::sleep(ACCEPT_DELAY).await;
     }
 }
 
@@ -406,7 +408,7 @@ where
     // A connection over the limit occupies a descriptor that others need.
     let header_time = match &pending {
         Ok(_) => limits.header_time,
-        Err(_) => limits.header_time.min(TURN_AWAY),
+        Err(_) => limits.header_time.min(REFUSAL_TIME),
     };
     let io = TokioIo::new(Stalling::new(stream, limits.stall_time, outflow.clone()));
     let serving = http1::Builder::new()
@@ -426,7 +428,7 @@ where
         () = dismissed => {
             // A request in progress gets its response; closing the connection would reset it.
             serving.as_mut().graceful_shutdown();
-            match tokio::time::timeout(TURN_AWAY, serving).await {
+            match tokio::time::timeout(REFUSAL_TIME, serving).await {
                 Ok(ended) => ended,
                 Err(_) => return,
             }
@@ -437,7 +439,7 @@ where
         }
     };
     if let Err(error) = ended {
-        tracing::debug!(%error, "a connection ended badly");
+        tracing::debug!(%error, "a connection ended with an error");
     }
 }
 

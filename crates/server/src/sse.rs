@@ -15,11 +15,11 @@ use windlass_service::{FRAME_END, FollowItem, FollowedEvent, Follower, PIECE_BYT
 
 use crate::http::outflow::Outflow;
 
-/// Pieces queued for a connection; [`Outflow`] limits their bytes.
-const FRAMES: usize = 32;
+/// Maximum number of pieces queued for a connection; [`Outflow`] limits their bytes.
+const QUEUED_PIECES: usize = 32;
 /// How long an event stays in memory for a reader that takes its pieces, and for how many readers at once. It avoids reading the event again for each
 /// piece.
-const HOLD: Duration = Duration::from_millis(50);
+const HOLD_TIME: Duration = Duration::from_millis(50);
 static HOLDERS: Semaphore = Semaphore::const_new(8);
 /// Reconnection delay for browsers. Sent with the first event, because some readers treat each frame as an event.
 const RETRY: &str = "retry: 1000\n";
@@ -42,34 +42,34 @@ impl FrameSender {
     pub(crate) async fn send(&self, mut frame: Bytes) -> Result<(), Gone> {
         while !frame.is_empty() {
             let piece = frame.split_to(frame.len().min(PIECE_BYTES));
-            self.outflow.room().await;
-            self.pass(piece).await?;
+            self.outflow.writable().await;
+            self.queue(piece).await?;
         }
         Ok(())
     }
 
     /// Sends an event. A reader that does not take the pieces of a long event occupies no memory for it.
-    async fn send_event(&self, event: FollowedEvent, before: &str) -> Result<(), Gone> {
+    async fn send_event(&self, event: FollowedEvent, prefix: &str) -> Result<(), Gone> {
         let (seq, name) = (event.seq(), event.name());
         let head = frame_head(Some(&seq.to_string()), name);
         let mut text = event
-            .text(before.to_owned() + &head, FRAME_END)
+            .text(prefix.to_owned() + &head, FRAME_END)
             .ok_or(Gone)?;
         let may_hold = HOLDERS.try_acquire();
         loop {
-            self.pass(text.next().await.ok_or(Gone)?).await?;
+            self.queue(text.next().await.ok_or(Gone)?).await?;
             if text.is_done() {
                 return Ok(());
             }
-            let room = self.outflow.room();
-            if may_hold.is_err() || tokio::time::timeout(HOLD, room).await.is_err() {
+            let writable = self.outflow.writable();
+            if may_hold.is_err() || tokio::time::timeout(HOLD_TIME, writable).await.is_err() {
                 text.release();
-                self.outflow.room().await;
+                self.outflow.writable().await;
             }
         }
     }
 
-    async fn pass(&self, piece: Bytes) -> Result<(), Gone> {
+    async fn queue(&self, piece: Bytes) -> Result<(), Gone> {
         self.outflow.add(piece.len());
         self.frames.send(piece).await.map_err(|_| Gone)
     }
@@ -77,7 +77,7 @@ impl FrameSender {
 
 /// Creates the two ends of a stream of frames.
 pub(crate) fn channel(outflow: Outflow) -> (FrameSender, Response<Body>) {
-    let (frames, mut receiver) = mpsc::channel(FRAMES);
+    let (frames, mut receiver) = mpsc::channel(QUEUED_PIECES);
     let body = poll_fn(move |cx| receiver.poll_recv(cx)).map(Ok::<_, Infallible>);
     let mut response = Response::new(Body::from_stream(body));
     let headers = response.headers_mut();
@@ -114,7 +114,7 @@ pub(crate) fn stream(
     response
 }
 
-/// Sends frames until they end, the reader disconnects, or the server stops, which the reader is notified of.
+/// Sends frames until they end, the reader disconnects, or the server stops. The reader is notified of a stop.
 async fn until_stopped(
     sender: &FrameSender,
     stopping: &CancellationToken,
@@ -135,8 +135,8 @@ pub(crate) async fn feed(mut follower: Follower, sender: FrameSender, stopping: 
     let sending = async {
         let mut retry = RETRY;
         loop {
-            // Before the next event is read, so that a waiting reader holds none.
-            sender.outflow.room().await;
+            // Waits before it reads the next event, so that a waiting reader holds no event.
+            sender.outflow.writable().await;
             let Some(item) = follower.next_item().await else {
                 return Ok(());
             };

@@ -15,14 +15,14 @@ pub(crate) struct UnixSocket {
 
 impl UnixSocket {
     pub(crate) fn bind(path: &Path) -> Result<Self, StartError> {
-        let trouble = |source| StartError::UnixSocket {
+        let failed = |source| StartError::UnixSocket {
             path: path.display().to_string(),
             source,
         };
-        remove_left_over(path).map_err(trouble)?;
-        let listener = UnixListener::bind(path).map_err(trouble)?;
+        remove_stale(path).map_err(failed)?;
+        let listener = UnixListener::bind(path).map_err(failed)?;
         let only_owner = std::fs::Permissions::from_mode(0o600);
-        std::fs::set_permissions(path, only_owner).map_err(trouble)?;
+        std::fs::set_permissions(path, only_owner).map_err(failed)?;
         Ok(Self {
             listener,
             path: path.to_owned(),
@@ -36,48 +36,45 @@ impl UnixSocket {
 
 /// Refuses a path where a socket cannot be created. A host calls it before it creates other resources.
 pub fn check_unix_socket(path: &Path) -> Result<(), StartError> {
-    let above = match path.parent() {
-        Some(above) if above != Path::new("") => above,
+    let parent = match path.parent() {
+        Some(parent) if parent != Path::new("") => parent,
         _ => Path::new("."),
     };
-    let is_there = std::fs::metadata(above).and_then(|found| {
-        if found.is_dir() {
-            is_left_over(path).map(drop)
+    let checked = std::fs::metadata(parent).and_then(|metadata| {
+        if metadata.is_dir() {
+            is_stale(path).map(drop)
         } else {
             Err(io::ErrorKind::NotADirectory.into())
         }
     });
-    is_there.map_err(|source| StartError::UnixSocket {
+    checked.map_err(|source| StartError::UnixSocket {
         path: path.display().to_string(),
         source,
     })
 }
 
 /// Removes the socket of a killed daemon. A socket with a listener and any other file are preserved.
-fn remove_left_over(path: &Path) -> io::Result<()> {
-    if is_left_over(path)? {
-        std::fs::remove_file(path)
-    } else {
-        Ok(())
+fn remove_stale(path: &Path) -> io::Result<()> {
+    if is_stale(path)? {
+        std::fs::remove_file(path)?;
     }
+    Ok(())
 }
 
 /// Returns whether there is a socket without a listener. A path that cannot be removed safely is an error.
-fn is_left_over(path: &Path) -> io::Result<bool> {
+fn is_stale(path: &Path) -> io::Result<bool> {
     match std::fs::symlink_metadata(path) {
-        Ok(found) if found.file_type().is_socket() => {
-            match std::os::unix::net::UnixStream::connect(path) {
-                Ok(_) => Err(io::Error::new(
-                    io::ErrorKind::AddrInUse,
-                    "another program listens on it",
-                )),
-                Err(_) => Ok(true),
+        Ok(metadata) if metadata.file_type().is_socket() => {
+            if std::os::unix::net::UnixStream::connect(path).is_ok() {
+                let text = "another program listens on it";
+                return Err(io::Error::new(io::ErrorKind::AddrInUse, text));
             }
+            Ok(true)
         }
-        Ok(_) => Err(io::Error::new(
-            io::ErrorKind::AlreadyExists,
-            "there is a file that is no socket",
-        )),
+        Ok(_) => {
+            let text = "there is a file that is not a socket";
+            Err(io::Error::new(io::ErrorKind::AlreadyExists, text))
+        }
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Err(error) => Err(error),
     }

@@ -6,7 +6,7 @@ use windlass_core::thread_record::{ThreadParent, ThreadRecord};
 use windlass_runtime::{ChildDraft, SubagentHost};
 
 use crate::error::{ApiError, Result};
-use crate::operations::thread_record::inherited_record;
+use crate::operations::threads::thread_record::inherited_record;
 use crate::service::{Service, WeakService};
 
 /// Creates the threads of agents that models start.

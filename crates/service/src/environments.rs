@@ -14,6 +14,7 @@ use windlass_protocol::{
 };
 use windlass_tools::{Environments, Network, Policy, Unconfined};
 
+use crate::convert::convert_variants;
 use crate::error::{ApiError, Result};
 use crate::ids;
 use crate::open::OpenError;
@@ -139,6 +140,10 @@ pub(crate) fn resolve_inside(environment: &EnvironmentInfo, cwd: &Path) -> Resul
         .with(json!({ "environment_id": environment.id })))
 }
 
+convert_variants! {
+    fn tool_network(NetworkPolicy) -> Network { Inherit None Filtered }
+}
+
 /// Returns the sandbox policy of tools in an environment.
 fn policy(environment: &EnvironmentInfo) -> Policy {
     let EnvironmentPolicy {
@@ -149,11 +154,7 @@ fn policy(environment: &EnvironmentInfo) -> Policy {
     Policy {
         write,
         shell,
-        network: match network {
-            NetworkPolicy::Inherit => Network::Inherit,
-            NetworkPolicy::None => Network::None,
-            NetworkPolicy::Filtered => Network::Filtered,
-        },
+        network: tool_network(network),
         unconfined: Unconfined::Refuse,
     }
 }

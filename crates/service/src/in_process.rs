@@ -54,12 +54,10 @@ impl InProcess {
         E: Endpoint<Response: Serialize + DeserializeOwned + Send>,
         Service: Handle<E>,
     {
-        let Some(key) = &call.idempotency_key else {
+        let is_post = E::OPERATION.method == Method::Post;
+        let Some(key) = call.idempotency_key.as_ref().filter(|_| is_post) else {
             return self.execute(call).await;
         };
-        if E::OPERATION.method != Method::Post {
-            return self.execute(call).await;
-        }
         let keyed = KeyedRequest::new(Some(&self.caller), key, &call.target()?, &call.body()?);
         let service = self.service.clone();
         Ok(service

@@ -1,6 +1,6 @@
 //! Small JSON files of the data directory that several processes change: under a lock, and replaced as a whole.
 //!
-//! Such a file decides who may do what, so it is in one of three states: present, absent, or unknown. A file that cannot be read,
+//! Such a file grants rights, so it is in one of three states: present, absent, or unknown. A file that cannot be read,
 //! cannot be parsed or could have been written by another user is unknown. It never counts as absent or empty.
 
 use std::fs::{self, File, OpenOptions};

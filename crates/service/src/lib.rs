@@ -6,63 +6,57 @@
 
 #![warn(missing_docs)]
 
+mod background;
 mod children;
-mod effective_settings;
+mod convert;
 mod environments;
 mod error;
 mod external;
 mod fanout;
 mod git;
 mod handle;
-mod host;
 mod ids;
 mod in_process;
 mod jobs;
 mod json_file;
 mod keyed_request;
+mod limits;
 mod locks;
-mod models;
 mod open;
 mod operations;
 mod project_approvals;
-mod quotas;
-mod readiness;
 pub mod rpc;
 mod service;
 mod settings;
 mod sse_frame;
 mod store;
-mod subscribers;
-mod supervise;
-mod thread_quota;
 mod threads;
 mod tokens;
-mod upkeep;
 pub mod view;
 
 pub use environments::{check_environments, open_environments};
 pub use error::ApiError;
 pub use fanout::{EventText, PIECE_BYTES};
 pub use handle::Handle;
-pub use host::{HostConfig, Reload, Reloaded};
 pub use in_process::InProcess;
 pub use json_file::{FileState, JsonContents, JsonFile, JsonFileError};
 pub use keyed_request::KeyedRequest;
+pub use limits::quotas::{Quota, Share};
+pub use limits::subscribers::Subscriber;
 pub use locks::{Locks, NamedLock};
-pub use models::{ModelProvider, Models, UnknownModels};
 pub use open::OpenError;
 pub use operations::{
     DetailJson, FleetFollower, FollowItem, FollowedEvent, Follower, OneTurn, RequestContext,
     UnknownFields, fields,
 };
 pub use project_approvals::{ProjectApprovals, RememberedCall, RememberedInProjects};
-pub use quotas::{Quota, Share};
 pub use service::{Counters, LimitPermit, Service, State};
+pub use settings::host::{HostConfig, Reload, Reloaded};
+pub use settings::models::{ModelProvider, Models, UnknownModels};
 pub use settings::{Access, ClientLimits, JobSettings, RpcSettings, Settings, Upkeep};
 pub use sse_frame::{FRAME_END, frame, frame_head};
 pub use store::{HostWireStore, StoredAnswer, WireStore};
-pub use subscribers::Subscriber;
 pub use tokens::{
     ApiCaller, InvalidScope, Token, TokenFile, TokenLookup, TokenRecord, TokenScope, Tokens,
-    TokensUnreadable, authenticate, tokens_unavailable,
+    authenticate, tokens_unavailable,
 };

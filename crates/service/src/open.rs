@@ -11,22 +11,22 @@ use windlass_core::error::AgentLoopError;
 use windlass_core::tools::{TOOL_SEARCH, ToolDefinition};
 use windlass_runtime::{InProcessRuntime, SessionBuilder};
 
+use crate::background::readiness::Readiness;
+use crate::background::supervise::{Loops, supervise};
+use crate::background::upkeep;
 use crate::children::ChildThreads;
-use crate::effective_settings::EffectiveSettings;
 use crate::environments;
 use crate::error::ApiError;
 use crate::fanout::Fanouts;
 use crate::git::GitStates;
 use crate::jobs::{self, Jobs};
+use crate::limits::quotas::{Quotas, watch_tokens};
+use crate::limits::thread_quota::ThreadQuota;
 use crate::locks::Locks;
-use crate::quotas::{Quotas, watch_tokens};
-use crate::readiness::Readiness;
 use crate::service::{Counters, Service, State};
 use crate::settings::Settings;
+use crate::settings::effective::EffectiveSettings;
 use crate::store::WireStore;
-use crate::supervise::{Loops, supervise};
-use crate::thread_quota::ThreadQuota;
-use crate::upkeep;
 
 /// Why the service cannot be opened.
 #[derive(Debug, thiserror::Error)]

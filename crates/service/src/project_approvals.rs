@@ -204,7 +204,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let approvals = ProjectApprovals::new(directory.path());
         let at = Path::new("/project");
-        let made = |number: usize| RememberedCall {
+        let approval = |number: usize| RememberedCall {
             id: number.to_string(),
             root: at.to_owned(),
             cwd: at.to_owned(),
@@ -215,7 +215,7 @@ mod tests {
         };
         approvals
             .file
-            .update(|contents| contents.calls.extend((0..MAX_CALLS).map(made)))
+            .update(|contents| contents.calls.extend((0..MAX_CALLS).map(approval)))
             .unwrap();
         approvals.add(at, at, &call(&"x".repeat(100_000))).unwrap();
         let calls = approvals.list().unwrap();

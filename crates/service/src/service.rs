@@ -15,19 +15,19 @@ use windlass_protocol::EnvironmentInfo;
 use windlass_runtime::InProcessRuntime;
 use windlass_store::queries::{Queries, ThreadQuery, ThreadState};
 
-use crate::effective_settings::EffectiveSettings;
+use crate::background::readiness::Readiness;
+use crate::background::supervise::Loops;
 use crate::environments::FixedEnvironments;
 use crate::error::{ApiError, Result};
 use crate::fanout::Fanouts;
 use crate::git::GitStates;
 use crate::jobs::Jobs;
+use crate::limits::quotas::Quotas;
+use crate::limits::thread_quota::ThreadQuota;
 use crate::locks::Locks;
-use crate::quotas::Quotas;
-use crate::readiness::Readiness;
 use crate::settings::Settings;
+use crate::settings::effective::EffectiveSettings;
 use crate::store::WireStore;
-use crate::supervise::Loops;
-use crate::thread_quota::ThreadQuota;
 
 /// Every operation of the Runtime API: [`Handle`](crate::Handle) has one implementation for each. Cheap to clone.
 #[derive(Clone)]
@@ -167,25 +167,25 @@ pub struct Counters {
 /// A permit from a limited number; released on drop.
 pub struct LimitPermit {
     app: Service,
-    of: fn(&Counters) -> &AtomicUsize,
+    counter: fn(&Counters) -> &AtomicUsize,
 }
 
 impl LimitPermit {
     /// Takes a permit, even over the limit.
-    pub fn of(app: &Service, of: fn(&Counters) -> &AtomicUsize) -> Self {
-        of(&app.counters).fetch_add(1, Ordering::Relaxed);
+    pub fn take(app: &Service, counter: fn(&Counters) -> &AtomicUsize) -> Self {
+        counter(&app.counters).fetch_add(1, Ordering::Relaxed);
         let app = Service::clone(app);
-        Self { app, of }
+        Self { app, counter }
     }
 
     /// Returns whether the number of permits is within the limit.
     pub fn is_within(&self, limit: usize) -> bool {
-        (self.of)(&self.app.counters).load(Ordering::Relaxed) <= limit
+        (self.counter)(&self.app.counters).load(Ordering::Relaxed) <= limit
     }
 }
 
 impl Drop for LimitPermit {
     fn drop(&mut self) {
-        (self.of)(&self.app.counters).fetch_sub(1, Ordering::Relaxed);
+        (self.counter)(&self.app.counters).fetch_sub(1, Ordering::Relaxed);
     }
 }

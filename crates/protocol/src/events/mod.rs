@@ -21,7 +21,7 @@ use crate::{Item, PendingToolCall, RUNTIME_EVENT_ENVELOPE_SCHEMA_VERSION};
 /// One event of a thread: the `data` of an SSE frame, or a line of an export. Its name follows from its payload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RuntimeEventEnvelope {
-    /// The number in the thread; it rises and is never used twice.
+    /// Sequence number in the thread: strictly increasing, never reused.
     pub seq: u64,
     /// ID of the thread, `thr_…`.
     pub thread_id: String,
@@ -29,18 +29,18 @@ pub struct RuntimeEventEnvelope {
     pub turn_id: Option<String>,
     /// The item, if the event belongs to one.
     pub item_id: Option<String>,
-    /// When it happened.
+    /// Time of the event, RFC 3339.
     pub timestamp: String,
     /// Typed by the event's name.
     pub payload: EventPayload,
-    /// The `seq` of the event before it on the same stream.
+    /// `seq` of the previous event on the same stream.
     pub previous_seq: Option<u64>,
     /// The JSON that a client received, with fields that this version does not know. It is not part of the event.
     pub received: Option<Box<str>>,
 }
 
 impl RuntimeEventEnvelope {
-    /// The name of the field that links a frame with the one before it on the same stream.
+    /// Name of the field that links a frame to the previous one on the same stream.
     pub const PREVIOUS_SEQ: &'static str = "previous_seq";
 }
 
@@ -52,11 +52,11 @@ pub(crate) struct Envelope {
     /// The version of the envelope.
     #[serde(default = "envelope_version")]
     schema_version: u32,
-    /// The number in the thread; it rises and is never used twice.
+    /// Sequence number in the thread: strictly increasing, never reused.
     seq: u64,
     /// Name of the event, such as `turn.started`.
     event: String,
-    /// The same as `event`.
+    /// Same as `event`.
     #[expect(dead_code, reason = "it repeats the name")]
     kind: String,
     /// ID of the thread, `thr_…`.
@@ -65,14 +65,14 @@ pub(crate) struct Envelope {
     turn_id: Option<String>,
     /// The item; null if the event belongs to none.
     item_id: Option<String>,
-    /// When it happened.
+    /// Time of the event, RFC 3339.
     timestamp: String,
-    /// The same as `timestamp`.
+    /// Same as `timestamp`.
     #[expect(dead_code, reason = "it repeats the time")]
     created_at: Option<String>,
     /// Typed by the event's name.
     payload: Value,
-    /// The `seq` of the event before it on the same stream.
+    /// `seq` of the previous event on the same stream.
     #[serde(default)]
     previous_seq: Option<u64>,
 }
@@ -135,7 +135,7 @@ impl<'de> Deserialize<'de> for RuntimeEventEnvelope {
 
 macro_rules! events {
     ($($(#[$doc:meta])* $variant:ident($payload:ty) = $name:literal;)*) => {
-        /// The names of events. No other name appears on a stream that did not ask for it.
+        /// Names of events. A stream contains optional events only on request.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         pub enum EventName {

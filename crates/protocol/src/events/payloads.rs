@@ -1,4 +1,4 @@
-//! What each event contains beside its envelope: one struct per event.
+//! Payloads of events: one struct per event.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -77,7 +77,7 @@ payloads! {
 
     /// The removal of a queued input.
     InputRemovedPayload {
-        /// Why; absent if a client removed it.
+        /// Reason; absent if a client removed the input.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// ID of the thread, `thr_…`.
@@ -121,9 +121,9 @@ payloads! {
     OutputRejectedPayload {
         /// What is wrong, each with a JSON pointer into the answer, without the answer's values; at most 10.
         errors: Vec<String>,
-        /// The thread.
+        /// ID of the thread, `thr_…`.
         thread_id: String,
-        /// The turn.
+        /// ID of the turn, `turn_…`.
         turn_id: String,
     }
 
@@ -182,13 +182,13 @@ payloads! {
 
     /// A call that waits for an approval.
     ApprovalRequiredPayload {
-        /// The same as `id`.
+        /// Same as `id`.
         approval_id: String,
         /// ID of the call, `call_…`.
         call_id: String,
         /// The tool and its arguments.
         description: String,
-        /// When it is denied automatically.
+        /// Time at which the approval is denied automatically.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<String>,
         /// ID of the approval, `appr_…`.
@@ -198,7 +198,7 @@ payloads! {
         intent_summary: Option<String>,
         /// The item that shows the call.
         item_id: String,
-        /// The same as `description`.
+        /// Same as `description`.
         summary: String,
         /// Name of the tool, with its namespace.
         tool_name: String,
@@ -208,12 +208,12 @@ payloads! {
 
     /// A question that waits for an answer.
     UserInputRequiredPayload {
-        /// When it is cancelled automatically.
+        /// Time at which the question is cancelled automatically.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<String>,
         /// ID of the request, `input_…`.
         id: String,
-        /// The same as `id`.
+        /// Same as `id`.
         input_id: String,
         /// The item that shows the call.
         item_id: String,
@@ -231,7 +231,7 @@ payloads! {
         decision: ApprovalDecision,
         /// The item that shows the call.
         item_id: String,
-        /// Why, if a reason was given.
+        /// Reason, if one was given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Whether the decision applies beyond this call.
@@ -248,7 +248,7 @@ payloads! {
     ApprovalTimeoutPayload {
         /// ID of the approval, `appr_…`.
         approval_id: String,
-        /// The time it was given, in seconds.
+        /// Length of the deadline in seconds.
         timeout_secs: u64,
     }
 
@@ -256,7 +256,7 @@ payloads! {
     UserInputAnsweredPayload {
         /// ID of the request, `input_…`.
         id: String,
-        /// The same as `id`.
+        /// Same as `id`.
         input_id: String,
     }
 
@@ -264,7 +264,7 @@ payloads! {
     UserInputCanceledPayload {
         /// ID of the request, `input_…`.
         id: String,
-        /// The same as `id`.
+        /// Same as `id`.
         input_id: String,
         /// Always `true`.
         terminal: bool,
@@ -298,7 +298,7 @@ payloads! {
         status: ToolCallStatus,
         /// ID of the thread, `thr_…`.
         thread_id: String,
-        /// The time it was given, in seconds.
+        /// Length of the deadline in seconds.
         timeout_secs: u64,
         /// ID of the turn, `turn_…`.
         turn_id: String,

@@ -33,11 +33,11 @@ pub(crate) use target::request_target;
 pub enum Method {
     /// GET: reads without side effects.
     Get,
-    /// Creates, or starts something.
+    /// POST: creates or starts something.
     Post,
     /// PUT: replaces the whole resource.
     Put,
-    /// Changes single fields.
+    /// PATCH: changes single fields.
     Patch,
     /// DELETE: removes the resource.
     Delete,
@@ -87,11 +87,11 @@ impl fmt::Display for RequiredScope {
 /// Whether a request has a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RequestBody {
-    /// It has none; one that is sent is read and ignored.
+    /// No body; a body that is sent is read and ignored.
     None,
-    /// It must have one.
+    /// A body is required.
     Required,
-    /// Without one, every field has its default.
+    /// A body is optional; without one, every field has its default.
     Optional,
 }
 
@@ -114,7 +114,7 @@ pub enum ResponseForm {
     Empty,
 }
 
-/// What is known about an operation without its types.
+/// An operation without its types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     /// The name of the operation in Rust; the `operationId` begins with a lower-case letter.
@@ -123,7 +123,7 @@ pub struct Operation {
     pub method: Method,
     /// The path, with `{names}` for its parameters.
     pub path: &'static str,
-    /// Who may call it.
+    /// Required scope of the caller.
     pub scope: RequiredScope,
     /// One sentence for the OpenAPI summary.
     pub summary: &'static str,
@@ -198,7 +198,7 @@ impl Operation {
 
 /// An operation with its types.
 pub trait Endpoint: Send + Sync + 'static {
-    /// Everything but the types.
+    /// The operation without its types.
     const OPERATION: Operation;
     /// The parameters in the path.
     type Path: Path + DeserializeOwned + Send + Sync + 'static;

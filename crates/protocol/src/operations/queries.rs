@@ -15,14 +15,14 @@ const INCLUDE: &str = "Optional events, separated by commas: `tool_output` for t
 const SEARCH_SESSIONS: &str = "Only sessions with these words in title, id, directory or model.";
 const LIMIT_50_1000: &str = "The number of entries at most: 1 to 1000, default 50.";
 
-/// What a thread is doing.
+/// State of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ThreadState {
-    /// It has no open turn.
+    /// No turn is open.
     Idle,
-    /// Its turn is at work.
+    /// A turn is executing.
     Running,
-    /// Its turn is parked.
+    /// The open turn is parked.
     Waiting,
 }
 

@@ -104,7 +104,7 @@ pub struct QueryParameter {
     pub name: &'static str,
     /// The JSON Schema type.
     pub schema: &'static str,
-    /// What it selects.
+    /// Description of what the parameter selects.
     pub meaning: &'static str,
 }
 

@@ -211,7 +211,7 @@ operations! {
     /// Changes the text or the position of a queued input.
     EditQueuedInput edit_queued_input Patch "/v1/threads/{id}/queue/{turn_id}" Owner at TurnPath, body wire::EditQueuedInput, -> 200 Json wire::QueuedInput,
         errors [PromptRequired NoChanges TurnNotFound TurnNotQueued];
-    /// Removes a queued input; a turn that has begun is not stopped.
+    /// Removes a queued input; a turn that has started is not interrupted.
     RemoveQueuedInput remove_queued_input Delete "/v1/threads/{id}/queue/{turn_id}" Owner at TurnPath, -> 204 Empty,
         errors [TurnNotFound TurnNotQueued];
     /// Submits the result of a client's tool call.

@@ -65,7 +65,7 @@ mod tests {
     use crate::tasks::TaskStatus;
 
     #[test]
-    fn parameters_cannot_leave_their_place() {
+    fn path_parameters_are_percent_encoded() {
         let path = TurnPath {
             id: "../a?b#c".to_owned(),
             turn_id: "ä %".to_owned(),

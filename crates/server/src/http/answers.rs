@@ -19,7 +19,7 @@ use crate::error::{HttpRefusal, Result};
 /// Responses up to this many bytes are not counted: a connection holds one at a time.
 const SMALL_BYTES: u64 = 16 * 1024;
 /// How long a request waits for one of its token's large responses to end.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_WAIT: Duration = Duration::from_secs(5);
 
 /// How many responses are composed at once. A chunk may need a few copies of its largest item, and hundreds of requests can arrive at once. Composing
 /// never waits for a client, so the other requests wait only briefly.
@@ -54,19 +54,19 @@ impl LargeAnswers {
         caller: &ApiCaller,
     ) -> Result<OwnedSemaphorePermit> {
         let limit = app.service.settings.limits.large_answers_of_token;
-        let places = self.places(caller.token_id.clone(), limit);
-        match tokio::time::timeout(PATIENCE, places.acquire_owned()).await {
-            Ok(Ok(place)) => Ok(place),
+        let permits = self.permits(caller.token_id.clone(), limit);
+        match tokio::time::timeout(MAX_WAIT, permits.acquire_owned()).await {
+            Ok(Ok(permit)) => Ok(permit),
             _ => Err(ApiError::limit("large answers of one token at once", limit)),
         }
     }
 
-    fn places(&self, token_id: Option<String>, limit: usize) -> Arc<Semaphore> {
+    fn permits(&self, token_id: Option<String>, limit: usize) -> Arc<Semaphore> {
         let mut tokens = self.tokens.lock();
         // Unused semaphores are created again on demand.
-        tokens.retain(|_, places| Arc::strong_count(places) > 1);
-        let places = tokens.entry(token_id);
-        Arc::clone(places.or_insert_with(|| Arc::new(Semaphore::new(limit))))
+        tokens.retain(|_, permits| Arc::strong_count(permits) > 1);
+        let permits = tokens.entry(token_id);
+        Arc::clone(permits.or_insert_with(|| Arc::new(Semaphore::new(limit))))
     }
 }
 

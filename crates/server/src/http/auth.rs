@@ -8,9 +8,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use windlass_protocol::ErrorCode;
 use windlass_protocol::operations::RequiredScope;
-use windlass_service::{
-    Access, ApiCaller, ApiError, TokensUnreadable, authenticate, tokens_unavailable,
-};
+use windlass_service::{Access, ApiCaller, ApiError, authenticate};
 
 use super::{answers, query};
 use crate::app::SharedApp;
@@ -26,8 +24,8 @@ pub(crate) const TOKEN_HEADERS: [&str; 3] = [
 ];
 const COOKIES: [&str; 2] = ["windlass_runtime_token", "codewhale_runtime_token"];
 
-/// The message for an unknown token.
-const UNKNOWN_TOKEN: &str = "the token is wrong: the daemon knows none like it";
+/// The message for an unknown or revoked token.
+const INVALID_TOKEN: &str = "the token is invalid";
 
 /// Passes requests whose token has the scope that the route requires.
 pub(crate) async fn check(
@@ -76,33 +74,29 @@ pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Result<ApiCaller, 
     if matches!(access, Access::Open) {
         return Ok(ApiCaller::operator());
     }
-    let secrets = carried(headers);
-    let mut is_unknown = false;
+    let secrets = presented_tokens(headers);
+    let mut unavailable = None;
     for secret in &secrets {
         match authenticate(access, secret) {
             Ok(Some(caller)) => return Ok(caller),
             Ok(None) => {}
-            Err(TokensUnreadable) => is_unknown = true,
+            Err(error) => unavailable = Some(error),
         }
     }
-    Err(match secrets.iter().all(Vec::is_empty) {
-        true => unauthorized(),
-        false if is_unknown => tokens_unavailable(),
-        false => unauthorized().with_message(UNKNOWN_TOKEN),
-    })
+    if secrets.iter().all(Vec::is_empty) {
+        return Err(unauthorized());
+    }
+    Err(unavailable.unwrap_or_else(|| unauthorized().with_message(INVALID_TOKEN)))
 }
 
-/// Returns every token that a request presents. A header that is not text is not a token.
-fn carried(headers: &HeaderMap) -> Vec<Vec<u8>> {
-    let bearers = headers
-        .get_all(header::AUTHORIZATION)
-        .iter()
-        .filter_map(|value| {
-            let (scheme, token) = value.as_bytes().split_at_checked("bearer ".len())?;
-            scheme
-                .eq_ignore_ascii_case(b"bearer ")
-                .then(|| token.trim_ascii().to_vec())
-        });
+/// Returns all tokens that a request presents.
+fn presented_tokens(headers: &HeaderMap) -> Vec<Vec<u8>> {
+    let values = headers.get_all(header::AUTHORIZATION).iter();
+    let bearers = values.filter_map(|value| {
+        let (scheme, token) = value.as_bytes().split_at_checked("bearer ".len())?;
+        let is_bearer = scheme.eq_ignore_ascii_case(b"bearer ");
+        is_bearer.then(|| token.trim_ascii().to_vec())
+    });
     let plain = TOKEN_HEADERS.iter().filter_map(|name| {
         let value = headers.get(*name)?;
         Some(value.as_bytes().trim_ascii().to_vec())
@@ -117,14 +111,12 @@ fn carried(headers: &HeaderMap) -> Vec<Vec<u8>> {
 fn cookies(headers: &HeaderMap) -> Vec<Vec<u8>> {
     let texts = headers.get_all(header::COOKIE).iter();
     let texts = texts.filter_map(|value| value.to_str().ok());
-    texts
-        .flat_map(|text| text.split(';'))
-        .filter_map(|pair| {
-            let (name, value) = pair.trim().split_once('=')?;
-            COOKIES.contains(&name).then(|| query::decoded(value))?
-        })
-        .map(String::into_bytes)
-        .collect()
+    let tokens = texts.flat_map(|text| text.split(';')).filter_map(|pair| {
+        let (name, value) = pair.trim().split_once('=')?;
+        let token = COOKIES.contains(&name).then(|| query::decoded(value))?;
+        token.map(String::into_bytes)
+    });
+    tokens.collect()
 }
 
 /// Browsers send cookies with requests from any page, so cookies are accepted only from the daemon's own pages.
@@ -133,11 +125,9 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     if text("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none") {
         return false;
     }
-    match (text("origin"), text("host")) {
-        (None, _) => true,
-        (Some(origin), Some(host)) => origin
-            .split_once("://")
-            .is_some_and(|(_, of_origin)| of_origin.eq_ignore_ascii_case(host)),
-        (Some(_), None) => false,
-    }
+    let Some(origin) = text("origin") else {
+        return true;
+    };
+    let hosts = origin.split_once("://").zip(text("host"));
+    hosts.is_some_and(|((_, of_origin), host)| of_origin.eq_ignore_ascii_case(host))
 }

@@ -44,15 +44,15 @@ pub(crate) async fn bytes(
 
 async fn read(body: Body, limit: usize, mut share: Share) -> Result<Bytes> {
     let mut body = Limited::new(body, limit);
-    let mut whole = Vec::new();
+    let mut bytes = Vec::new();
     while let Some(frame) = body.frame().await {
         let frame = frame.map_err(|error| broken(&*error, limit))?;
         if let Ok(data) = frame.into_data() {
             share.grow(data.len())?;
-            whole.extend_from_slice(&data);
+            bytes.extend_from_slice(&data);
         }
     }
-    Ok(whole.into())
+    Ok(bytes.into())
 }
 
 fn broken(error: &(dyn Error + Send + Sync + 'static), limit: usize) -> ApiError {
@@ -65,10 +65,8 @@ fn broken(error: &(dyn Error + Send + Sync + 'static), limit: usize) -> ApiError
 }
 
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
-    let media = headers
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
-    let media = media.and_then(|media| media.split(';').next());
+    let media = headers.get(CONTENT_TYPE);
+    let media = media.and_then(|value| value.to_str().ok()?.split(';').next());
     media.is_some_and(|media| {
         let media = media.trim().to_ascii_lowercase();
         media == "application/json"
@@ -77,8 +75,6 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
 }
 
 pub(super) fn unsupported() -> ApiError {
-    ApiError::new(
-        ErrorCode::UnsupportedMediaType,
-        "Expected request with `Content-Type: application/json`",
-    )
+    let text = "Expected request with `Content-Type: application/json`";
+    ApiError::new(ErrorCode::UnsupportedMediaType, text)
 }

@@ -9,7 +9,7 @@ use super::request;
 
 /// Default origins of web clients. They are trusted only if a token is required: otherwise any program that serves a page on such a port would
 /// control the daemon.
-const USUAL: [&str; 7] = [
+const DEFAULT_ORIGINS: [&str; 7] = [
     "http://localhost:3000",
     "http://127.0.0.1:3000",
     "http://localhost:1420",
@@ -21,10 +21,12 @@ const USUAL: [&str; 7] = [
 
 /// The configured origins and, if a token is required, the default ones; never a wildcard.
 fn allowed(settings: &Settings) -> impl Iterator<Item = &str> {
-    let usual = USUAL.iter().filter(|_| !settings.access.is_open());
+    let defaults = DEFAULT_ORIGINS
+        .iter()
+        .filter(|_| !settings.access.is_open());
     let configured = settings.cors_origins.iter();
     let configured = configured.map(|origin| origin.trim().trim_end_matches('/'));
-    let origins = usual.copied().chain(configured);
+    let origins = defaults.copied().chain(configured);
     origins.filter(|origin| *origin != "*")
 }
 
@@ -41,16 +43,14 @@ pub(crate) fn layer(settings: &Settings) -> CorsLayer {
     let tokens = TOKEN_HEADERS
         .iter()
         .map(|name| HeaderName::from_static(name));
-    let headers: Vec<HeaderName> = [
+    let mut headers = vec![
         header::AUTHORIZATION,
         header::CONTENT_TYPE,
         header::ACCEPT,
         HeaderName::from_static("last-event-id"),
         super::idempotency::KEY,
-    ]
-    .into_iter()
-    .chain(tokens)
-    .collect();
+    ];
+    headers.extend(tokens);
     CorsLayer::new()
         .allow_origin(AllowOrigin::list(origins))
         .allow_methods([

@@ -18,7 +18,7 @@ pub(crate) fn check(settings: &Settings, method: &Method, headers: &HeaderMap) -
     if hosts.next().is_some() || host.is_some_and(|host| !is_ours(settings, host)) {
         return Err(ApiError::new(
             ErrorCode::ForeignHost,
-            "the Host of the request is no name of this daemon; an operator can add it with --allow-host",
+            "the Host of the request is not a name of this daemon; an operator can add it with --allow-host",
         ));
     }
     // A page cannot send a token that it does not know, so with tokens a cross-origin read is harmless. Without tokens the origin is the only
@@ -44,11 +44,11 @@ fn is_ours(settings: &Settings, host: &str) -> bool {
     };
     let name = authority.host().trim_end_matches('.').to_ascii_lowercase();
     let address = name.trim_start_matches('[').trim_end_matches(']');
-    let mut named = std::iter::once(&settings.host).chain(&settings.allowed_hosts);
+    let mut names = std::iter::once(&settings.host).chain(&settings.allowed_hosts);
     address.parse::<std::net::IpAddr>().is_ok()
         || name == "localhost"
         || name.ends_with(".localhost")
-        || named.any(|allowed| allowed.eq_ignore_ascii_case(&name))
+        || names.any(|allowed| allowed.eq_ignore_ascii_case(&name))
 }
 
 /// Browsers send the origin of a change; other programs send none.
@@ -57,12 +57,10 @@ fn is_foreign_page(settings: &Settings, host: Option<&str>, headers: &HeaderMap)
         let site = headers.get("sec-fetch-site");
         return site.is_some_and(|site| site == "cross-site" || site == "same-site");
     };
-    let of_host = origin
-        .to_str()
-        .ok()
-        .and_then(|origin| origin.split_once("://"));
-    let is_own = of_host
+    let origin_host = origin.to_str().ok();
+    let origin_host = origin_host.and_then(|origin| Some(origin.split_once("://")?.1));
+    let is_own = origin_host
         .zip(host)
-        .is_some_and(|((_, origin), host)| origin.eq_ignore_ascii_case(host));
+        .is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host));
     !is_own && !cors::is_allowed(origin.as_bytes(), settings)
 }

@@ -41,15 +41,11 @@ async fn once(
     request: Request,
     next: Next,
 ) -> Result<Response> {
-    let key = key
-        .to_str()
-        .ok()
-        .filter(|key| (1..=MAX_KEY).contains(&key.len()));
+    let key = key.to_str().ok();
+    let key = key.filter(|key| (1..=MAX_KEY).contains(&key.len()));
     let key = key.ok_or_else(|| {
-        ApiError::field(
-            "",
-            format!("an idempotency key has 1 to {MAX_KEY} printable characters"),
-        )
+        let text = format!("an idempotency key has 1 to {MAX_KEY} printable characters");
+        ApiError::field("", text)
     })?;
     let (mut head, content) = request.into_parts();
     let caller = head.extensions.get::<ApiCaller>();
@@ -59,14 +55,14 @@ async fn once(
     let KeyedRequest { key, digest } = keyed;
     let key = key.as_str();
     let _alone = app.service.keyed_requests.lock(key).await;
-    if let Some(kept) = app.service.store.answer(key).await? {
-        if kept.request != digest {
+    if let Some(stored) = app.service.store.answer(key).await? {
+        if stored.request != digest {
             return Err(ApiError::new(
                 ErrorCode::IdempotencyConflict,
                 "the idempotency key was used for another request",
             ));
         }
-        return Ok(replay(kept));
+        return Ok(replay(stored));
     }
     let response = next
         .run(Request::from_parts(head, Body::from(content)))
@@ -82,9 +78,7 @@ async fn once(
     let answer = StoredAnswer {
         request: digest,
         status: head.status.as_u16(),
-        content_type: media
-            .and_then(|media| media.to_str().ok())
-            .map(str::to_owned),
+        content_type: media.and_then(|media| Some(media.to_str().ok()?.to_owned())),
         body: content.to_vec(),
         at: Utc::now(),
     };
@@ -92,14 +86,12 @@ async fn once(
     Ok(Response::from_parts(head, Body::from(content)))
 }
 
-fn replay(kept: StoredAnswer) -> Response {
-    let mut response = Response::new(Body::from(kept.body));
-    *response.status_mut() = StatusCode::from_u16(kept.status).unwrap_or_default();
+fn replay(stored: StoredAnswer) -> Response {
+    let mut response = Response::new(Body::from(stored.body));
+    *response.status_mut() = StatusCode::from_u16(stored.status).unwrap_or_default();
     let headers = response.headers_mut();
-    let media = kept
-        .content_type
-        .and_then(|media| HeaderValue::from_str(&media).ok());
-    if let Some(media) = media {
+    let media = stored.content_type.map(HeaderValue::try_from);
+    if let Some(Ok(media)) = media {
         headers.insert(header::CONTENT_TYPE, media);
     }
     headers.insert(REPLAYED, HeaderValue::from_static("true"));

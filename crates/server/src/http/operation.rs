@@ -54,7 +54,7 @@ fn caller<E: Endpoint>(head: &Parts) -> Result<ApiCaller> {
 async fn path<E: Endpoint>(head: &mut Parts) -> Result<E::Path> {
     let path = Path::from_request_parts(head, &()).await;
     path.map(|Path(path)| path).map_err(|_| {
-        let text = "nothing has this path: it is not percent-encoded UTF-8";
+        let text = "the path is not percent-encoded UTF-8";
         ApiError::new(ErrorCode::UnknownPath, text)
     })
 }
@@ -70,12 +70,12 @@ async fn body<E: Endpoint>(
         return Err(body::unsupported());
     }
     if E::OPERATION.body == RequestBody::None && head.method.is_safe() {
-        return nothing();
+        return no_body();
     }
     let bytes = body::bytes(app, head.extensions.get::<ApiCaller>(), content).await?;
     let is_blank = bytes.iter().all(u8::is_ascii_whitespace);
     match E::OPERATION.body {
-        RequestBody::None => nothing(),
+        RequestBody::None => no_body(),
         RequestBody::Optional if is_blank => fields::read_body(b"{}"),
         RequestBody::Optional if !is_json => Err(body::unsupported()),
         RequestBody::Optional | RequestBody::Required => {
@@ -89,7 +89,7 @@ async fn body<E: Endpoint>(
 }
 
 /// Returns the empty body of an operation without one.
-fn nothing<T: serde::de::DeserializeOwned>() -> Result<(T, UnknownFields)> {
+fn no_body<T: serde::de::DeserializeOwned>() -> Result<(T, UnknownFields)> {
     let request = serde_json::from_value(Value::Null).map_err(ApiError::internal)?;
     Ok((request, UnknownFields::default()))
 }

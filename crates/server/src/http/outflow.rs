@@ -10,8 +10,8 @@ use windlass_service::{ApiError, PIECE_BYTES};
 
 use crate::error::{HttpRefusal, Result};
 
-/// Counts unwritten bytes of a connection. A stream's producer waits for room before it makes the next piece, so a connection that is not read holds
-/// about two pieces.
+/// Counts unwritten bytes of a connection. A stream's producer waits until the connection is writable before it makes the next piece, so a connection that is not read
+/// holds about two pieces.
 #[derive(Clone, Default)]
 pub(crate) struct Outflow(Arc<State>);
 
@@ -28,7 +28,7 @@ impl Outflow {
     }
 
     /// Waits until the connection can accept more.
-    pub(crate) async fn room(&self) {
+    pub(crate) async fn writable(&self) {
         while self.0.unwritten.load(Ordering::Relaxed) >= PIECE_BYTES {
             self.0.flushed.notified().await;
         }

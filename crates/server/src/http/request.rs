@@ -59,20 +59,15 @@ pub(crate) async fn enter(
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     let span = tracing::error_span!("request", id);
     let mut response = next.run(request).instrument(span).await;
-    app.service
-        .counters
-        .requests
-        .fetch_add(1, Ordering::Relaxed);
+    let counters = &app.service.counters;
+    counters.requests.fetch_add(1, Ordering::Relaxed);
     if response.status().is_server_error() {
-        app.service
-            .counters
-            .failures
-            .fetch_add(1, Ordering::Relaxed);
+        counters.failures.fetch_add(1, Ordering::Relaxed);
     }
     tracing::debug!(request = id, %method, path, status = response.status().as_u16(), "answered");
     if let Some(failure) = response.extensions_mut().remove::<ApiError>() {
-        let named = HttpRefusal(failure.with(json!({ "request_id": id })));
-        *response.body_mut() = named.into_response().into_body();
+        let refusal = HttpRefusal(failure.with(json!({ "request_id": id })));
+        *response.body_mut() = refusal.into_response().into_body();
     }
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::from_str(&id) {

@@ -45,7 +45,7 @@ impl<T> Stalling<T> {
         waiting.as_mut().poll(cx).map(|()| {
             Err(io::Error::new(
                 io::ErrorKind::TimedOut,
-                "the client takes nothing",
+                "the client does not read",
             ))
         })
     }

@@ -47,18 +47,18 @@ where
 {
     let media = [("content-type", "application/json")];
     let composing = app.large_answers.compose().await;
-    if let Some(whole) = make().await?.read_short(SHORT_BYTES).await? {
-        return Ok((media, whole).into_response());
+    if let Some(json) = make().await?.read_short(SHORT_BYTES).await? {
+        return Ok((media, json).into_response());
     }
     drop(composing);
-    let place = app.large_answers.take(app, caller).await?;
+    let permit = app.large_answers.take(app, caller).await?;
     let app = SharedApp::clone(app);
-    let begun = (make().await?, place, app);
-    let chunks = try_unfold(begun, |(mut detail, place, app)| async {
+    let state = (make().await?, permit, app);
+    let chunks = try_unfold(state, |(mut detail, permit, app)| async {
         let composing = app.large_answers.compose().await;
         let chunk = detail.next().await?;
         drop(composing);
-        Ok::<_, ApiError>(chunk.map(|chunk| (chunk, (detail, place, app))))
+        Ok::<_, ApiError>(chunk.map(|chunk| (chunk, (detail, permit, app))))
     });
     Ok((media, Body::from_stream(chunks)).into_response())
 }

@@ -38,9 +38,8 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>> {
         .to_str()
         .ok()
         .and_then(|text| text.trim().parse().ok());
-    number
-        .map(Some)
-        .ok_or_else(|| ApiError::query("Last-Event-ID is not a number"))
+    let invalid = || ApiError::query("Last-Event-ID is not a number");
+    number.map(Some).ok_or_else(invalid)
 }
 
 pub(super) async fn of_fleet_run(

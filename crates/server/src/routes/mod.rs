@@ -11,7 +11,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use tower_http::catch_panic::CatchPanicLayer;
 use windlass_protocol::ErrorCode;
-use windlass_protocol::operations as op;
+use windlass_protocol::operations::{self as op, Endpoint};
 use windlass_service::ApiError;
 
 use crate::app::SharedApp;
@@ -19,8 +19,8 @@ use crate::error::{HttpRefusal, Result};
 use crate::http::{auth, cors, detach, idempotency, request};
 
 pub(crate) use respond::NEXT_CURSOR;
-use table::Routes;
 pub(crate) use table::required_scope;
+use table::route;
 
 /// Result of a handler.
 type HandlerResult<T = Response> = Result<T, HttpRefusal>;
@@ -64,8 +64,9 @@ macro_rules! handler {
 
 macro_rules! routes {
     ($($name:ident $function:ident $form:ident;)*) => {
-        fn routes() -> Routes {
-            Routes::default()$(.add::<op::$name, _, _>(handler!($name $form)))*
+        fn routes() -> Router<SharedApp> {
+            Router::new()
+                $(.route(op::$name::OPERATION.path, route::<op::$name, _, _>(handler!($name $form))))*
         }
     };
 }
@@ -74,9 +75,8 @@ windlass_protocol::for_each_operation!(routes);
 
 /// Builds the router with the layers that every request passes.
 pub(crate) fn router(app: &SharedApp) -> Router {
-    let routes = routes().into_router();
     // The last layer runs first.
-    routes
+    routes()
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(
@@ -92,10 +92,8 @@ pub(crate) fn router(app: &SharedApp) -> Router {
 }
 
 async fn unknown_path() -> HttpRefusal {
-    HttpRefusal(ApiError::new(
-        ErrorCode::UnknownPath,
-        "there is no such route",
-    ))
+    let text = "there is no such route";
+    HttpRefusal(ApiError::new(ErrorCode::UnknownPath, text))
 }
 
 async fn wrong_method() -> HttpRefusal {
@@ -104,9 +102,10 @@ async fn wrong_method() -> HttpRefusal {
 }
 
 fn panicked(panic: Box<dyn std::any::Any + Send>) -> Response {
-    let text = panic
-        .downcast_ref::<String>()
-        .map(String::as_str)
-        .or_else(|| panic.downcast_ref::<&str>().copied());
-    HttpRefusal(ApiError::internal(text.unwrap_or("a panic without words"))).into_response()
+    let text = panic.downcast_ref::<String>().map(String::as_str);
+    let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+    HttpRefusal(ApiError::internal(
+        text.unwrap_or("a panic without a message"),
+    ))
+    .into_response()
 }

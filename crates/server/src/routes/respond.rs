@@ -83,11 +83,11 @@ where
     Service: Handle<E>,
 {
     let Operation { ctx, call } = request;
-    let place = app.large_answers.take(&app, &ctx.caller).await?;
+    let permit = app.large_answers.take(&app, &ctx.caller).await?;
     let lines = app.service.handle(&ctx, call).await?;
-    let lines = try_unfold((lines, place), |(mut lines, place)| async {
+    let lines = try_unfold((lines, permit), |(mut lines, permit)| async {
         let line = lines.next().await?;
-        Ok::<_, windlass_protocol::api::CallError>(line.map(|line| (line, (lines, place))))
+        Ok::<_, windlass_protocol::api::CallError>(line.map(|line| (line, (lines, permit))))
     });
     let media = [
         (header::CONTENT_TYPE, "application/x-ndjson"),

@@ -3,42 +3,28 @@
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-use axum::Router;
 use axum::handler::Handler;
 use axum::http::Method;
-use axum::routing::{MethodFilter, on};
+use axum::routing::{MethodFilter, MethodRouter, on};
 use windlass_protocol::operations::{self, Endpoint, OPERATIONS, Operation, RequiredScope};
 
 use crate::app::SharedApp;
 
-/// Routes collected for a router.
-#[derive(Default)]
-pub(super) struct Routes {
-    router: Router<SharedApp>,
-}
-
-impl Routes {
-    /// Adds the handler of an operation.
-    pub(super) fn add<E, H, T>(mut self, handler: H) -> Self
-    where
-        E: Endpoint,
-        H: Handler<T, SharedApp>,
-        T: 'static,
-    {
-        let filter = match E::OPERATION.method {
-            operations::Method::Get => MethodFilter::GET,
-            operations::Method::Post => MethodFilter::POST,
-            operations::Method::Put => MethodFilter::PUT,
-            operations::Method::Patch => MethodFilter::PATCH,
-            operations::Method::Delete => MethodFilter::DELETE,
-        };
-        self.router = self.router.route(E::OPERATION.path, on(filter, handler));
-        self
-    }
-
-    pub(super) fn into_router(self) -> Router<SharedApp> {
-        self.router
-    }
+/// Returns the route of an operation for its handler.
+pub(super) fn route<E, H, T>(handler: H) -> MethodRouter<SharedApp>
+where
+    E: Endpoint,
+    H: Handler<T, SharedApp>,
+    T: 'static,
+{
+    let filter = match E::OPERATION.method {
+        operations::Method::Get => MethodFilter::GET,
+        operations::Method::Post => MethodFilter::POST,
+        operations::Method::Put => MethodFilter::PUT,
+        operations::Method::Patch => MethodFilter::PATCH,
+        operations::Method::Delete => MethodFilter::DELETE,
+    };
+    on(filter, handler)
 }
 
 static BY_PATH: LazyLock<HashMap<&str, Vec<&Operation>>> = LazyLock::new(|| {

@@ -24,17 +24,17 @@ use windlass_service::ApiCaller;
 use super::Sockets;
 use crate::pending_connections::PendingConnection;
 
-/// Frames read ahead of the worker.
-const AHEAD: usize = 64;
+/// Maximum number of frames read ahead of the worker.
+const READ_AHEAD: usize = 64;
 /// Read buffer in bytes. Most messages are shorter, and the buffer is zeroed before each read.
 const READ_BYTES: usize = 8 * 1024;
 /// Write buffer in bytes.
 const WRITE_BYTES: usize = 8 * 1024;
-/// How long a client may take to receive the close reason, and how much of its further input is discarded.
-const LAST_WORDS: Duration = Duration::from_secs(5);
-const THROWN_AWAY: u64 = 64 * 1024 * 1024;
+/// How long a client may take to receive the close reason, and the maximum bytes of its further input that are discarded.
+const CLOSE_TIME: Duration = Duration::from_secs(5);
+const MAX_DISCARDED_BYTES: u64 = 64 * 1024 * 1024;
 /// Maximum bytes of the reason in a close frame.
-const MAX_REASON: usize = 123;
+const MAX_REASON_BYTES: usize = 123;
 
 /// Input of the worker.
 enum Received {
@@ -48,7 +48,7 @@ type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
 pub(super) async fn serve<S>(
     rpc: &Sockets,
     io: S,
-    shown: Option<ApiCaller>,
+    caller: Option<ApiCaller>,
     pending: Arc<PendingConnection>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -62,28 +62,28 @@ pub(super) async fn serve<S>(
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
     let (sink, mut stream) = socket.split();
     let (outbox, outgoing) = Outbox::new(limits.queue, limits.queue_bytes);
-    let (frames, received) = mpsc::channel(AHEAD);
+    let (frames, received) = mpsc::channel(READ_AHEAD);
     let mut connection = Connection::new(Arc::clone(&rpc.rpc.hub), outbox.clone());
-    if let Some(caller) = shown {
+    if let Some(caller) = caller {
         connection.admit(windlass_service::rpc::socket_identity(caller));
     }
     let worker = work(connection, received, outbox, Arc::clone(&pending));
     rpc.app.service.detached_tasks.spawn(worker);
-    let hurry = Arc::new(Notify::new());
+    let disconnected = Arc::new(Notify::new());
     let ping = rpc.app.service.settings.rpc.ping;
-    let mut writer = tokio::spawn(write(sink, outgoing, Arc::clone(&hurry), ping));
+    let mut writer = tokio::spawn(write(sink, outgoing, Arc::clone(&disconnected), ping));
 
     let sink = tokio::select! {
-        is_gone = read(rpc, &pending, &mut stream, frames) => {
-            if is_gone {
-                hurry.notify_one();
+        is_disconnected = read(rpc, &pending, &mut stream, frames) => {
+            if is_disconnected {
+                disconnected.notify_one();
             }
-            timeout(LAST_WORDS, &mut writer).await
+            timeout(CLOSE_TIME, &mut writer).await
         }
         sink = &mut writer => Ok(sink),
     };
     match sink {
-        Ok(Ok(Some(sink))) => say_goodbye(stream, sink).await,
+        Ok(Ok(Some(sink))) => drain_and_close(stream, sink).await,
         Ok(_) => {}
         Err(_) => writer.abort(),
     }
@@ -104,20 +104,20 @@ where
     let mut dismissed = pin!(pending.dismissed());
     let mut revoked = pin!(pending.revoked());
     // The timer is reset only when it fires, not for each message.
-    let mut heard = Instant::now();
-    let mut alarm = pin!(sleep_until(heard + idle));
+    let mut last_message = Instant::now();
+    let mut alarm = pin!(sleep_until(last_message + idle));
     let last = loop {
         let message = tokio::select! {
             () = &mut stopping => break Received::Close(1001, "the server stops".to_owned()),
-            () = &mut dismissed => break Received::Close(1008, "no token was shown in time".to_owned()),
+            () = &mut dismissed => break Received::Close(1008, "no token was presented in time".to_owned()),
             () = &mut revoked => break Received::Close(1008, "the token was revoked".to_owned()),
             message = stream.next() => message,
             () = &mut alarm => {
-                if heard.elapsed() < idle {
-                    alarm.as_mut().reset(heard + idle);
+                if last_message.elapsed() < idle {
+                    alarm.as_mut().reset(last_message + idle);
                     continue;
                 }
-                let reason = format!("no sign of life for {} s", idle.as_secs());
+                let reason = format!("the connection was idle for {} s", idle.as_secs());
                 break Received::Close(1001, reason);
             }
         };
@@ -130,7 +130,7 @@ where
             }
             Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => {}
             Some(Ok(Message::Binary(_))) => {
-                break Received::Close(1003, "only text frames are understood".to_owned());
+                break Received::Close(1003, "only text frames are accepted".to_owned());
             }
             Some(Ok(Message::Close(_))) | None => return true,
             Some(Err(Error::Capacity(CapacityError::MessageTooLong { size, .. }))) => {
@@ -145,7 +145,7 @@ where
             Some(Err(_)) => return true,
         }
         // Set only now: the full queue of the worker may have blocked reading.
-        heard = Instant::now();
+        last_message = Instant::now();
     };
     // Queued after all frames that were read before.
     let _ = frames.send(last).await;
@@ -186,18 +186,18 @@ async fn work(
 async fn write<S>(
     mut sink: Sink<S>,
     mut outgoing: mpsc::Receiver<Queued>,
-    hurry: Arc<Notify>,
+    disconnected: Arc<Notify>,
     ping: Duration,
 ) -> Option<Sink<S>>
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     let mut pings = tokio::time::interval_at(Instant::now() + ping, ping);
-    let mut hurry = pin!(hurry.notified());
+    let mut disconnected = pin!(disconnected.notified());
     loop {
         let message = tokio::select! {
             // The client has disconnected or is closing, and would not read the rest.
-            () = &mut hurry => {
+            () = &mut disconnected => {
                 let _ = sink.close().await;
                 return Some(sink);
             }
@@ -214,7 +214,7 @@ where
                 Outgoing::Text(text) => sink.feed(Message::text(text)).await.ok()?,
                 Outgoing::Pieces(source) => write_pieces(&mut sink, source).await?,
                 Outgoing::Close(code, reason) => {
-                    let reason = cut(reason).into();
+                    let reason = truncated(reason).into();
                     let code = CloseCode::from(code);
                     let close = Message::Close(Some(CloseFrame { code, reason }));
                     let _ = sink.send(close).await;
@@ -255,15 +255,15 @@ where
     }
 }
 
-fn cut(mut reason: String) -> String {
-    let end = (0..=MAX_REASON).rev();
-    let end = end.into_iter().find(|end| reason.is_char_boundary(*end));
+fn truncated(mut reason: String) -> String {
+    let mut ends = (0..=MAX_REASON_BYTES).rev();
+    let end = ends.find(|end| reason.is_char_boundary(*end));
     reason.truncate(end.unwrap_or(0));
     reason
 }
 
 /// Lets the client receive the last messages. Closing while it still sends would discard them, so its input is drained for a while.
-async fn say_goodbye<S>(stream: SplitStream<WebSocketStream<S>>, sink: Sink<S>)
+async fn drain_and_close<S>(stream: SplitStream<WebSocketStream<S>>, sink: Sink<S>)
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -271,9 +271,9 @@ where
         return;
     };
     let mut io = socket.into_inner();
-    let _ = timeout(LAST_WORDS, async {
+    let _ = timeout(CLOSE_TIME, async {
         io.shutdown().await?;
-        tokio::io::copy(&mut io.take(THROWN_AWAY), &mut tokio::io::sink()).await
+        tokio::io::copy(&mut io.take(MAX_DISCARDED_BYTES), &mut tokio::io::sink()).await
     })
     .await;
 }

@@ -20,8 +20,8 @@ const MAX_SUBPROTOCOL_BYTES: usize = 256;
 /// Answers an upgrade request and serves the socket.
 pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) -> Response<Body> {
     let headers = request.headers();
-    if !asks_for_socket(headers) {
-        let text = "this path speaks JSON-RPC over WebSocket; the HTTP API is under /v1";
+    if !is_socket_request(headers) {
+        let text = "this path accepts JSON-RPC over WebSocket; the HTTP API is under /v1";
         return HttpRefusal(ApiError::new(ErrorCode::UnknownPath, text)).into_response();
     }
     // Browsers let any page connect anywhere and send the page's origin; other programs send none.
@@ -49,7 +49,7 @@ pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) ->
         Ok(pending) => pending,
         Err(refusal) => return HttpRefusal(refusal).into_response(),
     };
-    let shown = match &rpc.app.service.settings.access {
+    let caller = match &rpc.app.service.settings.access {
         Access::Open => None,
         access => auth::caller(access, request.headers()).ok(),
     };
@@ -58,8 +58,8 @@ pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) ->
         let rpc = rpc.clone();
         async move {
             match upgrade.await {
-                Ok(io) => socket::serve(&rpc, TokioIo::new(io), shown, pending).await,
-                Err(error) => tracing::debug!(%error, "a connection did not become a socket"),
+                Ok(io) => socket::serve(&rpc, TokioIo::new(io), caller, pending).await,
+                Err(error) => tracing::debug!(%error, "a connection was not upgraded to a socket"),
             }
         }
     });
@@ -95,17 +95,17 @@ fn subprotocol(headers: &HeaderMap) -> Result<Option<String>, InvalidSubprotocol
 }
 
 /// Returns whether the character is valid in an HTTP token.
-fn is_token(letter: u8) -> bool {
-    letter.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&letter)
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-fn asks_for_socket(headers: &HeaderMap) -> bool {
-    let has = |name, wanted: &str| {
+fn is_socket_request(headers: &HeaderMap) -> bool {
+    let has = |name, expected: &str| {
         let values = headers.get_all(name).iter();
         let mut words = values
             .filter_map(|value| value.to_str().ok())
             .flat_map(|value| value.split(','));
-        words.any(|word| word.trim().eq_ignore_ascii_case(wanted))
+        words.any(|word| word.trim().eq_ignore_ascii_case(expected))
     };
     has(header::CONNECTION, "upgrade") && has(header::UPGRADE, "websocket")
 }

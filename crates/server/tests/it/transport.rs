@@ -248,7 +248,7 @@ async fn r6_token_is_accepted_only_in_the_documented_places() {
             .iter()
             .any(|(_, value)| value.ends_with('z'));
         let expected = if is_wrong {
-            "the token is wrong: the daemon knows none like it"
+            "the token is invalid"
         } else {
             "runtime API bearer token required"
         };
@@ -465,7 +465,7 @@ async fn open_daemon_listens_only_on_loopback() {
     let store = std::sync::Arc::new(HostWireStore::in_memory(1));
     let refused = ApiServer::bind(daemon.runtime.clone(), settings, store).await;
     assert!(
-        matches!(refused, Err(StartError::OpenToOthers(_))),
+        matches!(refused, Err(StartError::OpenToOtherMachines(_))),
         "{refused:?}"
     );
 }

@@ -72,8 +72,8 @@ impl EventText {
         let mut begin = 0;
         for part in [self.head.as_bytes(), json, self.tail.as_bytes()] {
             let from = self.at.clamp(begin, begin + part.len()) - begin;
-            let upto = end.clamp(begin, begin + part.len()) - begin;
-            piece.extend_from_slice(&part[from..upto]);
+            let to = end.clamp(begin, begin + part.len()) - begin;
+            piece.extend_from_slice(&part[from..to]);
             begin += part.len();
         }
         self.at = end;

@@ -12,10 +12,10 @@ use windlass_core::{Clock, SystemClock};
 use windlass_jobs::{Automations, Fleet, JobError, JobStore, Tasks};
 use windlass_runtime::InProcessRuntime;
 
+use crate::background::supervise::{LoopFailed, supervise};
 use crate::service::Service;
 use crate::settings::Settings;
 use crate::store::{ANSWER_RETENTION, WireStore};
-use crate::supervise::{LoopFailed, supervise};
 
 pub(crate) use turn_runner::{ThreadTurnRunner, interrupt_cancelled, thread_request};
 pub(crate) use view::{automation_record, run_record, task_status, wire_hold};

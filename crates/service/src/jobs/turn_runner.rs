@@ -17,7 +17,7 @@ use windlass_store::queries::TurnDetail;
 use super::owner::owner_agent;
 use crate::error::{ApiError, Result};
 use crate::operations::RequestContext;
-use crate::operations::thread_record::params;
+use crate::operations::threads::thread_record::params;
 use crate::service::Service;
 
 /// The recorded reason of a turn that was interrupted because its job was cancelled.

@@ -10,9 +10,10 @@ use windlass_protocol::{
     TurnPolicyParams, UnapprovedCalls, WaitKind,
 };
 
+use crate::convert::convert_variants;
 use crate::error::{ApiError, Result};
 use crate::ids;
-use crate::operations::thread_record::{is_settled, new_policy, params, params_of_thread};
+use crate::operations::threads::thread_record::{is_settled, new_policy, params, params_of_thread};
 use crate::service::Service;
 use crate::view::{unapproved, waiting_for};
 
@@ -23,14 +24,11 @@ const SHORT: usize = 240;
 /// Maximum number of items of a turn in a timeline; older ones are omitted.
 const ITEMS: usize = 500;
 
-pub(crate) fn task_status(status: windlass_jobs::TaskStatus) -> TaskStatus {
-    match status {
-        windlass_jobs::TaskStatus::Queued => TaskStatus::Queued,
-        windlass_jobs::TaskStatus::Running => TaskStatus::Running,
-        windlass_jobs::TaskStatus::Completed => TaskStatus::Completed,
-        windlass_jobs::TaskStatus::Failed => TaskStatus::Failed,
-        windlass_jobs::TaskStatus::Canceled => TaskStatus::Canceled,
-    }
+convert_variants! {
+    pub(crate) fn task_status(windlass_jobs::TaskStatus) -> TaskStatus { Queued Running Completed Failed Canceled }
+    fn hold_cause(windlass_jobs::HoldCause) -> HoldCause { NoRoom Budget Configuration Environment Token Store Shutdown Fault }
+    fn automation_status(windlass_jobs::AutomationStatus) -> AutomationStatus { Active Paused }
+    fn missed_runs(windlass_jobs::MissedRuns) -> MissedRuns { Skip Once All }
 }
 
 fn policy(spec: &JobSpec) -> Result<TurnPolicyParams> {
@@ -73,16 +71,7 @@ fn unapproved_calls(task: &Task) -> Option<UnapprovedCalls> {
 /// Converts a hold.
 pub(crate) fn wire_hold(hold: ActiveHold) -> JobHold {
     JobHold {
-        cause: match hold.cause {
-            windlass_jobs::HoldCause::NoRoom => HoldCause::NoRoom,
-            windlass_jobs::HoldCause::Budget => HoldCause::Budget,
-            windlass_jobs::HoldCause::Configuration => HoldCause::Configuration,
-            windlass_jobs::HoldCause::Environment => HoldCause::Environment,
-            windlass_jobs::HoldCause::Token => HoldCause::Token,
-            windlass_jobs::HoldCause::Store => HoldCause::Store,
-            windlass_jobs::HoldCause::Shutdown => HoldCause::Shutdown,
-            windlass_jobs::HoldCause::Fault => HoldCause::Fault,
-        },
+        cause: hold_cause(hold.cause),
         reason: hold.reason,
         tried_at: ids::time(hold.at),
         retry_at: hold.retry_at.map(ids::time),
@@ -300,20 +289,13 @@ pub(crate) fn automation_record(automation: &Automation) -> Result<AutomationRec
         prompt: spec.prompt.clone(),
         rrule: plan.rrule.clone(),
         cwds: plan.cwds.clone(),
-        status: match automation.status {
-            windlass_jobs::AutomationStatus::Active => AutomationStatus::Active,
-            windlass_jobs::AutomationStatus::Paused => AutomationStatus::Paused,
-        },
+        status: automation_status(automation.status),
         created_at: ids::time(automation.created_at),
         updated_at: ids::time(automation.updated_at),
         next_run_at: automation.next_run_at.map(ids::time),
         last_run_at: automation.last_run_at.map(ids::time),
         time_zone: plan.time_zone.clone(),
-        missed: match plan.missed {
-            windlass_jobs::MissedRuns::Skip => MissedRuns::Skip,
-            windlass_jobs::MissedRuns::Once => MissedRuns::Once,
-            windlass_jobs::MissedRuns::All => MissedRuns::All,
-        },
+        missed: missed_runs(plan.missed),
         max_attempts: spec.max_attempts,
         ..AutomationRecord::default()
     };

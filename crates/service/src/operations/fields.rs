@@ -1,6 +1,6 @@
 //! Parses request bodies. An error names the field by its JSON pointer; undeclared fields are returned.
 
-use super::thread_record::PERMISSION_FIELDS;
+use crate::operations::threads::thread_record::PERMISSION_FIELDS;
 use serde::de::DeserializeOwned;
 use serde_ignored::Path;
 use serde_json::{Map, Value};

@@ -3,58 +3,20 @@
 //! HTTP and the socket both parse a request, call one of these functions and serialize the result. A function gets the part of the request that it
 //! needs; [`rules`] has checked the caller's rights before.
 
-mod agent_control;
-mod agent_runs;
-mod approvals;
-mod attachments;
-mod automations;
-mod budget;
-mod compact;
-mod config;
-mod context;
-pub(crate) mod create;
-pub(crate) mod detail;
-mod environments;
-pub(crate) mod export;
+mod daemon;
 pub mod fields;
-pub(crate) mod fleet;
-pub(crate) mod follow;
-mod fork;
-mod health;
-mod interrupt;
-mod list;
-mod mcp;
-mod metrics;
-mod one_shot;
-mod one_shot_frames;
-mod openapi;
-mod patch;
-mod providers;
-mod queue;
-mod remove;
-mod replay;
-mod results;
-mod resume;
-mod retry;
+pub(crate) mod jobs;
+mod prelude;
 pub(crate) mod rules;
 pub(crate) mod sessions;
-mod skills;
-mod snapshots;
-pub(crate) mod start;
-mod steer;
-mod summary;
-pub(crate) mod tasks;
-pub(crate) mod thread_record;
-mod undo;
-mod usage;
-mod user_input;
-mod workspace;
+pub(crate) mod threads;
+pub(crate) mod turns;
 
-pub use detail::DetailJson;
 pub use fields::UnknownFields;
-pub use fleet::FleetFollower;
-pub use follow::{FollowItem, FollowedEvent, Follower};
-pub use one_shot_frames::OneTurn;
+pub use jobs::fleet::FleetFollower;
+pub use threads::detail::DetailJson;
+pub use threads::follow::{FollowItem, FollowedEvent, Follower};
+pub use turns::one_shot_frames::OneTurn;
 
 use windlass_jobs::JobError;
 

@@ -12,7 +12,7 @@ fn forbidden(text: &str) -> ApiError {
 }
 
 /// Returns the error message for a path or method that agents may not use.
-fn closed_to_agents(what: &str) -> &'static str {
+fn closed_to_agents(target: &str) -> &'static str {
     let words = [
         (
             "/approvals/",
@@ -35,7 +35,7 @@ fn closed_to_agents(what: &str) -> &'static str {
         ),
         ("/apps/", "does not read which MCP servers there are"),
     ];
-    let matching = words.iter().find(|(part, _)| what.contains(part));
+    let matching = words.iter().find(|(part, _)| target.contains(part));
     matching.map_or(
         "may not do this: it is for its own threads, tasks and runs",
         |(_, text)| text,
@@ -43,13 +43,13 @@ fn closed_to_agents(what: &str) -> &'static str {
 }
 
 impl Service {
-    /// Checks that a caller may make a request, for a thread if one is named; `what` is the path or the method.
+    /// Checks that a caller may make a request, for a thread if one is named; `target` is the path or the method.
     pub async fn check_scope(
         &self,
         caller: &ApiCaller,
         required: RequiredScope,
         thread: &str,
-        what: &str,
+        target: &str,
     ) -> Result<()> {
         match (&caller.scope, required) {
             (TokenScope::Admin, _) | (_, RequiredScope::Agent | RequiredScope::Anyone) => Ok(()),
@@ -61,7 +61,7 @@ impl Service {
                 "only an admin token may change what the machine is opened to",
             )),
             (TokenScope::Agent(_), RequiredScope::Admin | RequiredScope::Client) => {
-                let text = format!("an agent's token {}", closed_to_agents(what));
+                let text = format!("an agent's token {}", closed_to_agents(target));
                 Err(forbidden(&text))
             }
         }

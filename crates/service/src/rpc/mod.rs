@@ -11,10 +11,10 @@ use std::time::Duration;
 use windlass_runs::rpc::Hub;
 use windlass_runs::{Agents, Reads, RunSettings, Runs, ThreadTurns};
 
+use crate::background::supervise::{LoopFailed, supervise};
 use crate::open::OpenError;
 use crate::service::Service;
 use crate::settings::Access;
-use crate::supervise::{LoopFailed, supervise};
 
 pub use gate::socket_identity;
 pub use methods::socket_methods;

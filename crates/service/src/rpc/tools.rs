@@ -20,8 +20,9 @@ use super::methods::{RpcCall, next_unless_gone};
 use crate::error::Result;
 use crate::handle::Handle;
 use crate::ids;
-use crate::operations::follow::{FollowItem, FollowOptions, Follower};
-use crate::operations::{RequestContext, fields};
+use crate::operations::RequestContext;
+use crate::operations::fields;
+use crate::operations::threads::follow::{FollowItem, FollowOptions, Follower};
 use crate::service::Service;
 use crate::threads::FoundThread;
 

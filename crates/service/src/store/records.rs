@@ -10,7 +10,8 @@ use windlass_protocol::{
     EnvironmentInfo, EnvironmentPolicy, NetworkPolicy, RECORD_SCHEMA_VERSION, SessionMetadata,
 };
 
-use crate::operations::thread_record::{stored_mode, wire_mode};
+use crate::convert::convert_variants;
+use crate::operations::threads::thread_record::{stored_mode, wire_mode};
 
 /// The version of the records that are written.
 const VERSION: u32 = 1;
@@ -138,6 +139,11 @@ enum StoredNetwork {
     Filtered,
 }
 
+convert_variants! {
+    fn wire_network(StoredNetwork) -> NetworkPolicy { Inherit None Filtered }
+    fn stored_network(NetworkPolicy) -> StoredNetwork { Inherit None Filtered }
+}
+
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct EnvironmentRecord {
@@ -190,11 +196,7 @@ pub(crate) fn environment(body: &[u8]) -> Result<EnvironmentInfo, UnreadableReco
         policy: EnvironmentPolicy {
             write: record.write,
             shell: record.shell,
-            network: match record.network {
-                StoredNetwork::Inherit => NetworkPolicy::Inherit,
-                StoredNetwork::None => NetworkPolicy::None,
-                StoredNetwork::Filtered => NetworkPolicy::Filtered,
-            },
+            network: wire_network(record.network),
         },
         protected: false,
         created_at: record.created_at,
@@ -209,11 +211,7 @@ pub(crate) fn stored_environment(environment: &EnvironmentInfo) -> serde_json::R
         root: environment.root,
         write: environment.policy.write,
         shell: environment.policy.shell,
-        network: match environment.policy.network {
-            NetworkPolicy::Inherit => StoredNetwork::Inherit,
-            NetworkPolicy::None => StoredNetwork::None,
-            NetworkPolicy::Filtered => StoredNetwork::Filtered,
-        },
+        network: stored_network(environment.policy.network),
         created_at: environment.created_at,
     })
 }

@@ -42,7 +42,7 @@ impl FoundThread {
         }
     }
 
-    /// Returns the candidate_turn_ids IDs that a visible turn ID may have.
+    /// Returns the recorded IDs that a visible turn ID may have.
     pub(crate) fn candidate_turn_ids(&self, name: &str) -> impl Iterator<Item = TurnId> + use<> {
         let name = ids::parse_turn(name);
         let shared = name.map(|name| ForkIds(self.id).turn(name));
@@ -66,14 +66,8 @@ impl Service {
 
     /// Returns whether retention has removed turns of a thread. The oldest are removed first.
     pub(crate) async fn has_pruned_turns(&self, found: &FoundThread) -> Result<bool> {
-        let oldest = TurnQuery {
-            stream: found.row.stream.clone(),
-            order: Order::OldestFirst,
-            after: None,
-            limit: 1,
-        };
-        let oldest = self.queries.turns(oldest).await?;
-        Ok(oldest.entries.first().is_some_and(|turn| turn.is_pruned))
+        let oldest = self.first_turn(&found.row.stream, Order::OldestFirst);
+        Ok(oldest.await?.is_some_and(|turn| turn.is_pruned))
     }
 
     /// Finds the newest stored turn of a thread that matches; reads few older ones.

@@ -44,7 +44,7 @@ struct TurnItems {
     turn_id: String,
     /// The turn without items, as of its first record. That record contains the complete input, so it is not held itself.
     log: TurnLog,
-    upto: u64,
+    end: u64,
     left: std::vec::IntoIter<ItemSpan>,
 }
 
@@ -146,7 +146,7 @@ impl ItemReader {
 
     /// Finds the records of a turn's items, in the order in which the items started; `None` if the turn is no longer stored.
     async fn index(&mut self, row: TurnRow) -> Result<Option<TurnItems>> {
-        let upto = row.last_seq.unwrap_or(self.head);
+        let end = row.last_seq.unwrap_or(self.head);
         let Some(first) = self.event(row.first_seq).await? else {
             return Ok(None);
         };
@@ -156,13 +156,13 @@ impl ItemReader {
         let mut after = row.first_seq;
         loop {
             let of_turn = self.page.iter();
-            let of_turn = of_turn.filter(|event| (row.first_seq..=upto).contains(&event.seq()));
+            let of_turn = of_turn.filter(|event| (row.first_seq..=end).contains(&event.seq()));
             for event in of_turn {
                 add_span(event, &row, &mut spans, &mut indexes);
             }
             let last = self.page.last().map_or(after, |event| event.seq());
             after = after.max(last);
-            if after >= upto {
+            if after >= end {
                 break;
             }
             let reached = self.read(after).await?;
@@ -174,7 +174,7 @@ impl ItemReader {
             turn_id: turn_of(self.session_id, &row).id,
             row,
             log,
-            upto,
+            end,
             left: spans.into_iter(),
         }))
     }
@@ -184,14 +184,14 @@ impl ItemReader {
         let Some(turn) = &self.current else {
             return Ok(None);
         };
-        let (mut log, upto) = (turn.log.clone(), turn.upto);
+        let (mut log, end) = (turn.log.clone(), turn.end);
         for seq in std::iter::once(span.opened).chain(span.closed) {
             if let Some(event) = self.event(seq).await? {
                 log.apply(&event);
             }
         }
         if span.is_open {
-            self.join_deltas(&mut log, span, upto).await?;
+            self.join_deltas(&mut log, span, end).await?;
         }
         let Some(turn) = &self.current else {
             return Ok(None);
@@ -204,11 +204,11 @@ impl ItemReader {
     }
 
     /// Adds the text of an open item so far.
-    async fn join_deltas(&mut self, log: &mut TurnLog, span: &ItemSpan, upto: u64) -> Result<()> {
+    async fn join_deltas(&mut self, log: &mut TurnLog, span: &ItemSpan, end: u64) -> Result<()> {
         let mut after = span.opened;
-        while after < upto {
+        while after < end {
             let reached = self.read(after).await?;
-            for event in self.page.iter().filter(|event| event.seq() <= upto) {
+            for event in self.page.iter().filter(|event| event.seq() <= end) {
                 if let Some(ItemStep::Delta { item_id, .. }) = item_step(event)
                     && item_id == span.id
                 {

@@ -6,11 +6,12 @@ mod items;
 use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::Thread;
-use windlass_store::queries::{LatestTurn, Order, QueryError, ThreadRow, TurnQuery};
+use windlass_store::StreamKey;
+use windlass_store::queries::{LatestTurn, Order, QueryError, ThreadRow, TurnQuery, TurnRow};
 
 use crate::error::{ApiError, Result};
 use crate::ids::{self, ForkIds};
-use crate::operations::thread_record;
+use crate::operations::threads::thread_record;
 use crate::service::Service;
 
 pub(crate) use conversation::turn_with_items;
@@ -48,11 +49,32 @@ impl FoundThread {
 impl Service {
     /// Finds a thread by its wire ID.
     pub(crate) async fn find(&self, id: &str) -> Result<FoundThread> {
-        let found = match ids::parse_thread(id) {
-            Some(id) => self.look_up(id).await?,
-            None => None,
-        };
+        let found = self.find_if_any(id).await?;
         found.ok_or_else(|| ApiError::thread_not_found(id))
+    }
+
+    /// Looks up a thread by its wire ID; `None` if the ID is invalid or unknown.
+    pub(crate) async fn find_if_any(&self, id: &str) -> Result<Option<FoundThread>> {
+        match ids::parse_thread(id) {
+            Some(id) => self.look_up(id).await,
+            None => Ok(None),
+        }
+    }
+
+    /// Returns the oldest or the newest turn of a stream.
+    async fn first_turn(
+        &self,
+        stream: &StreamKey,
+        order: Order,
+    ) -> Result<Option<TurnRow>, QueryError> {
+        let query = TurnQuery {
+            stream: stream.clone(),
+            order,
+            after: None,
+            limit: 1,
+        };
+        let turns = self.queries.turns(query).await?;
+        Ok(turns.entries.into_iter().next())
     }
 
     /// Returns a thread that is known to exist.
@@ -72,17 +94,11 @@ impl Service {
     /// Converts a row; `None` for a session that no client created. The newest turn of a fork without own turns is a shared one.
     pub(crate) async fn shown(&self, mut row: ThreadRow) -> Result<Option<FoundThread>> {
         if row.latest.is_none() && row.origin.is_some() {
-            let shared = self.queries.turns(TurnQuery {
-                stream: row.stream.clone(),
-                order: Order::NewestFirst,
-                after: None,
-                limit: 1,
-            });
-            let shared = shared.await.map_err(|error| match error {
+            let shared = self.first_turn(&row.stream, Order::NewestFirst).await;
+            let shared = shared.map_err(|error| match error {
                 QueryError::DamagedRow { .. } => ApiError::internal(error),
                 error => error.into(),
             })?;
-            let shared = shared.entries.into_iter().next();
             let fork: Option<SessionId> = row.stream.as_str().parse().ok();
             row.latest = fork.zip(shared).map(|(fork, turn)| LatestTurn {
                 id: ForkIds(fork).turn(turn.view.id),

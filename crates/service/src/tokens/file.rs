@@ -145,8 +145,8 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let tokens = TokenFile::new(directory.path());
         assert_eq!(tokens.find(b"anything"), TokenLookup::Absent);
-        let named = Some("bridge".to_owned());
-        let (record, secret) = tokens.create(TokenScope::Client, named).unwrap();
+        let name = Some("bridge".to_owned());
+        let (record, secret) = tokens.create(TokenScope::Client, name).unwrap();
         let (other, _) = tokens.create(TokenScope::Admin, None).unwrap();
         assert_eq!(
             tokens.find(secret.as_bytes()),

@@ -101,12 +101,8 @@ pub fn tokens_unavailable() -> ApiError {
     )
 }
 
-/// The stored tokens cannot be read.
-#[derive(Debug)]
-pub struct TokensUnreadable;
-
 /// Returns the client that a token belongs to; `None` if it is invalid, or the daemon requires none.
-pub fn authenticate(access: &Access, secret: &[u8]) -> Result<Option<ApiCaller>, TokensUnreadable> {
+pub fn authenticate(access: &Access, secret: &[u8]) -> Result<Option<ApiCaller>, ApiError> {
     let (operator, stored) = match access {
         Access::Open => return Ok(None),
         Access::Token(token) => (Some(token), None),
@@ -120,7 +116,7 @@ pub fn authenticate(access: &Access, secret: &[u8]) -> Result<Option<ApiCaller>,
             token_id: Some(record.id),
             scope: record.scope,
         })),
-        Some(TokenLookup::Unknown) => Err(TokensUnreadable),
+        Some(TokenLookup::Unknown) => Err(tokens_unavailable()),
         Some(TokenLookup::Absent) | None => Ok(None),
     }
 }

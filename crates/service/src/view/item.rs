@@ -8,30 +8,15 @@ use windlass_core::typed_id::ExecId;
 use windlass_protocol::events::{EventToolCall, ItemPayload};
 use windlass_protocol::{DynamicToolItemStatus, Item, ItemKind, RECORD_SCHEMA_VERSION, Status};
 
+use crate::convert::convert_variants;
 use crate::external;
 use crate::ids;
 
-fn kind(kind: CoreKind) -> ItemKind {
-    match kind {
-        CoreKind::UserMessage => ItemKind::UserMessage,
-        CoreKind::AgentMessage => ItemKind::AgentMessage,
-        CoreKind::AgentReasoning => ItemKind::AgentReasoning,
-        CoreKind::ToolCall => ItemKind::ToolCall,
-        CoreKind::FileChange => ItemKind::FileChange,
-        CoreKind::CommandExecution => ItemKind::CommandExecution,
-        CoreKind::ContextCompaction => ItemKind::ContextCompaction,
-        CoreKind::Status => ItemKind::Status,
-        CoreKind::Error => ItemKind::Error,
+convert_variants! {
+    fn kind(CoreKind) -> ItemKind {
+        UserMessage AgentMessage AgentReasoning ToolCall FileChange CommandExecution ContextCompaction Status Error
     }
-}
-
-fn status(status: ItemStatus) -> Status {
-    match status {
-        ItemStatus::InProgress => Status::InProgress,
-        ItemStatus::Completed => Status::Completed,
-        ItemStatus::Failed => Status::Failed,
-        ItemStatus::Interrupted => Status::Interrupted,
-    }
+    fn status(ItemStatus) -> Status { InProgress Completed Failed Interrupted }
 }
 
 /// Converts an item. A user's message is complete from its start.

@@ -36,39 +36,13 @@ pub struct Include {
     pub queue: bool,
 }
 
-/// The fields of a wire event that depend on its kind.
-struct EventParts {
-    turn_id: Option<TurnId>,
-    item_id: Option<ItemId>,
-    payload: EventPayload,
-}
-
-impl EventParts {
-    fn of_turn(turn_id: TurnId, payload: EventPayload) -> Self {
-        Self {
-            turn_id: Some(turn_id),
-            item_id: None,
-            payload,
-        }
-    }
-
-    fn of_item(turn_id: TurnId, item_id: ItemId, payload: EventPayload) -> Self {
-        Self {
-            turn_id: Some(turn_id),
-            item_id: Some(item_id),
-            payload,
-        }
-    }
-}
+/// The turn, the item and the payload of a wire event.
+type EventParts = (Option<TurnId>, Option<ItemId>, EventPayload);
 
 /// Converts one event, not yet linked to the previous one.
 #[must_use]
 pub fn view(event: &Event, include: Include) -> Option<RuntimeEventEnvelope> {
-    let EventParts {
-        turn_id,
-        item_id,
-        payload,
-    } = shown(event, include)?;
+    let (turn_id, item_id, payload) = event_parts(event, include)?;
     Some(RuntimeEventEnvelope {
         seq: event.seq(),
         thread_id: ids::thread(event.session_id),
@@ -81,30 +55,26 @@ pub fn view(event: &Event, include: Include) -> Option<RuntimeEventEnvelope> {
     })
 }
 
-fn shown(event: &Event, include: Include) -> Option<EventParts> {
+fn event_parts(event: &Event, include: Include) -> Option<EventParts> {
     let thread_id = || ids::thread(event.session_id);
-    match change(event)? {
-        Change::Session(session) => Some(EventParts {
-            turn_id: None,
-            item_id: None,
-            payload: thread::session(event, session)?,
-        }),
+    Some(match change(event)? {
+        Change::Session(session) => (None, None, thread::session(event, session)?),
         Change::InputQueued(_) | Change::InputEdited(_) | Change::InputRemoved { .. }
             if !include.queue =>
         {
-            None
+            return None;
         }
         Change::InputQueued(data) => {
             let payload = queue::queued(event.session_id, data);
-            Some(EventParts::of_turn(data.turn_id, payload))
+            (Some(data.turn_id), None, payload)
         }
         Change::InputEdited(data) => {
             let payload = queue::edited(event.session_id, data);
-            Some(EventParts::of_turn(data.turn_id, payload))
+            (Some(data.turn_id), None, payload)
         }
         Change::InputRemoved { turn_id, reason } => {
             let payload = queue::removed(event.session_id, turn_id, reason);
-            Some(EventParts::of_turn(turn_id, payload))
+            (Some(turn_id), None, payload)
         }
         Change::TurnStarted(view) => {
             let payload = TurnStartedPayload {
@@ -112,12 +82,10 @@ fn shown(event: &Event, include: Include) -> Option<EventParts> {
                 turn: turn(&view),
             };
             let payload = EventPayload::TurnStarted(Box::new(payload));
-            Some(EventParts::of_turn(view.id, payload))
+            (Some(view.id), None, payload)
         }
-        Change::TurnWorks { turn_id } => Some(EventParts::of_turn(turn_id, lifecycle(None))),
-        Change::TurnResumed { turn_id, count } => {
-            Some(EventParts::of_turn(turn_id, lifecycle(Some(count))))
-        }
+        Change::TurnWorks { turn_id } => (Some(turn_id), None, lifecycle(None)),
+        Change::TurnResumed { turn_id, count } => (Some(turn_id), None, lifecycle(Some(count))),
         Change::TurnSteered {
             turn_id,
             item_id,
@@ -129,7 +97,7 @@ fn shown(event: &Event, include: Include) -> Option<EventParts> {
                 turn_id: turn_id.to_string(),
             };
             let payload = EventPayload::TurnSteered(Box::new(payload));
-            Some(EventParts::of_item(turn_id, item_id, payload))
+            (Some(turn_id), Some(item_id), payload)
         }
         Change::OutputRejected {
             turn_id,
@@ -142,7 +110,7 @@ fn shown(event: &Event, include: Include) -> Option<EventParts> {
                 turn_id: turn_id.to_string(),
             };
             let payload = EventPayload::OutputRejected(Box::new(payload));
-            Some(EventParts::of_item(turn_id, item_id, payload))
+            (Some(turn_id), Some(item_id), payload)
         }
         Change::InterruptRequested { turn_id, .. } => {
             let payload = TurnInterruptRequestedPayload {
@@ -150,7 +118,7 @@ fn shown(event: &Event, include: Include) -> Option<EventParts> {
                 turn_id: turn_id.to_string(),
             };
             let payload = EventPayload::TurnInterruptRequested(Box::new(payload));
-            Some(EventParts::of_turn(turn_id, payload))
+            (Some(turn_id), None, payload)
         }
         Change::TurnEnded(view) => {
             let payload = TurnCompletedPayload {
@@ -158,14 +126,14 @@ fn shown(event: &Event, include: Include) -> Option<EventParts> {
                 turn: turn(&view),
             };
             let payload = EventPayload::TurnCompleted(Box::new(payload));
-            Some(EventParts::of_turn(view.id, payload))
+            (Some(view.id), None, payload)
         }
-        Change::Item(step) => of_item(step, include),
+        Change::Item(step) => item_event(step, include)?,
         Change::Wait(change) => {
             let payload = wait::wait(event, &change)?;
-            Some(EventParts::of_item(change.turn_id, change.item_id, payload))
+            (Some(change.turn_id), Some(change.item_id), payload)
         }
-    }
+    })
 }
 
 fn lifecycle(resumed_count: Option<u32>) -> EventPayload {
@@ -176,20 +144,21 @@ fn lifecycle(resumed_count: Option<u32>) -> EventPayload {
     }))
 }
 
-fn of_item(step: ItemStep<'_>, include: Include) -> Option<EventParts> {
-    let whole = |item: &Item<'_>, of: fn(Box<ItemPayload>) -> EventPayload| {
-        EventParts::of_item(item.turn_id, item.id, of(Box::new(item::payload(item))))
+fn item_event(step: ItemStep<'_>, include: Include) -> Option<EventParts> {
+    let item_parts = |item: &Item<'_>, payload: fn(Box<ItemPayload>) -> EventPayload| {
+        let payload = payload(Box::new(item::payload(item)));
+        (Some(item.turn_id), Some(item.id), payload)
     };
-    match step {
-        ItemStep::Started(started) => Some(whole(&started, EventPayload::ItemStarted)),
-        ItemStep::Ended(ended) => Some(whole(
-            &ended,
-            match ended.status {
+    Some(match step {
+        ItemStep::Started(started) => item_parts(&started, EventPayload::ItemStarted),
+        ItemStep::Ended(ended) => {
+            let payload = match ended.status {
                 ItemStatus::Failed => EventPayload::ItemFailed,
                 ItemStatus::Interrupted => EventPayload::ItemInterrupted,
                 ItemStatus::Completed | ItemStatus::InProgress => EventPayload::ItemCompleted,
-            },
-        )),
+            };
+            item_parts(&ended, payload)
+        }
         ItemStep::Delta {
             turn_id,
             item_id,
@@ -202,12 +171,9 @@ fn of_item(step: ItemStep<'_>, include: Include) -> Option<EventParts> {
                 _ if include.tool_output => DeltaKind::ToolCall,
                 _ => return None,
             };
-            let payload = ItemDeltaPayload {
-                delta: delta.to_owned(),
-                kind,
-            };
-            let payload = EventPayload::ItemDelta(Box::new(payload));
-            Some(EventParts::of_item(turn_id, item_id, payload))
+            let delta = delta.to_owned();
+            let payload = EventPayload::ItemDelta(Box::new(ItemDeltaPayload { delta, kind }));
+            (Some(turn_id), Some(item_id), payload)
         }
-    }
+    })
 }

@@ -41,21 +41,10 @@ pub(crate) fn queued_turn(session_id: SessionId, turn_id: TurnId, message: &Mess
         status: Status::Queued,
         input_summary: input_summary(message),
         created_at: ids::time(message.created_at),
-        started_at: None,
-        ended_at: None,
-        duration_ms: None,
-        usage: None,
         effective_provider: provider.clone(),
         effective_provider_id: provider,
-        effective_model: None,
-        error: None,
-        error_code: None,
-        item_ids: Vec::new(),
-        steer_count: 0,
         environment: at.map(environment),
-        waiting_for: None,
-        resumed_count: None,
-        unapproved_calls: None,
+        ..Turn::default()
     }
 }
 

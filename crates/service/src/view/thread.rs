@@ -7,7 +7,7 @@ use windlass_protocol::events::{ThreadForkedPayload, ThreadStartedPayload, Threa
 use windlass_protocol::{EventPayload, Thread};
 
 use crate::ids;
-use crate::operations::thread_record;
+use crate::operations::threads::thread_record;
 
 /// Returns the thread whose record an event contains.
 fn thread_in(event: &Event) -> Option<Thread> {

@@ -9,15 +9,12 @@ use windlass_protocol::{
 };
 use windlass_runtime::PROCESS_STOPPED;
 
+use crate::convert::convert_variants;
 use crate::ids;
 
-pub(crate) fn status(status: TurnStatus) -> Status {
-    match status {
-        TurnStatus::InProgress => Status::InProgress,
-        TurnStatus::Completed => Status::Completed,
-        TurnStatus::Failed => Status::Failed,
-        TurnStatus::Interrupted => Status::Interrupted,
-    }
+convert_variants! {
+    pub(crate) fn status(TurnStatus) -> Status { InProgress Completed Failed Interrupted }
+    fn wait_kind(CoreWait) -> WaitKind { Approval UserInput ExternalTool }
 }
 
 fn usage(usage: &core::TokenUsage) -> TokenUsage {
@@ -82,8 +79,8 @@ pub(crate) fn unapproved(calls: windlass_core::items::UnapprovedCalls) -> Option
 
 /// Returns the kinds of input that a turn waits for.
 pub(crate) fn waiting_for(view: &TurnView) -> Option<Vec<WaitKind>> {
-    let kinds: Vec<WaitKind> = view.waiting_for.iter().map(wait).collect();
-    (!kinds.is_empty()).then_some(kinds)
+    let kinds = view.waiting_for.iter().copied().map(wait_kind);
+    (!view.waiting_for.is_empty()).then(|| kinds.collect())
 }
 
 pub(super) fn environment(at: &TurnEnvironment) -> TurnEnvironmentParams {
@@ -110,12 +107,4 @@ fn error_code(code: &str) -> String {
         code => code,
     }
     .to_owned()
-}
-
-fn wait(kind: &CoreWait) -> WaitKind {
-    match kind {
-        CoreWait::Approval => WaitKind::Approval,
-        CoreWait::UserInput => WaitKind::UserInput,
-        CoreWait::ExternalTool => WaitKind::ExternalTool,
-    }
 }

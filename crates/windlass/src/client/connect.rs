@@ -256,7 +256,7 @@ impl DaemonTarget {
             settings.unix_sockets.extend(daemon::own_socket(&self.data));
         }
         let server = ApiServer::without_port(runtime, settings, Arc::new(wire)).await?;
-        let inside = server.inside();
+        let inside = server.in_process();
         let (stop, stopped) = oneshot::channel();
         let running = tokio::spawn(async move {
             let stop = async { stopped.await.unwrap_or_default() };
@@ -454,14 +454,14 @@ impl DaemonConnection {
 impl InProcessDaemon {
     /// Waits for the turns of other commands that use this process's daemon. Ctrl-C stops the wait.
     async fn wait_for_guests(&self) {
-        if !self.inside.works_for_guests().await {
+        if !self.inside.serves_other_processes().await {
             return;
         }
         note(
             "another windlass command is using this process's daemon; waiting for it to finish (Ctrl-C to quit)",
         );
         tokio::select! {
-            () = self.inside.guests_served() => {}
+            () = self.inside.other_processes_served() => {}
             _ = tokio::signal::ctrl_c() => {}
         }
     }

@@ -145,7 +145,7 @@ async fn idle_connection_is_closed_with_a_reason() {
     let mut socket = RpcSocket::connect(daemon.client.address).await;
     let (code, reason) = socket.frame().await.unwrap_err();
     assert_eq!(code, 1001);
-    assert!(reason.contains("sign of life"), "{reason}");
+    assert!(reason.contains("was idle"), "{reason}");
 }
 
 #[tokio::test]

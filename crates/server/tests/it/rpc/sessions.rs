@@ -245,7 +245,7 @@ async fn a13_active_socket_without_a_token_is_closed() {
     let mut known = home.unbound().await;
     let mut stranger = home.silent().await;
     let closed = stranger.frame().await.unwrap_err();
-    assert_eq!(closed, (1008, "no token was shown in time".to_owned()));
+    assert_eq!(closed, (1008, "no token was presented in time".to_owned()));
     known.ok("threads.create", json!({})).await;
 }
 

@@ -191,7 +191,7 @@ impl Setup {
             token: has_token.then(|| TOKEN.to_owned()),
             headers: Vec::new(),
         };
-        let api = server.inside().api();
+        let api = server.in_process().api();
         let stop = CancellationToken::new();
         let running = tokio::spawn(server.run(stop.clone().cancelled_owned()));
         TestDaemon {

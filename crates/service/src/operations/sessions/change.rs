@@ -2,15 +2,11 @@
 
 use chrono::Utc;
 use serde_json::{Map, json};
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, PatchSession, PatchedSession};
+use windlass_protocol::{PatchSession, PatchedSession};
 
-use super::{KIND, RequestContext, checked_title, not_found};
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
+use super::{KIND, checked_title, not_found};
 use crate::ids;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// Changes the title or the archived flag of a session.
 impl Handle<op::PatchSession> for Service {

@@ -3,15 +3,11 @@
 use std::cmp::Reverse;
 
 use chrono::{DateTime, FixedOffset};
-use windlass_protocol::api::{Call, Page};
-use windlass_protocol::operations::{self as op, SessionOrder, SessionsQuery};
+use windlass_protocol::api::Page;
+use windlass_protocol::operations::{SessionOrder, SessionsQuery};
 use windlass_protocol::{SessionLine, SessionList, SessionMetadata};
 
-use super::RequestContext;
-use crate::error::Result;
-use crate::handle::Handle;
-use crate::operations::limit;
-use crate::service::Service;
+use crate::operations::prelude::*;
 
 /// Default and maximum number of listed sessions.
 const DEFAULT_LIMIT: usize = 50;
@@ -31,7 +27,7 @@ fn is_selected(query: &SessionsQuery, session: &SessionMetadata) -> bool {
     };
     let path = |text: &str| text.trim_end_matches('/').to_owned();
     let workspace = query.workspace.as_deref().map(path);
-    let is_in_workspace = workspace.is_none_or(|wanted| wanted == path(&session.workspace));
+    let is_in_workspace = workspace.is_none_or(|requested| requested == path(&session.workspace));
     let search = query.search.as_deref();
     is_included && is_in_workspace && search.is_none_or(|words| matches(session, words))
 }

@@ -94,17 +94,13 @@ impl Service {
     }
 
     /// Finds a session with its thread. Without its thread, the session does not exist either.
-    pub(super) async fn session_and_thread(
+    pub(crate) async fn session_and_thread(
         &self,
         ctx: &RequestContext,
         id: &str,
     ) -> Result<(SessionMetadata, FoundThread)> {
         let session = self.session(ctx, id).await?;
-        let thread = match ids::parse_thread(&session.thread_id) {
-            Some(thread) => self.look_up(thread).await?,
-            None => None,
-        };
-        match thread {
+        match self.find_if_any(&session.thread_id).await? {
             Some(thread) => Ok((session, thread)),
             None => Err(not_found(id).with_message(format!(
                 "Session not found: {id}; its thread {} was removed",
@@ -125,7 +121,7 @@ impl Service {
     }
 
     /// Deletes the sessions of a deleted thread.
-    pub(super) async fn forget_sessions(
+    pub(crate) async fn forget_sessions(
         &self,
         ctx: &RequestContext,
         thread_id: &str,

@@ -140,7 +140,7 @@ mod tests {
 
     #[test]
     fn likely_credentials_are_redacted() {
-        for (said, shown) in [
+        for (text, redacted) in [
             ("use token=hunter2 now", "use token=[redacted] now"),
             ("API_KEY: abc and go", "API_KEY: [redacted] and go"),
             ("\"password\":\"x y\"", "\"password\":[redacted] y\""),
@@ -159,9 +159,9 @@ mod tests {
                 "it is [redacted]",
             ),
         ] {
-            assert_eq!(redact(said), (shown.to_owned(), true), "{said}");
+            assert_eq!(redact(text), (redacted.to_owned(), true), "{text}");
         }
-        for said in [
+        for text in [
             "What does a windlass do?",
             "the token is refused: why?",
             "see https://example.org/a:b and src/main.rs:12",
@@ -170,7 +170,7 @@ mod tests {
             "thr_0190f3c2a1b27c3d8e4f5a6b7c8d9e0f",
             "  two  blanks\n\nand lines ",
         ] {
-            assert_eq!(redact(said), (said.to_owned(), false), "{said}");
+            assert_eq!(redact(text), (text.to_owned(), false), "{text}");
         }
     }
 }

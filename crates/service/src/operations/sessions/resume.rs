@@ -1,14 +1,9 @@
 //! Resumes a saved session: creates a fork at its turn.
 
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
-use windlass_protocol::{ErrorCode, ForkThread, ResumedSession, TurnPolicyParams};
+use windlass_protocol::{ForkThread, ResumedSession, TurnPolicyParams};
 
-use super::RequestContext;
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
-use crate::operations::create::non_blank;
-use crate::service::Service;
+use crate::operations::prelude::*;
+use crate::operations::threads::create::non_blank;
 
 /// Creates a thread that starts with a session's history.
 impl Handle<op::ResumeSession> for Service {

@@ -2,21 +2,16 @@
 
 use chrono::Utc;
 use windlass_core::typed_id::SessionId;
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 use windlass_protocol::{
-    ErrorCode, RECORD_SCHEMA_VERSION, SavedSession, SessionMetadata, Status, Thread, Turn,
-    UpdatedSession,
+    RECORD_SCHEMA_VERSION, SavedSession, SessionMetadata, Status, Thread, Turn, UpdatedSession,
 };
 
 use super::redact::redact;
 use super::show::role;
-use super::{RequestContext, TITLE_CHARS, checked_title};
-use crate::error::{ApiError, Result};
-use crate::handle::Handle;
+use super::{TITLE_CHARS, checked_title};
 use crate::ids;
-use crate::operations::create::non_blank;
-use crate::service::Service;
+use crate::operations::prelude::*;
+use crate::operations::threads::create::non_blank;
 
 /// Maximum number of sessions, in total and per agent.
 const MAX_SESSIONS: usize = 8_192;
@@ -153,8 +148,8 @@ impl Service {
             return Ok(());
         };
         let sessions = self.sessions(ctx).await?.into_iter();
-        let is_its = |session: &SessionMetadata| session.agent.as_deref() == Some(agent);
-        if sessions.filter(is_its).count() >= MAX_OF_AGENT {
+        let is_of_agent = |session: &SessionMetadata| session.agent.as_deref() == Some(agent);
+        if sessions.filter(is_of_agent).count() >= MAX_OF_AGENT {
             return Err(ApiError::limit("saved sessions of an agent", MAX_OF_AGENT));
         }
         Ok(())
@@ -199,9 +194,9 @@ fn session_at_end(thread: Thread, turns: &[Turn], messages: u64) -> Result<Sessi
 
 /// Derives a title from the thread's title, or from the first message.
 fn title_of(of_thread: Option<&str>, first_message: &str) -> String {
-    let clean = |text: &str, most: usize| {
+    let clean = |text: &str, max_chars: usize| {
         let shown = text.chars().map(|c| if c.is_control() { ' ' } else { c });
-        let cut: String = shown.take(most).collect();
+        let cut: String = shown.take(max_chars).collect();
         Some(cut.trim().to_owned()).filter(|title| !title.is_empty())
     };
     let of_thread = of_thread.and_then(|title| clean(title, TITLE_CHARS));

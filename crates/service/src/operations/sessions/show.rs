@@ -1,17 +1,11 @@
 //! Shows a saved session: its thread up to the saved turn.
 
-use windlass_protocol::api::Call;
-use windlass_protocol::operations as op;
 use windlass_protocol::sessions::{SessionContent, SessionEntry, SessionRole};
 use windlass_protocol::{Item, ItemKind, SessionDetail, SessionMessage, SessionPeek, SessionView};
 use windlass_store::queries::TurnRow;
 
-use super::RequestContext;
 use super::redact::redact;
-use crate::error::Result;
-use crate::handle::Handle;
-use crate::operations::limit;
-use crate::service::Service;
+use crate::operations::prelude::*;
 use crate::threads::turn_with_items;
 
 /// Maximum length of an entry's text.

@@ -1,0 +1,91 @@
+//! Information about a daemon.
+
+use serde::{Deserialize, Serialize};
+
+/// The answer of `GET /health`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Health {
+    /// `ok`.
+    pub status: String,
+    /// Name of the program: `windlass`.
+    pub service: String,
+    /// `local`.
+    pub mode: String,
+}
+
+/// The answer of `GET /ready`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct Ready {
+    /// `ready`.
+    pub status: String,
+}
+
+/// Capabilities of the daemon. All fields are always present.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RuntimeCapabilities {
+    /// Whether threads are supported.
+    pub threads: bool,
+    /// Whether turns are supported.
+    pub turns: bool,
+    /// Whether a client can add input to a running turn.
+    pub turn_steer: bool,
+    /// Whether a client can interrupt a turn.
+    pub turn_interrupt: bool,
+    /// Whether events can be read again from any sequence number.
+    pub event_replay: bool,
+    /// Whether clients can register tools.
+    pub external_tools: bool,
+    /// Whether environments are supported.
+    pub environments: bool,
+    /// Whether fleet runs are supported.
+    pub worker_runtime: bool,
+}
+
+/// Capabilities that may still change.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RuntimeExperimentalCapabilities {
+    /// Whether environments are supported.
+    #[serde(default)]
+    pub environments: bool,
+    /// `POST /v1/threads/{id}/agent-runs/{agent_id}/cancel`.
+    #[serde(default)]
+    pub agent_run_cancel: bool,
+    /// `POST /v1/threads/{id}/agent-runs/nudge`.
+    #[serde(default)]
+    pub agent_run_nudge: bool,
+}
+
+/// The answer of `GET /v1/runtime/info`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+pub struct RuntimeInfo {
+    /// Name of the program: `windlass`.
+    pub service: String,
+    /// The version of this API.
+    pub runtime_api_version: String,
+    /// The version of the program.
+    pub windlass_version: String,
+    /// Version of the original program whose API this one matches.
+    pub codewhale_version: String,
+    /// The version of the program.
+    pub version: String,
+    /// The address that the daemon listens on.
+    pub bind_host: String,
+    /// The port that the daemon listens on.
+    pub port: u16,
+    /// Whether requests need a token.
+    pub auth_required: bool,
+    /// `http` and `sse`.
+    pub transports: Vec<String>,
+    /// Capabilities of the daemon.
+    pub capabilities: RuntimeCapabilities,
+    /// Capabilities that may still change.
+    pub experimental: RuntimeExperimentalCapabilities,
+    /// Names of additions to the original; names are only ever added.
+    #[serde(default)]
+    pub features: Vec<String>,
+}

@@ -1,0 +1,275 @@
+//! Operator settings.
+
+pub(crate) mod effective;
+pub(crate) mod host;
+pub(crate) mod models;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use windlass_core::typed_id::{AgentId, HarnessId};
+use windlass_jobs::automations::DeclaredAutomation;
+use windlass_jobs::{AutomationSettings, FleetSettings, TaskSettings};
+use windlass_protocol::CreateEnvironment;
+use windlass_runs::RunLimits;
+use windlass_runs::rpc::RpcLimits;
+use windlass_tools::{Environments, ShellSettings};
+
+use crate::project_approvals::ProjectApprovals;
+use crate::settings::host::HostConfig;
+use crate::settings::models::Models;
+use crate::tokens::{Token, Tokens};
+
+/// Access to the API.
+#[derive(Debug, Clone)]
+pub enum Access {
+    /// One token grants full access.
+    Token(Token),
+    /// The operator's token grants full access; a stored token grants access according to its scope.
+    Tokens {
+        /// The operator's own token.
+        operator: Option<Token>,
+        /// The stored tokens.
+        stored: Arc<dyn Tokens>,
+    },
+    /// No token is required. Only allowed on a loopback address.
+    Open,
+}
+
+impl Access {
+    /// Returns whether a stored token exists.
+    pub(crate) fn has_token(&self, token_id: &str) -> bool {
+        matches!(self, Self::Tokens { stored, .. } if stored.by_id(token_id).is_present())
+    }
+
+    /// Returns whether requests need no token.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        matches!(self, Self::Open)
+    }
+}
+
+/// Limits for clients. A request over a limit gets 429 or 413 and has no effect.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// Bytes of a request body.
+    pub body_bytes: usize,
+    /// Threads in total.
+    pub threads: usize,
+    /// Threads created by one agent.
+    pub threads_of_agent: usize,
+    /// Concurrent event streams.
+    pub subscribers: usize,
+    /// Concurrent event streams of one stored token.
+    pub subscribers_of_token: usize,
+    /// Concurrent TCP and Unix connections.
+    pub connections: usize,
+    /// Concurrent connections of one stored token.
+    pub connections_of_token: usize,
+    /// Bytes of concurrently read bodies of one stored token.
+    pub body_bytes_of_token: usize,
+    /// Unread response bytes of one token.
+    pub answer_bytes_of_token: usize,
+    /// Concurrent responses of one token that are too long for memory.
+    pub large_answers_of_token: usize,
+    /// Responses stored for repeated requests.
+    pub stored_answers: usize,
+    /// Time to present a valid token, or to send the first request if none is required.
+    pub token_time: Duration,
+    /// Time to send the head of a request.
+    pub header_time: Duration,
+    /// Time to send the body of a request.
+    pub body_time: Duration,
+    /// How long a client may stop reading a response.
+    pub stall_time: Duration,
+}
+
+impl Default for ClientLimits {
+    fn default() -> Self {
+        Self {
+            body_bytes: 16 * 1024 * 1024,
+            threads: 100_000,
+            threads_of_agent: 10_000,
+            subscribers: 4_096,
+            subscribers_of_token: 512,
+            connections: 8_192,
+            connections_of_token: 1_024,
+            body_bytes_of_token: 64 * 1024 * 1024,
+            answer_bytes_of_token: 32 * 1024 * 1024,
+            large_answers_of_token: 4,
+            stored_answers: 10_000,
+            token_time: Duration::from_secs(5),
+            header_time: Duration::from_secs(30),
+            body_time: Duration::from_secs(120),
+            stall_time: Duration::from_secs(60),
+        }
+    }
+}
+
+/// Settings of run tracing over WebSocket.
+#[derive(Debug, Clone)]
+pub struct RpcSettings {
+    /// How long a run stays open after its connection is lost, without a lease.
+    pub grace: Duration,
+    /// How long a run waits to be resumed.
+    pub lease: Duration,
+    /// Limits of a run.
+    pub run_limits: RunLimits,
+    /// Limits of a connection.
+    pub limits: RpcLimits,
+    /// Concurrent WebSocket connections.
+    pub connections: usize,
+    /// Owner of runs that name no agent.
+    pub default_agent: Option<String>,
+    /// Interval between pings.
+    pub ping: Duration,
+    /// How long a connection may be silent.
+    pub idle: Duration,
+    /// Retention of ended runs; `None` is unlimited.
+    pub keep_ended: Option<Duration>,
+}
+
+impl Default for RpcSettings {
+    fn default() -> Self {
+        Self {
+            grace: Duration::from_millis(250),
+            lease: Duration::from_secs(10),
+            run_limits: RunLimits::default(),
+            limits: RpcLimits::default(),
+            connections: 4_096,
+            default_agent: None,
+            ping: Duration::from_secs(20),
+            idle: Duration::from_secs(60),
+            keep_ended: None,
+        }
+    }
+}
+
+/// Maintenance of the store.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Upkeep {
+    /// Interval; `None` disables maintenance.
+    pub every: Option<Duration>,
+}
+
+impl Default for Upkeep {
+    fn default() -> Self {
+        Self {
+            every: Some(Duration::from_secs(60 * 60)),
+        }
+    }
+}
+
+/// Settings of jobs.
+#[derive(Debug, Clone)]
+pub struct JobSettings {
+    /// Settings of tasks.
+    pub tasks: TaskSettings,
+    /// Settings of automations.
+    pub automations: AutomationSettings,
+    /// Automations declared in the configuration. If this daemon runs no jobs, they are left unchanged.
+    pub declared: Vec<DeclaredAutomation>,
+    /// Settings of fleet runs.
+    pub fleet: FleetSettings,
+    /// Retention of tasks and runs after their end; `None` is until their owner has too many.
+    pub keep_ended: Option<Duration>,
+    /// Whether this daemon runs jobs; otherwise they are stored for the next daemon that does.
+    pub runs_jobs: bool,
+}
+
+impl Default for JobSettings {
+    fn default() -> Self {
+        Self {
+            tasks: TaskSettings::default(),
+            automations: AutomationSettings::default(),
+            declared: Vec::new(),
+            fleet: FleetSettings::default(),
+            keep_ended: None,
+            runs_jobs: true,
+        }
+    }
+}
+
+/// All settings of the server.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// The address to listen on.
+    pub host: String,
+    /// The port; 0 selects a free one.
+    pub port: u16,
+    /// Unix sockets to listen on in addition to the port.
+    pub unix_sockets: Vec<PathBuf>,
+    /// Whether turns that a previous process left open resume at the start.
+    pub resumes_open_turns: bool,
+    /// Access to the API.
+    pub access: Access,
+    /// Origins whose web pages may use the API. If a token is required, well-known origins of local clients are added.
+    pub cors_origins: Vec<String>,
+    /// Host names of the server, in addition to addresses, `localhost` and [`host`](Self::host).
+    pub allowed_hosts: Vec<String>,
+    /// The root of the environment `local`.
+    pub workspace: PathBuf,
+    /// Environments that the operator configured in addition to `local`.
+    pub configured_environments: Vec<CreateEnvironment>,
+    /// The environments of turns, for tools. The runtime's tools must share this value; the server fills it.
+    pub environments: Environments,
+    /// Confinement of programs that the server runs itself, such as git; the same as for commands of turns.
+    pub shell: ShellSettings,
+    /// Permanently approved calls of projects; the runtime must query them. `None` disables permanent approvals.
+    pub remembered: Option<ProjectApprovals>,
+    /// The harness of threads.
+    pub harness_id: HarnessId,
+    /// The agent of threads.
+    pub agent_id: Option<AgentId>,
+    /// The models that clients can select.
+    pub models: Models,
+    /// The configuration that clients can read.
+    pub config: HostConfig,
+    /// External agents that threads can use; the runtime must have them.
+    pub backends: BTreeSet<String>,
+    /// Additional backend names for the daemon's own loop with a model, as `provider/model`.
+    pub api_backends: BTreeMap<String, String>,
+    /// Limits for clients.
+    pub limits: ClientLimits,
+    /// Grace period for connections when the server stops.
+    pub grace: Duration,
+    /// Settings of run tracing.
+    pub rpc: RpcSettings,
+    /// Maintenance of the store.
+    pub upkeep: Upkeep,
+    /// Settings of jobs; `None` disables them. The [`WireStore`](crate::WireStore) must share its records with the runtime's journal.
+    pub jobs: Option<JobSettings>,
+}
+
+impl Settings {
+    /// Creates settings for a loopback address and a free port.
+    pub fn new(workspace: impl Into<PathBuf>, harness_id: HarnessId, access: Access) -> Self {
+        Self {
+            host: "127.0.0.1".to_owned(),
+            port: 0,
+            unix_sockets: Vec::new(),
+            resumes_open_turns: true,
+            access,
+            cors_origins: Vec::new(),
+            allowed_hosts: Vec::new(),
+            workspace: workspace.into(),
+            configured_environments: Vec::new(),
+            environments: Environments::new(),
+            shell: ShellSettings::default(),
+            remembered: None,
+            harness_id,
+            agent_id: None,
+            models: Models::default(),
+            config: HostConfig::default(),
+            backends: BTreeSet::new(),
+            api_backends: BTreeMap::new(),
+            limits: ClientLimits::default(),
+            grace: Duration::from_secs(10),
+            rpc: RpcSettings::default(),
+            upkeep: Upkeep::default(),
+            jobs: None,
+        }
+    }
+}
