@@ -25,10 +25,10 @@ const BURIAL: Duration = Duration::from_secs(10);
 /// Turns per thread. The limit matters because a lost session makes Windlass send the whole history again.
 const TURNS_OF_A_THREAD: u64 = 10;
 /// Precedes the new input if the agent also receives the history.
-const NOW: &str = "This is what you are told now:";
+const NOW: &str = "This is the new input:";
 /// The thread's notices about a prompt that is sent again.
 const NOTICES: [&str; 2] = [
-    "is told the same once more",
+    "the prompt is sent again",
     "starts again with the conversation",
 ];
 

@@ -102,7 +102,7 @@ async fn a_message_must_meet_every_condition() {
 }
 
 #[tokio::test]
-async fn offset_and_limit_count_what_matches() {
+async fn offset_and_limit_apply_to_matches() {
     let agent = MessageFilter::EventTypes(vec!["input.message".to_owned()]);
     let query = MessageQuery::new(SESSION)
         .with_filter(agent)

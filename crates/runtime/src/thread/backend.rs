@@ -127,7 +127,7 @@ impl Actor {
 
     pub(super) async fn tell(&mut self, exec_id: ExecId, event: BackendEvent) -> Result<()> {
         let event = Box::new(event);
-        self.decide(Input::BackendSaid { exec_id, event }).await
+        self.decide(Input::BackendReported { exec_id, event }).await
     }
 
     /// Joins pieces into chunks, like those of a model. A message is stored whole, so it ends where another message begins or where it would exceed

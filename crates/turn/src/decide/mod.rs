@@ -51,7 +51,7 @@ impl Thread {
                 exec_id,
                 session_id,
             } => draft.backend_session(exec_id, session_id)?,
-            Input::BackendSaid { exec_id, event } => draft.backend_said(exec_id, *event)?,
+            Input::BackendReported { exec_id, event } => draft.backend_reported(exec_id, *event)?,
             Input::BackendPause { exec_id } => draft.backend_pause(exec_id)?,
             Input::BackendSteered {
                 exec_id,

@@ -123,7 +123,7 @@ fn an_answer_is_an_item_of_its_message() {
 }
 
 #[test]
-fn an_answer_that_only_calls_tools_is_not_shown() {
+fn answer_with_only_calls_is_not_shown() {
     check(|journal| journal.step(MODEL, answered("")), &["-"]);
     let ends = OutputMessageCompletedData {
         started_at: Some(at(5)),
@@ -208,7 +208,7 @@ fn a_call_ends_as_its_status_says() {
 }
 
 #[test]
-fn a_call_that_never_began_is_not_shown() {
+fn call_that_never_started_is_not_shown() {
     let never = ToolCompletedData {
         started_at: None,
         ..tool_done(ToolStatus::Cancelled)
@@ -217,7 +217,7 @@ fn a_call_that_never_began_is_not_shown() {
 }
 
 #[test]
-fn the_tool_says_what_its_calls_are() {
+fn tool_shape_determines_the_item_kind() {
     check(
         |journal| {
             journal.tool_starts(Some(ToolShape::Command));
@@ -467,7 +467,7 @@ fn a_turn_has_one_kind_of_end_with_three_statuses() {
 }
 
 #[test]
-fn a_turn_that_is_cancelled_in_the_queue_is_a_removed_input() {
+fn turn_cancelled_in_the_queue_is_a_removed_input() {
     let turn_id = TurnId::from_seed(50);
     let never = TurnCancelledData {
         iterations: None,

@@ -16,7 +16,7 @@ fn lines(log: &TurnLog) -> Vec<String> {
 }
 
 #[test]
-fn a_running_turn_shows_what_streams() {
+fn running_turn_shows_streamed_text() {
     let mut journal = Journal::begun();
     journal.text_starts();
     journal.text("hel");
@@ -47,7 +47,7 @@ fn a_running_turn_shows_what_streams() {
 }
 
 #[test]
-fn a_whole_text_takes_the_place_of_what_streamed() {
+fn complete_text_replaces_streamed_text() {
     let mut journal = Journal::begun();
     journal.text_starts();
     journal.text("hel");
@@ -184,7 +184,7 @@ fn figures_of_a_running_turn_are_counted() {
 }
 
 #[test]
-fn what_does_not_fit_changes_nothing() {
+fn unrelated_event_changes_nothing() {
     let mut journal = Journal::begun();
     journal.text("lost");
     journal.step(MODEL, answered("hello"));

@@ -78,7 +78,7 @@ pub(super) fn it_takes_its_session_up_after_a_kill_of_the_daemon(cli: &Cli) {
         "{}",
         model.last_asked()
     );
-    assert!(model.last_asked().contains("Go on with your task"));
+    assert!(model.last_asked().contains("Continue your task"));
     it.turn("and now");
     it.assert_newest("completed");
     it.daemon.stop();
