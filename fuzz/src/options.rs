@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn without_arguments_every_target_runs() {
+    fn every_target_runs_without_arguments() {
         let Ok(Request::Watch(options)) = run("") else {
             panic!("no run")
         };
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn target_budget_and_seed_are_taken() {
+    fn target_limit_and_seed_are_parsed() {
         let Ok(Request::Watch(options)) = run("turn_machine --iterations 9 --seed 7 --first 3")
         else {
             panic!("no run")
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_argument_is_named() {
         for (line, wrong) in [
             ("nothing", "unknown target `nothing`"),
             ("--fast", "unknown option `--fast`"),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_names_every_target() {
+    fn help_lists_every_target() {
         for target in TARGETS {
             assert!(HELP.contains(target.name) && HELP.contains(target.summary));
         }

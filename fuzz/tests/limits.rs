@@ -16,7 +16,7 @@ fn found(arguments: &str) -> Vec<String> {
 }
 
 #[test]
-fn a_panic_an_overflow_too_much_memory_and_a_hang_are_reported_and_repeated() {
+fn panic_overflow_memory_and_hang_are_reported_and_reproducible() {
     for (target, fault, limit) in [
         ("fault_panic", "a panic", 600),
         ("fault_overflow", "ended by signal 6", 600),

@@ -23,14 +23,14 @@ pub(crate) struct DiscoveredTools {
 
 impl DiscoveredTools {
     /// Adds the tools of the next message. The set is shared, so it is copied only if the message mentions a new tool.
-    pub(crate) fn note(named: &mut Arc<Self>, message: &Message) {
+    pub(crate) fn note(tools: &mut Arc<Self>, message: &Message) {
         for part in &message.content {
             match part {
                 ContentPart::ToolCall(call) => {
-                    Self::add(named, &call.name);
+                    Self::add(tools, &call.name);
                     let is_search = call.name == TOOL_SEARCH;
-                    if is_search != named.searches.contains(&call.id) {
-                        let searches = &mut Arc::make_mut(named).searches;
+                    if is_search != tools.searches.contains(&call.id) {
+                        let searches = &mut Arc::make_mut(tools).searches;
                         if is_search {
                             searches.insert(call.id.clone())
                         } else {
@@ -39,20 +39,20 @@ impl DiscoveredTools {
                     }
                 }
                 ContentPart::ToolResult(result)
-                    if named.searches.contains(&result.tool_call_id) =>
+                    if tools.searches.contains(&result.tool_call_id) =>
                 {
-                    names_in(result).for_each(|name| Self::add(named, name));
+                    names_in(result).for_each(|name| Self::add(tools, name));
                 }
                 _ => {}
             }
         }
     }
 
-    fn add(named: &mut Arc<Self>, name: &str) {
-        if !named.seen.contains(name) {
-            let named = Arc::make_mut(named);
-            named.seen.insert(name.to_owned());
-            named.names.push(name.to_owned());
+    fn add(tools: &mut Arc<Self>, name: &str) {
+        if !tools.seen.contains(name) {
+            let tools = Arc::make_mut(tools);
+            tools.seen.insert(name.to_owned());
+            tools.names.push(name.to_owned());
         }
     }
 
@@ -96,9 +96,9 @@ pub(crate) fn tokens_of_discovered<'a>(
     if plan.deferred.is_empty() {
         return 0;
     }
-    let mut named = Arc::default();
-    messages.for_each(|message| DiscoveredTools::note(&mut named, message));
-    named.tokens(plan)
+    let mut tools = Arc::default();
+    messages.for_each(|message| DiscoveredTools::note(&mut tools, message));
+    tools.tokens(plan)
 }
 
 fn names_in(result: &ToolResultContentPart) -> impl Iterator<Item = &str> {
@@ -143,11 +143,11 @@ mod tests {
             deferred: Arc::new(names.map(|name| (name.to_owned(), 7)).into()),
             ..TurnPlan::default()
         };
-        let mut named = Arc::default();
+        let mut tools = Arc::default();
         messages
             .iter()
-            .for_each(|message| DiscoveredTools::note(&mut named, message));
-        let found: Vec<_> = named.deferred(&plan).map(|(name, _)| name).collect();
+            .for_each(|message| DiscoveredTools::note(&mut tools, message));
+        let found: Vec<_> = tools.deferred(&plan).map(|(name, _)| name).collect();
         assert_eq!(found, expected);
         let tokens = tokens_of_discovered(messages.iter(), &plan);
         assert_eq!(tokens, 7 * expected.len() as u64);

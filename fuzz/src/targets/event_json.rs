@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_that_fit_make_most_types() {
+    fn generated_fields_match_most_event_types() {
         let mut decoded = 0;
         for n in 0..EVENT_TYPES.len() {
             for with_message in [0, 1] {

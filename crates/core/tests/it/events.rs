@@ -148,7 +148,7 @@ fn usage_sums_saturate_and_retain_one_sided_values() {
 
 /// Each type has a section on the page with its variant, its fields, and an example with every field.
 #[test]
-fn the_page_about_events_describes_each_type_with_an_example() {
+fn events_page_describes_each_type_with_an_example() {
     let page =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/library-events.md");
     let page = std::fs::read_to_string(page).unwrap();

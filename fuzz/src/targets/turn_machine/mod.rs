@@ -39,7 +39,7 @@ fn play(data: &[u8]) -> MachineDriver {
     driver
 }
 
-/// The driver of one thread, as far as the machine can tell.
+/// Drives one thread like its actor.
 struct MachineDriver {
     plan: TurnPlan,
     thread: Thread,

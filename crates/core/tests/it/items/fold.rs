@@ -66,7 +66,7 @@ fn complete_text_replaces_streamed_text() {
 }
 
 #[test]
-fn a_call_keeps_its_arguments_beside_its_result() {
+fn ended_call_retains_its_arguments() {
     let mut journal = Journal::begun();
     journal.tool_starts(Some(ToolShape::Command));
     let log = TurnLog::fold(&journal.events);
@@ -91,7 +91,7 @@ fn a_call_keeps_its_arguments_beside_its_result() {
 }
 
 #[test]
-fn a_wait_is_open_until_it_is_answered_or_its_call_ends() {
+fn wait_is_open_until_its_answer_or_the_end_of_its_call() {
     let mut journal = Journal::begun();
     journal.tool_starts(None);
     let required = ApprovalRequiredData {
@@ -134,7 +134,7 @@ fn a_wait_is_open_until_it_is_answered_or_its_call_ends() {
 }
 
 #[test]
-fn figures_of_a_running_turn_are_counted() {
+fn counters_of_a_running_turn() {
     let mut journal = Journal::begun();
     journal.turn(TurnSteeredData {
         turn_id: TURN,

@@ -158,7 +158,7 @@ fn turns_share_the_thread_budget_and_continue_after_a_raise() {
     world.play(ModelUsing(&[("a", "once")], 50));
     world.play(Done("a"));
     assert_eq!(exceeded(&world), ("thread_tokens".to_owned(), 160, 140, 50));
-    // The call's result is recorded for the lines turn.
+    // The call's result is recorded for the resumed turn.
     let before = world.transcript();
     assert!(before.last().unwrap().contains('a'), "{before:?}");
     world.plan = thread_tokens(190);
@@ -288,7 +288,7 @@ fn repeated_call_after_a_crash_counts_once() {
     let plan = allowing(one, Budget::default(), NO_RESERVE);
     let mut world = World::after(plan, &[Say("hi"), Model("", &[("a", "pure")])]);
     let lines = world.play(Crash);
-    assert_eq!(lines, ["turn.lines"]);
+    assert_eq!(lines, ["turn.resumed"]);
     assert_eq!(world.pending(), ["=> run a"]);
 }
 

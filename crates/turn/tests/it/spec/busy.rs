@@ -40,7 +40,7 @@ fn queue_lets_the_input_wait_for_its_own_turn() {
 }
 
 #[test]
-fn steer_tells_the_running_turn() {
+fn steer_reaches_the_running_turn() {
     check(
         plan(),
         &[Say("hi")],
@@ -78,7 +78,7 @@ fn interrupting_input_is_first_in_the_queue() {
 }
 
 #[test]
-fn refuse_tells_the_caller() {
+fn refuse_rejects_the_input() {
     check(plan(), &[Say("hi")], SayIf("more", Refuse), &["! busy"]);
 }
 

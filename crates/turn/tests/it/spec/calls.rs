@@ -7,7 +7,7 @@ use crate::world::ThreadAction::{
 use crate::world::{World, check, plan, transcript};
 
 #[test]
-fn results_stand_in_the_order_of_the_calls_whatever_finishes_first() {
+fn results_are_stored_in_the_order_of_their_calls() {
     let calls = Model("", &[("a", "once"), ("b", "once"), ("c", "once")]);
     for order in [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]] {
         let [first, second, third] = order.map(Done);

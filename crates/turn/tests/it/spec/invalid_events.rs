@@ -305,7 +305,7 @@ const REPEATABLE: &[&str] = &[
 ];
 
 #[test]
-fn whatever_begins_or_ends_something_comes_once() {
+fn duplicate_beginning_or_end_is_invalid() {
     let mut repeated = BTreeSet::new();
     for seed in 0..200 {
         let mut thread = Thread::new(SessionId::from_seed(1));

@@ -362,7 +362,7 @@ fn only_the_executing_process_releases_a_turn() {
 }
 
 #[test]
-fn giving_up_does_not_say_that_a_lost_call_was_cancelled() {
+fn lost_call_of_an_abandoned_turn_has_an_unknown_outcome() {
     let once = Model("", &[("a", "once")]);
     let world = fails_at_the_last_of(&[Say("hi"), Crash, Crash, once, Crash]);
     assert_eq!(status_of_last_call(&world), ToolStatus::Unknown);
