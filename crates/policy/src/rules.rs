@@ -1,6 +1,6 @@
 //! The operator's approval rules.
 //!
-//! The strictest matching rule applies, whatever the order: `deny`, then `ask`, then `allow`. Without a matching rule the tool's own policy applies.
+//! The strictest matching rule applies, in any order: `deny`, then `ask`, then `allow`. Without a matching rule the tool's own policy applies.
 //! Rules reduce the number of approval requests; they are not a security boundary. The sandbox limits a call's access.
 
 use std::collections::BTreeMap;

@@ -97,7 +97,7 @@ pub struct Decision {
 /// Why an input has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// The result of a step that is not running any more.
+    /// The step is no longer running.
     #[error("step {0} is not running any more")]
     Stale(ExecId),
     /// A turn is running, and the caller does not want to wait.

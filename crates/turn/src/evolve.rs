@@ -508,7 +508,7 @@ impl Thread {
         self.history.push(message);
     }
 
-    /// Results are stored in the order of their calls, whatever the order of their arrival.
+    /// Stores results in the order of their calls, not of their arrival.
     fn complete_call(&mut self, event: &Event, data: &ToolCompletedData) {
         let message = Arc::new(Message::from_parts(
             MessageId::from_uuid(event.id.uuid()),

@@ -238,7 +238,7 @@ pub enum Input {
         exec_id: ExecId,
         answer: Box<Answer>,
     },
-    /// The model call failed for good.
+    /// The model call failed permanently.
     ModelFailed {
         exec_id: ExecId,
         failure: Failure,

@@ -106,7 +106,7 @@ pub struct KnownSession {
     pub(crate) is_current: bool,
 }
 
-/// A decision about a call whose process was gone by then: it applies when the agent asks again.
+/// A decision about a call whose process was already gone. It applies when the agent repeats its request.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct OfflineDecision {
     pub(crate) call: Arc<ToolCall>,

@@ -14,7 +14,7 @@ pub enum EventDecodeError {
     /// The type is unknown to this version.
     #[error("unknown event type `{0}`; it was written by a newer version")]
     UnknownType(String),
-    /// The payload does not fit the type.
+    /// The payload does not match the type.
     #[error("{}", unreadable(event_type, source))]
     Payload {
         event_type: String,

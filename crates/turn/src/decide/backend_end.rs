@@ -1,4 +1,4 @@
-//! How the run of a backend ends, and what follows.
+//! The end of an external agent's run, and the next action.
 
 use chrono::{DateTime, Duration, Utc};
 use windlass_core::backend::{
@@ -173,7 +173,7 @@ impl Draft<'_> {
         self.record_run_end(end);
     }
 
-    /// Gives the calls that a run leaves open their result.
+    /// Records results for the calls that a run leaves open.
     fn close_calls_of_run(&mut self) {
         let calls = self.turn().map(|turn| turn.calls().to_vec());
         for call in calls.unwrap_or_default() {

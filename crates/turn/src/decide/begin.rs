@@ -80,7 +80,7 @@ impl Draft<'_> {
         self.turn().is_some_and(|turn| turn.id == turn_id) || self.thread.is_queued(turn_id)
     }
 
-    /// A plan fits the input it was made for; that input may have been cancelled in the meantime.
+    /// A plan is valid only for its own input, which may have been cancelled in the meantime.
     pub(super) fn begin_queued(
         &mut self,
         turn_id: TurnId,

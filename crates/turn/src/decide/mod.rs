@@ -23,7 +23,7 @@ use crate::input::{DecisionContext, Input};
 use crate::state::Thread;
 
 impl Thread {
-    /// Says what follows from an input. Total and pure: the thread does not change, and what cannot be is rejected.
+    /// Decides the events and commands that follow from an input. Total and pure: the thread does not change, and an invalid input is rejected.
     pub fn decide(&self, input: Input, ctx: &DecisionContext<'_>) -> Result<Decision, Rejected> {
         let mut draft = Draft::new(self, ctx);
         match input {

@@ -117,7 +117,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Requires an approval for the call as the request describes it, whatever was observed before.
+    /// Requires an approval for the call as the request describes it, even if the observed call was different.
     fn require(
         &mut self,
         call: &Call,
