@@ -16,17 +16,17 @@ Targets:
   turn_machine        any order of inputs preserves the invariants of turns
   event_json          an event that decodes encodes and decodes to the same event
   stream_openai       a stream of OpenAI Responses decodes equally however it is split
-  stream_openai_chat  what Chat Completions may send is heard the same however it is cut
-  stream_anthropic    what Anthropic's Messages may send is heard the same however it is cut
-  stream_gemini       what Gemini may send is heard the same however it is cut
-  rpc_frames          any frames on a socket are answered once each, in order, and runs keep their rules
-  agent_claude        whatever Claude Code prints, calls and turns keep their order
-  agent_codex         whatever Codex's app-server prints, calls and turns keep their order
-  agent_acp           whatever an agent says over ACP, calls and turns keep their order
-  globs               any pattern of glob and grep is answered or refused, and both read it alike
-  ignore_files        whatever ignore files say, glob and grep answer and agree
-  schemas             any schema of a tool is taken or refused with a reason
-  arguments           any arguments are taken or refused, and what is too deep reaches no tool
+  stream_openai_chat  a stream of Chat Completions decodes equally however it is split
+  stream_anthropic    a stream of Anthropic Messages decodes equally however it is split
+  stream_gemini       a stream of Gemini decodes equally however it is split
+  rpc_frames          any frames on a socket are answered once each, in order, and run rules are enforced
+  agent_claude        any output of Claude Code preserves the order of calls and turns
+  agent_codex         any output of Codex's app-server preserves the order of calls and turns
+  agent_acp           any ACP messages of an agent preserve the order of calls and turns
+  globs               any pattern of glob and grep is answered or refused, and both interpret it equally
+  ignore_files        with any ignore files, glob and grep answer and agree
+  schemas             any schema of a tool is accepted or refused with a reason
+  arguments           any arguments are accepted or refused, and too deep ones reach no tool
   configuration       any windlass.toml is read or refused at a line, and shows no key
 
 Options:
