@@ -1,4 +1,4 @@
-//! The process that throws the bytes, within limits that it may run into.
+//! The child process, which runs the targets within limits of memory and stack.
 
 use std::fs::File;
 use std::io;
@@ -11,29 +11,29 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 use windlass_fuzz::prng::SplitMix64;
-use windlass_fuzz::targets::Target;
+use windlass_fuzz::targets::FuzzTarget;
 
-use crate::options::{Budget, Options};
+use crate::options::{Options, RunLimit};
 
-/// As much as a thread of the daemon has.
+/// Stack size of the daemon's threads.
 const STACK_BYTES: usize = 2 * 1024 * 1024;
 
-/// How much memory all of it may take.
+/// Memory limit of the child.
 const MEMORY_BYTES: u64 = 2 * 1024 * 1024 * 1024;
 
 const REPORT_EVERY: Duration = Duration::from_secs(5);
 
-/// Runs the one target of `options`; fails where it panics. What else goes wrong ends the process.
+/// Runs the target of `options`; fails if it panics. Other failures end the process.
 pub(crate) fn run(options: Options) -> io::Result<ExitCode> {
     let memory = Rlimit {
         current: Some(MEMORY_BYTES),
         maximum: Some(MEMORY_BYTES),
     };
     setrlimit(Resource::As, memory)?;
-    let place = Place(File::from(io::stdout().as_fd().try_clone_to_owned()?));
+    let progress = ProgressFile(File::from(io::stdout().as_fd().try_clone_to_owned()?));
     let run = move || {
         let mut targets = options.targets.iter();
-        targets.all(|target| fuzz(target, &options, &place))
+        targets.all(|target| fuzz(target, &options, &progress))
     };
     let thread = thread::Builder::new().stack_size(STACK_BYTES).spawn(run)?;
     Ok(match thread.join() {
@@ -42,31 +42,31 @@ pub(crate) fn run(options: Options) -> io::Result<ExitCode> {
     })
 }
 
-/// Where the parent reads the child's progress: the first bytes of a file that both have open. That costs one system call per input and no wake-up.
-struct Place(File);
+/// The child's progress, for the parent: the first bytes of a shared file. A write costs one system call and no wake-up.
+struct ProgressFile(File);
 
-impl Place {
-    fn tell(&self, iteration: u64) {
-        // Without it a finding has no number, which the parent reports.
+impl ProgressFile {
+    fn write(&self, iteration: u64) {
+        // If it fails, the parent reports the finding without an iteration.
         let _ = self.0.write_all_at(&iteration.to_le_bytes(), 0);
     }
 }
 
 /// Reads the number of the child's current input; `None` before the first.
-pub(crate) fn told(place: &File) -> Option<u64> {
+pub(crate) fn read_progress(progress: &File) -> Option<u64> {
     let mut bytes = [0; 8];
-    place.read_exact_at(&mut bytes, 0).ok()?;
+    progress.read_exact_at(&mut bytes, 0).ok()?;
     Some(u64::from_le_bytes(bytes))
 }
 
-fn fuzz(target: &Target, options: &Options, place: &Place) -> bool {
+fn fuzz(target: &FuzzTarget, options: &Options, progress: &ProgressFile) -> bool {
     let begin = Instant::now();
     let mut reported = begin;
     let mut iteration = options.first;
     loop {
-        let is_over = match options.budget {
-            Budget::Iterations(count) => iteration >= options.first.saturating_add(count),
-            Budget::Seconds(seconds) => begin.elapsed() >= Duration::from_secs(seconds),
+        let is_over = match options.limit {
+            RunLimit::Iterations(count) => iteration >= options.first.saturating_add(count),
+            RunLimit::Seconds(seconds) => begin.elapsed() >= Duration::from_secs(seconds),
         };
         let done = iteration - options.first;
         if is_over {
@@ -77,7 +77,7 @@ fn fuzz(target: &Target, options: &Options, place: &Place) -> bool {
             reported = Instant::now();
             eprintln!("{}: {done} iterations", target.name);
         }
-        place.tell(iteration);
+        progress.write(iteration);
         let bytes = input(target, options.seed, iteration);
         if catch_unwind(|| (target.run)(&bytes)).is_err() {
             return false;
@@ -87,6 +87,6 @@ fn fuzz(target: &Target, options: &Options, place: &Place) -> bool {
 }
 
 /// Returns the bytes of one iteration.
-pub(crate) fn input(target: &Target, seed: u64, iteration: u64) -> Vec<u8> {
+pub(crate) fn input(target: &FuzzTarget, seed: u64, iteration: u64) -> Vec<u8> {
     SplitMix64::of_iteration(seed, iteration).bytes(target.longest_input)
 }

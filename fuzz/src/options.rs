@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use windlass_fuzz::targets::{FAULTS, TARGETS, Target};
+use windlass_fuzz::targets::{FAULTS, FuzzTarget, TARGETS};
 
 pub(crate) const HELP: &str = "\
 Throws random bytes at a target until the time or the count is used up. Without a target every target
@@ -13,28 +13,28 @@ wrong command line exits with 2.
 Usage: windlass-fuzz [target] [--seconds N | --iterations N] [--seed S] [--first I] [--input-seconds N]
 
 Targets:
-  turn_machine        any order of inputs keeps what must always hold of turns
-  event_json          what decodes as an event encodes and decodes to the same event
-  stream_openai       what OpenAI's Responses may send is heard the same however it is cut
-  stream_openai_chat  what Chat Completions may send is heard the same however it is cut
-  stream_anthropic    what Anthropic's Messages may send is heard the same however it is cut
-  stream_gemini       what Gemini may send is heard the same however it is cut
-  rpc_frames          any frames on a socket are answered once each, in order, and runs keep their rules
-  agent_claude        whatever Claude Code prints, calls and turns keep their order
-  agent_codex         whatever Codex's app-server prints, calls and turns keep their order
-  agent_acp           whatever an agent says over ACP, calls and turns keep their order
-  globs               any pattern of glob and grep is answered or refused, and both read it alike
-  ignore_files        whatever ignore files say, glob and grep answer and agree
-  schemas             any schema of a tool is taken or refused with a reason
-  arguments           any arguments are taken or refused, and what is too deep reaches no tool
+  turn_machine        any order of inputs preserves the invariants of turns
+  event_json          an event that decodes encodes and decodes to the same event
+  stream_openai       a stream of OpenAI Responses decodes equally however it is split
+  stream_openai_chat  a stream of Chat Completions decodes equally however it is split
+  stream_anthropic    a stream of Anthropic Messages decodes equally however it is split
+  stream_gemini       a stream of Gemini decodes equally however it is split
+  rpc_frames          any frames on a socket are answered once each, in order, and run rules are enforced
+  agent_claude        any output of Claude Code preserves the order of calls and turns
+  agent_codex         any output of Codex's app-server preserves the order of calls and turns
+  agent_acp           any ACP messages of an agent preserve the order of calls and turns
+  globs               any pattern of glob and grep is answered or refused, and both interpret it equally
+  ignore_files        with any ignore files, glob and grep answer and agree
+  schemas             any schema of a tool is accepted or refused with a reason
+  arguments           any arguments are accepted or refused, and too deep ones reach no tool
   configuration       any windlass.toml is read or refused at a line, and shows no key
 
 Options:
-  --seconds N       run each target for N seconds (10 when nothing is said)
+  --seconds N       run each target for N seconds (default: 10)
   --iterations N    run each target N times
-  --seed S          the seed of all bytes (0 when nothing is said)
+  --seed S          the seed of all bytes (default: 0)
   --first I         begin with iteration I; with --iterations 1 it repeats one finding
-  --input-seconds N how long one input may take (10 when nothing is said)
+  --input-seconds N how long one input may take (default: 10)
   --help            print this
 
 Examples:
@@ -45,12 +45,12 @@ Examples:
 ";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Budget {
+pub(crate) enum RunLimit {
     Seconds(u64),
     Iterations(u64),
 }
 
-impl fmt::Display for Budget {
+impl fmt::Display for RunLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Seconds(n) => write!(f, "{n} seconds"),
@@ -61,8 +61,8 @@ impl fmt::Display for Budget {
 
 #[derive(Debug)]
 pub(crate) struct Options {
-    pub(crate) targets: Vec<Target>,
-    pub(crate) budget: Budget,
+    pub(crate) targets: Vec<FuzzTarget>,
+    pub(crate) limit: RunLimit,
     pub(crate) seed: u64,
     pub(crate) first: u64,
     /// How long one input may take.
@@ -71,13 +71,13 @@ pub(crate) struct Options {
 
 impl Options {
     /// Returns the command line that runs one target in the same way.
-    pub(crate) fn arguments_for(&self, target: &Target) -> Vec<String> {
-        let (budget, count) = match self.budget {
-            Budget::Seconds(n) => ("--seconds", n),
-            Budget::Iterations(n) => ("--iterations", n),
+    pub(crate) fn arguments_for(&self, target: &FuzzTarget) -> Vec<String> {
+        let (limit, count) = match self.limit {
+            RunLimit::Seconds(n) => ("--seconds", n),
+            RunLimit::Iterations(n) => ("--iterations", n),
         };
         let numbers = [
-            (budget, count),
+            (limit, count),
             ("--seed", self.seed),
             ("--first", self.first),
         ];
@@ -103,12 +103,12 @@ pub(crate) enum Request {
 pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
     let mut options = Options {
         targets: TARGETS.to_vec(),
-        budget: Budget::Seconds(10),
+        limit: RunLimit::Seconds(10),
         seed: 0,
         first: 0,
         input_seconds: 10,
     };
-    let (mut budget, mut target) = (None, None);
+    let (mut limit, mut target) = (None, None);
     let mut request: fn(Options) -> Request = Request::Watch;
     let mut arguments = arguments.iter();
     while let Some(argument) = arguments.next() {
@@ -119,8 +119,8 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
         };
         let wanted = match argument.as_str() {
             "--help" | "-h" => return Ok(Request::Help),
-            "--seconds" => Budget::Seconds(number()?),
-            "--iterations" => Budget::Iterations(number()?),
+            "--seconds" => RunLimit::Seconds(number()?),
+            "--iterations" => RunLimit::Iterations(number()?),
             "--seed" => {
                 options.seed = number()?;
                 continue;
@@ -148,12 +148,12 @@ pub(crate) fn parse(arguments: &[String]) -> Result<Request, String> {
                 continue;
             }
         };
-        if budget.replace(wanted).is_some() {
+        if limit.replace(wanted).is_some() {
             return Err("only one of --seconds and --iterations can be given, once".to_owned());
         }
     }
     options.targets = target.map_or(options.targets, |target| vec![target]);
-    options.budget = budget.unwrap_or(options.budget);
+    options.limit = limit.unwrap_or(options.limit);
     Ok(request(options))
 }
 
@@ -167,28 +167,28 @@ mod tests {
     }
 
     #[test]
-    fn without_arguments_every_target_runs() {
+    fn every_target_runs_without_arguments() {
         let Ok(Request::Watch(options)) = run("") else {
             panic!("no run")
         };
         assert_eq!(options.targets.len(), TARGETS.len());
-        assert_eq!(options.budget, Budget::Seconds(10));
+        assert_eq!(options.limit, RunLimit::Seconds(10));
     }
 
     #[test]
-    fn target_budget_and_seed_are_taken() {
+    fn target_limit_and_seed_are_parsed() {
         let Ok(Request::Watch(options)) = run("turn_machine --iterations 9 --seed 7 --first 3")
         else {
             panic!("no run")
         };
         let names: Vec<_> = options.targets.iter().map(|target| target.name).collect();
         assert_eq!(names, ["turn_machine"]);
-        assert_eq!(options.budget, Budget::Iterations(9));
+        assert_eq!(options.limit, RunLimit::Iterations(9));
         assert_eq!((options.seed, options.first), (7, 3));
     }
 
     #[test]
-    fn a_child_is_told_the_same() {
+    fn child_gets_the_same_arguments() {
         let Ok(Request::Watch(options)) = run("event_json --iterations 9 --seed 7 --first 3")
         else {
             panic!("no run")
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named() {
+    fn invalid_argument_is_named() {
         for (line, wrong) in [
             ("nothing", "unknown target `nothing`"),
             ("--fast", "unknown option `--fast`"),
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn the_help_names_every_target() {
+    fn help_lists_every_target() {
         for target in TARGETS {
             assert!(HELP.contains(target.name) && HELP.contains(target.summary));
         }

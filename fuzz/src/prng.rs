@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_and_an_iteration_always_give_the_same_bytes() {
+    fn seed_and_iteration_determine_the_bytes() {
         let bytes = |seed, iteration| SplitMix64::of_iteration(seed, iteration).bytes(64);
         assert_eq!(bytes(7, 3), bytes(7, 3));
         assert_ne!(

@@ -7,14 +7,16 @@ use std::process::Command;
 fn found(arguments: &str) -> Vec<String> {
     let mut fuzzer = Command::new(env!("CARGO_BIN_EXE_windlass-fuzz"));
     let output = fuzzer.args(arguments.split(' ')).output().unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{said}");
-    let begin = said.find("finding: ").unwrap_or_else(|| panic!("{said}"));
-    said[begin..].lines().map(str::to_owned).collect()
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    let begin = stderr
+        .find("finding: ")
+        .unwrap_or_else(|| panic!("{stderr}"));
+    stderr[begin..].lines().map(str::to_owned).collect()
 }
 
 #[test]
-fn a_panic_an_overflow_too_much_memory_and_a_hang_are_reported_and_repeated() {
+fn panic_overflow_memory_and_hang_are_reported_and_reproducible() {
     for (target, fault, limit) in [
         ("fault_panic", "a panic", 600),
         ("fault_overflow", "ended by signal 6", 600),
@@ -36,16 +38,16 @@ fn a_panic_an_overflow_too_much_memory_and_a_hang_are_reported_and_repeated() {
 }
 
 #[test]
-fn a_run_that_finds_nothing_says_so() {
+fn run_without_a_finding_reports_it() {
     let mut fuzzer = Command::new(env!("CARGO_BIN_EXE_windlass-fuzz"));
     let output = fuzzer
         .args(["event_json", "--iterations", "20"])
         .output()
         .unwrap();
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(output.status.success(), "{said}");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.success(), "{stderr}");
     assert!(
-        said.ends_with("event_json: 20 iterations, no finding\n"),
-        "{said}"
+        stderr.ends_with("event_json: 20 iterations, no finding\n"),
+        "{stderr}"
     );
 }

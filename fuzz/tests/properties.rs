@@ -26,7 +26,7 @@ proptest! {
     #![proptest_config(cases(2_000))]
 
     #[test]
-    fn an_event_that_decodes_encodes_to_the_same_event(data in vec(any::<u8>(), 0..80)) {
+    fn decoded_event_encodes_to_the_same_event(data in vec(any::<u8>(), 0..80)) {
         targets::event_json(&data);
     }
 }
@@ -35,7 +35,7 @@ proptest! {
     #![proptest_config(cases(500))]
 
     #[test]
-    fn a_model_stream_is_heard_the_same_however_it_is_cut(data in vec(any::<u8>(), 0..120)) {
+    fn model_stream_decodes_equally_however_it_is_split(data in vec(any::<u8>(), 0..120)) {
         targets::stream_openai(&data);
         targets::stream_openai_chat(&data);
         targets::stream_anthropic(&data);
@@ -47,7 +47,7 @@ proptest! {
     #![proptest_config(cases(1_000))]
 
     #[test]
-    fn any_frames_are_answered_and_runs_keep_their_rules(data in vec(any::<u8>(), 0..300)) {
+    fn frames_are_answered_and_run_rules_are_enforced(data in vec(any::<u8>(), 0..300)) {
         targets::rpc_frames(&data);
     }
 }
@@ -56,7 +56,7 @@ proptest! {
     #![proptest_config(cases(1_000))]
 
     #[test]
-    fn whatever_agents_print_calls_and_turns_keep_their_order(data in vec(any::<u8>(), 0..300)) {
+    fn any_agent_output_preserves_the_order_of_calls_and_turns(data in vec(any::<u8>(), 0..300)) {
         targets::agent_claude(&data);
         targets::agent_codex(&data);
         targets::agent_acp(&data);
@@ -67,7 +67,7 @@ proptest! {
     #![proptest_config(cases(100))]
 
     #[test]
-    fn what_hostile_people_write_is_answered_or_refused(data in vec(any::<u8>(), 0..200)) {
+    fn hostile_input_is_answered_or_refused(data in vec(any::<u8>(), 0..200)) {
         targets::globs(&data);
         targets::ignore_files(&data);
         targets::schemas(&data);

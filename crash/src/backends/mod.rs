@@ -25,9 +25,9 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Turns per thread. The limit matters because a lost session makes Windlass send the whole history again.
 const TURNS_PER_THREAD: u64 = 10;
 /// Start of the line that precedes the new input if the agent also receives the history.
-const NOW: &str = "This is what you are ";
+const NOW: &str = "This is the new input:";
 /// The thread's notices about a prompt that is sent again.
-const NOTICES: [&str; 2] = ["the same once more", "starts again with the conversation"];
+const NOTICES: [&str; 2] = ["the prompt is sent again", "starts again with the conversation"];
 
 #[derive(Debug, Clone)]
 pub struct BackendTrialPlan {

@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn what_needs_a_shell_is_not_plain() {
+    fn line_that_needs_a_shell_is_not_plain() {
         for line in [
             "",
             " ",

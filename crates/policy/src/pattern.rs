@@ -14,14 +14,14 @@ pub(crate) fn matches_pattern(pattern: &str, text: &str) -> bool {
     spread(pattern, &mut reached);
     for letter in text {
         let mut next = vec![false; pattern.len() + 1];
-        for (place, is_reached) in reached.iter().enumerate().take(pattern.len()) {
+        for (position, is_reached) in reached.iter().enumerate().take(pattern.len()) {
             if !is_reached {
                 continue;
             }
-            match pattern[place] {
-                b'*' if is_double(pattern, place) || *letter != b'/' => next[place] = true,
+            match pattern[position] {
+                b'*' if is_double(pattern, position) || *letter != b'/' => next[position] = true,
                 b'*' => {}
-                own if own == *letter => next[place + 1] = true,
+                literal if literal == *letter => next[position + 1] = true,
                 _ => {}
             }
         }
@@ -33,16 +33,16 @@ pub(crate) fn matches_pattern(pattern: &str, text: &str) -> bool {
 
 /// Marks the positions after stars as reachable, because a star can match the empty string.
 fn spread(pattern: &[u8], reached: &mut [bool]) {
-    for (place, letter) in pattern.iter().enumerate() {
-        if reached[place] && *letter == b'*' {
-            reached[place + 1] = true;
+    for (position, letter) in pattern.iter().enumerate() {
+        if reached[position] && *letter == b'*' {
+            reached[position + 1] = true;
         }
     }
 }
 
-fn is_double(pattern: &[u8], place: usize) -> bool {
+fn is_double(pattern: &[u8], position: usize) -> bool {
     let is_star = |at: Option<usize>| at.and_then(|at| pattern.get(at)) == Some(&b'*');
-    is_star(place.checked_add(1)) || is_star(place.checked_sub(1))
+    is_star(position.checked_add(1)) || is_star(position.checked_sub(1))
 }
 
 #[cfg(test)]
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn stars_stand_for_letters() {
+    fn stars_match_characters() {
         for (pattern, text) in [
             ("", ""),
             ("a", "a"),
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn many_stars_take_no_longer_than_their_product() {
+    fn many_stars_take_quadratic_time() {
         let pattern = "*a".repeat(200);
         assert!(!matches_pattern(&pattern, &"b".repeat(5_000)));
     }

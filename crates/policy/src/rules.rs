@@ -1,6 +1,6 @@
 //! The operator's approval rules.
 //!
-//! The strictest matching rule applies, whatever the order: `deny`, then `ask`, then `allow`. Without a matching rule the tool's own policy applies.
+//! The strictest matching rule applies, in any order: `deny`, then `ask`, then `allow`. Without a matching rule the tool's own policy applies.
 //! Rules reduce the number of approval requests; they are not a security boundary. The sandbox limits a call's access.
 
 use std::collections::BTreeMap;
@@ -75,7 +75,7 @@ impl ApprovalRule {
         }
     }
 
-    fn is_about(&self, call: &ToolCall<'_>) -> bool {
+    fn is_about(&self, call: &RuleInput<'_>) -> bool {
         let matches = |(name, pattern): (&String, &String)| {
             self.matches_argument(name, pattern, &call.arguments[name.as_str()])
         };
@@ -85,8 +85,8 @@ impl ApprovalRule {
     fn matches_argument(&self, name: &str, pattern: &str, value: &Value) -> bool {
         match value {
             Value::Null => false,
-            Value::String(text) if path::is_named(name) => self.matches_path(pattern, text),
-            Value::Array(values) if path::is_named(name) => {
+            Value::String(text) if path::is_path_argument(name) => self.matches_path(pattern, text),
+            Value::Array(values) if path::is_path_argument(name) => {
                 let mut texts = values.iter().map(Value::as_str);
                 let is = |text: Option<&str>| text.is_some_and(|it| self.matches_path(pattern, it));
                 match self.action {
@@ -101,19 +101,19 @@ impl ApprovalRule {
 
     fn matches_path(&self, pattern: &str, text: &str) -> bool {
         match self.action {
-            ApprovalAction::Allow => path::is_surely(pattern, text),
-            ApprovalAction::Ask | ApprovalAction::Deny => path::may_be(pattern, text),
+            ApprovalAction::Allow => path::matches_exactly(pattern, text),
+            ApprovalAction::Ask | ApprovalAction::Deny => path::may_match(pattern, text),
         }
     }
 
     /// Returns whether the call searches a directory that may contain a path of this `deny` or `ask` rule.
-    fn is_searched_by(&self, call: &ToolCall<'_>) -> bool {
+    fn is_searched_by(&self, call: &RuleInput<'_>) -> bool {
         let is_search = SEARCHES.iter().any(|it| it.eq_ignore_ascii_case(call.tool));
         let is_reached = |(name, pattern): (&String, &String)| match &call.arguments[name.as_str()]
         {
-            Value::Null => path::is_named(name),
-            Value::String(text) if path::is_named(name) => {
-                path::may_be(pattern, text) || path::may_be_above(pattern, text)
+            Value::Null => path::is_path_argument(name),
+            Value::String(text) if path::is_path_argument(name) => {
+                path::may_match(pattern, text) || path::may_match_below(pattern, text)
             }
             value => self.matches_argument(name, pattern, value),
         };
@@ -134,8 +134,8 @@ impl ApprovalRule {
     }
 }
 
-/// The parts of a call that rules match.
-struct ToolCall<'a> {
+/// The parts of a call that rules are matched against.
+struct RuleInput<'a> {
     tool: &'a str,
     arguments: &'a Value,
 }
@@ -169,7 +169,7 @@ impl ApprovalRules {
         if self.rules.is_empty() {
             return usual;
         }
-        let call = ToolCall { tool, arguments };
+        let call = RuleInput { tool, arguments };
         let line = CommandLine::from_argument(&arguments["command"]);
         let about: Vec<_> = self
             .rules
@@ -205,7 +205,7 @@ impl ApprovalRules {
 
 /// Returns whether rules allow the whole call: a rule allows the tool, or every command of a plain line matches a rule. A program with a relative
 /// path refers to the default working directory, so such a rule does not apply in another directory.
-fn allows(about: &[&ApprovalRule], line: &CommandLine, call: &ToolCall<'_>) -> bool {
+fn allows(about: &[&ApprovalRule], line: &CommandLine, call: &RuleInput<'_>) -> bool {
     let allowing = about
         .iter()
         .filter(|rule| rule.action == ApprovalAction::Allow);

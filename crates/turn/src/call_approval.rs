@@ -1,4 +1,4 @@
-//! Whether a call may run with other arguments than those that were decided about.
+//! Checks calls whose arguments changed after the decision about them.
 
 use windlass_core::digest::Digest128;
 use windlass_core::events::Decision;
@@ -33,7 +33,7 @@ pub enum ChangeRefused {
 }
 
 impl CallApproval {
-    /// Judges a call whose arguments have changed since its turn decided about it.
+    /// Checks a call whose arguments changed after its turn decided about it.
     pub fn check_changed(&self, call: &ToolCall, plan: &TurnPlan) -> Result<(), ChangeRefused> {
         if self.is_approved {
             return Err(ChangeRefused::Approved);
@@ -66,7 +66,7 @@ impl Thread {
 }
 
 impl TurnPlan {
-    /// Tells whether this very call is allowed for good, in the turn or in its project.
+    /// Returns whether this exact call is approved for the project.
     pub(crate) fn remembers(&self, allowed: &[Digest128], call: &ToolCall) -> bool {
         if allowed.is_empty() && self.remembered.is_empty() {
             return false;

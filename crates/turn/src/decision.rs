@@ -28,7 +28,7 @@ pub enum Command {
         exec_id: ExecId,
         call: Arc<ToolCall>,
     },
-    /// Let a backend execute the turn with the prompt of [`crate::Thread::backend_prompt`], whose length the host limits.
+    /// Let an external agent execute the turn with the prompt of [`crate::Thread::backend_prompt`], whose length the host limits.
     /// After a crash it resumes the session of the run before.
     RunBackend {
         exec_id: ExecId,
@@ -38,7 +38,7 @@ pub enum Command {
         /// The usage so far of a resumed session; zero for any other.
         totals: SessionTotals,
     },
-    /// Answer a permission that a running backend asks for.
+    /// Answer a permission request of a running external agent.
     AnswerBackend {
         exec_id: ExecId,
         request_id: String,
@@ -97,10 +97,10 @@ pub struct Decision {
 /// Why an input has no effect.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Rejected {
-    /// The result of a step that is not running any more.
+    /// The step is no longer running.
     #[error("step {0} is not running any more")]
     Stale(ExecId),
-    /// A turn is running and the caller asked not to wait.
+    /// A turn is running, and the caller does not want to wait.
     #[error("turn {0} is running")]
     Busy(TurnId),
     /// The turn is parked.
@@ -110,7 +110,7 @@ pub enum Rejected {
         turn_id: TurnId,
         waiting_for: WaitingFor,
     },
-    /// There is no turn to act upon.
+    /// No turn is active.
     #[error("no turn is active")]
     NoTurn,
     /// The turn is not in the queue: it has begun or ended, or never was.
@@ -124,7 +124,7 @@ pub enum Rejected {
     NoPendingCall {
         /// The call as named.
         call: String,
-        /// Why it is not taken.
+        /// Why it is rejected.
         reason: &'static str,
     },
     /// A limit is reached.

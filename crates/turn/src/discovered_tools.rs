@@ -17,20 +17,20 @@ use crate::state::Thread;
 pub(crate) struct DiscoveredTools {
     names: Vec<String>,
     seen: HashSet<String>,
-    /// Some models use the id of a call again, so an id is that of a search until the next call has it.
+    /// IDs of search calls. Some models reuse IDs, so an ID is removed when another call has it.
     searches: HashSet<String>,
 }
 
 impl DiscoveredTools {
-    /// Takes note of the next message. A conversation is shared, so it is copied only where the message names something new.
-    pub(crate) fn note(named: &mut Arc<Self>, message: &Message) {
+    /// Adds the tools of the next message. The set is shared, so it is copied only if the message mentions a new tool.
+    pub(crate) fn note(tools: &mut Arc<Self>, message: &Message) {
         for part in &message.content {
             match part {
                 ContentPart::ToolCall(call) => {
-                    Self::add(named, &call.name);
+                    Self::add(tools, &call.name);
                     let is_search = call.name == TOOL_SEARCH;
-                    if is_search != named.searches.contains(&call.id) {
-                        let searches = &mut Arc::make_mut(named).searches;
+                    if is_search != tools.searches.contains(&call.id) {
+                        let searches = &mut Arc::make_mut(tools).searches;
                         if is_search {
                             searches.insert(call.id.clone())
                         } else {
@@ -39,24 +39,24 @@ impl DiscoveredTools {
                     }
                 }
                 ContentPart::ToolResult(result)
-                    if named.searches.contains(&result.tool_call_id) =>
+                    if tools.searches.contains(&result.tool_call_id) =>
                 {
-                    names_in(result).for_each(|name| Self::add(named, name));
+                    names_in(result).for_each(|name| Self::add(tools, name));
                 }
                 _ => {}
             }
         }
     }
 
-    fn add(named: &mut Arc<Self>, name: &str) {
-        if !named.seen.contains(name) {
-            let named = Arc::make_mut(named);
-            named.seen.insert(name.to_owned());
-            named.names.push(name.to_owned());
+    fn add(tools: &mut Arc<Self>, name: &str) {
+        if !tools.seen.contains(name) {
+            let tools = Arc::make_mut(tools);
+            tools.seen.insert(name.to_owned());
+            tools.names.push(name.to_owned());
         }
     }
 
-    /// Returns those that are deferred, in the order in which they were named.
+    /// Returns the deferred tools among them, in the order of their first mention.
     fn deferred<'a>(&'a self, plan: &'a TurnPlan) -> impl Iterator<Item = (&'a String, u64)> {
         let names = self.names.iter().filter(|_| !plan.deferred.is_empty());
         names.filter_map(|name| Some((name, *plan.deferred.get(name)?)))
@@ -69,26 +69,26 @@ impl DiscoveredTools {
 }
 
 impl Thread {
-    /// Returns the deferred tools that the conversation has found, in the order in which it did.
+    /// Returns the deferred tools that the conversation has discovered, in order of discovery.
     #[must_use]
     pub fn discovered_tools(&self, plan: &TurnPlan) -> Vec<String> {
-        let found = self.history.named().deferred(plan);
-        found.map(|(name, _)| name.clone()).collect()
+        let discovered = self.history.mentioned_tools().deferred(plan);
+        discovered.map(|(name, _)| name.clone()).collect()
     }
 
-    /// Returns when the history is compacted, including the discovered tools that are sent before it.
+    /// Returns the compaction settings of the plan, with the discovered tools as part of the prompt.
     #[must_use]
     pub fn compaction_plan(&self, plan: &TurnPlan) -> Option<CompactionPlan> {
         let compaction = plan.compaction?;
-        let found = self.history.named().tokens(plan);
+        let discovered = self.history.mentioned_tools().tokens(plan);
         Some(CompactionPlan {
-            prompt_tokens: compaction.prompt_tokens.saturating_add(found),
+            prompt_tokens: compaction.prompt_tokens.saturating_add(discovered),
             ..compaction
         })
     }
 }
 
-/// Returns how many tokens the tools take that some messages found.
+/// Returns the tokens of the deferred tools that messages mention.
 pub(crate) fn tokens_of_discovered<'a>(
     messages: impl Iterator<Item = &'a Arc<Message>>,
     plan: &TurnPlan,
@@ -96,9 +96,9 @@ pub(crate) fn tokens_of_discovered<'a>(
     if plan.deferred.is_empty() {
         return 0;
     }
-    let mut named = Arc::default();
-    messages.for_each(|message| DiscoveredTools::note(&mut named, message));
-    named.tokens(plan)
+    let mut tools = Arc::default();
+    messages.for_each(|message| DiscoveredTools::note(&mut tools, message));
+    tools.tokens(plan)
 }
 
 fn names_in(result: &ToolResultContentPart) -> impl Iterator<Item = &str> {
@@ -143,18 +143,18 @@ mod tests {
             deferred: Arc::new(names.map(|name| (name.to_owned(), 7)).into()),
             ..TurnPlan::default()
         };
-        let mut named = Arc::default();
+        let mut tools = Arc::default();
         messages
             .iter()
-            .for_each(|message| DiscoveredTools::note(&mut named, message));
-        let found: Vec<_> = named.deferred(&plan).map(|(name, _)| name).collect();
+            .for_each(|message| DiscoveredTools::note(&mut tools, message));
+        let found: Vec<_> = tools.deferred(&plan).map(|(name, _)| name).collect();
         assert_eq!(found, expected);
         let tokens = tokens_of_discovered(messages.iter(), &plan);
         assert_eq!(tokens, 7 * expected.len() as u64);
     }
 
     #[test]
-    fn what_a_search_returned_is_found_once_and_in_order() {
+    fn search_results_are_listed_once_and_in_order() {
         let search = [
             calls("a", TOOL_SEARCH),
             result("a", &["lift", "haul", "gone"]),
@@ -165,18 +165,18 @@ mod tests {
     }
 
     #[test]
-    fn a_call_by_guess_finds_its_tool() {
+    fn guessed_call_discovers_its_tool() {
         check(&[calls("a", "drop"), calls("b", "shell")], &["drop"]);
     }
 
     #[test]
-    fn what_was_found_is_kept_by_a_summary_and_goes_when_the_conversation_goes_back() {
+    fn discovered_tools_survive_a_summary_and_not_a_rewind() {
         let plan = TurnPlan {
             deferred: Arc::new([("lift".to_owned(), 7), ("drop".to_owned(), 7)].into()),
             ..TurnPlan::default()
         };
         let found = |transcript: &Transcript| -> Vec<String> {
-            let found = transcript.named().deferred(&plan);
+            let found = transcript.mentioned_tools().deferred(&plan);
             found.map(|(name, _)| name.clone()).collect()
         };
         let mut transcript = Transcript::default();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn no_other_result_finds_anything() {
+    fn other_results_discover_nothing() {
         check(&[calls("a", "shell"), result("a", &["haul"])], &[]);
         check(&[calls("a", TOOL_SEARCH), result("b", &["haul"])], &[]);
         let reused = [

@@ -22,8 +22,8 @@ pub(crate) struct Draft<'a> {
     pub(crate) thread: Thread,
     pub(crate) ctx: DecisionContext<'a>,
     events: Vec<Arc<Event>>,
-    /// Commands for steps that are already running.
-    pub(crate) says: Vec<Command>,
+    /// Commands for a running external agent.
+    pub(crate) backend_commands: Vec<Command>,
     ids: u64,
     /// The step whose end is being decided; it needs no stop.
     pub(crate) finished: Option<ExecId>,
@@ -31,7 +31,7 @@ pub(crate) struct Draft<'a> {
     ended: Option<TurnId>,
     pub(crate) turn_id: Option<TurnId>,
     pub(crate) message_id: Option<MessageId>,
-    /// The first event that did not fit, which would be a fault of the machine.
+    /// The first invalid event, which is a bug of the machine.
     invalid: Option<InvalidEvent>,
 }
 
@@ -42,7 +42,7 @@ impl<'a> Draft<'a> {
             thread: before.clone(),
             ctx: *ctx,
             events: Vec::with_capacity(8),
-            says: Vec::new(),
+            backend_commands: Vec::new(),
             ids: 0,
             finished: None,
             ended: None,
@@ -69,7 +69,7 @@ impl<'a> Draft<'a> {
         derive(self.ctx.uuid, self.ids)
     }
 
-    /// Returns the moment after a span, if there is one.
+    /// Returns the time after a span; `None` without a span or beyond the range of times.
     pub(crate) fn after(&self, span: Option<std::time::Duration>) -> Option<DateTime<Utc>> {
         self.now()
             .checked_add_signed(Duration::from_std(span?).ok()?)
@@ -77,21 +77,17 @@ impl<'a> Draft<'a> {
 
     /// Records an event of the turn.
     pub(crate) fn record(&mut self, data: impl Into<EventData>) {
-        self.record_in(None, data);
+        let id = self.new_uuid();
+        self.record_as(id, None, data);
     }
 
     /// Records an event of a step.
     pub(crate) fn record_step(&mut self, exec_id: ExecId, data: impl Into<EventData>) {
-        self.record_in(Some(exec_id), data);
-    }
-
-    /// Records an event of a step of the turn at hand.
-    pub(crate) fn record_in(&mut self, exec_id: Option<ExecId>, data: impl Into<EventData>) {
         let id = self.new_uuid();
-        self.record_as(id, exec_id, data);
+        self.record_as(id, Some(exec_id), data);
     }
 
-    /// Records an event under a given id: that of the message it brings.
+    /// Records an event with a given ID: that of its message.
     pub(crate) fn record_as(
         &mut self,
         id: Uuid,
@@ -110,7 +106,7 @@ impl<'a> Draft<'a> {
             data if data.is_about_session() => None,
             // A queued turn is cancelled while another one runs.
             EventData::TurnCancelled(cancelled) => Some(cancelled.turn_id),
-            _ => self.thread.turn.as_ref().map(|turn| turn.id),
+            _ => self.turn().map(|turn| turn.id),
         };
         // Distinguishes later messages of a turn from the input that started it.
         let input_message_id = match (&data, self.turn()) {
@@ -149,24 +145,16 @@ impl<'a> Draft<'a> {
         if let Some(invalid) = self.invalid {
             return Err(invalid);
         }
-        let (before, after) = (
-            self.before.pending_commands(),
-            self.thread.pending_commands(),
-        );
-        let gone = before
-            .iter()
-            .filter(|command| !after.contains(command))
-            .filter_map(Command::exec_id);
-        let stops = gone
-            .filter(|exec_id| Some(*exec_id) != self.finished)
-            .map(|exec_id| Command::Stop { exec_id });
-        let mut commands: Vec<_> = stops.collect();
-        commands.extend(
-            after
-                .into_iter()
-                .filter(|command| !before.contains(command)),
-        );
-        commands.extend(self.says);
+        let before = self.before.pending_commands();
+        let after = self.thread.pending_commands();
+        let gone = before.iter().filter(|command| !after.contains(command));
+        let stopped = gone
+            .filter_map(Command::exec_id)
+            .filter(|exec_id| Some(*exec_id) != self.finished);
+        let mut commands: Vec<_> = stopped.map(|exec_id| Command::Stop { exec_id }).collect();
+        let is_new = |command: &Command| !before.contains(command);
+        commands.extend(after.into_iter().filter(is_new));
+        commands.extend(self.backend_commands);
         Ok(Decision {
             events: self.events,
             commands,

@@ -1,4 +1,4 @@
-//! How each event changes a thread. An event that does not fit changes nothing.
+//! How each event changes a thread. An invalid event changes nothing.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass_core::derived_id::{child_of_step, step_of_call};
 use windlass_core::digest::Digest128;
 use windlass_core::events::{
     ContextCompactedData, Decision as Verdict, Event, EventData, InputEditedData,
-    LlmGenerationData, ToolCompletedData, ToolStatus, TurnOutline, TurnStartedData,
+    LlmGenerationData, TokenUsage, ToolCompletedData, ToolStatus, TurnOutline, TurnStartedData,
 };
 use windlass_core::items::{ItemStep, item_step};
 use windlass_core::mcp::DiscoveredTools;
@@ -19,7 +19,7 @@ use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 
 use crate::run::LimitWait;
 use crate::state::{
-    Act, Answered, Call, CallState, Child, Compaction, CompactionTries, Measured, Phase, Queued,
+    Act, Answered, Call, CallState, Child, Compaction, CompactionAttempts, Measured, Phase, Queued,
     Reason, Text, Thread, Turn, TurnEnd,
 };
 use crate::validate::{InvalidEvent, Relevance};
@@ -33,26 +33,25 @@ const REJECTED: &str = "Your answer does not match the JSON Schema that the syst
 corrected JSON value and no other text. These are the errors:";
 
 /// Introduces a summary.
-const SUMMARY: &str =
-    "This is a summary of the conversation so far, which stands in its place:\n\n";
+const SUMMARY: &str = "This is a summary of the conversation so far, which it replaces:\n\n";
 /// Introduces a summary that precedes the turn's input, if work on that input had already started.
-const SUMMARY_OF_WORK: &str = "This is a summary of the conversation so far, which stands in its place. It covers the work on the \
-message that follows it, which is not to be done again:\n\n";
+const SUMMARY_OF_WORK: &str = "This is a summary of the conversation so far, which it replaces. It covers the work on the \
+message that follows it, which must not be repeated:\n\n";
 
 impl Thread {
     /// Applies one event. An invalid event leaves the state unchanged, and the thread cannot continue.
     pub fn evolve(&mut self, event: &Event) -> Result<(), InvalidEvent> {
-        let fit = self.validate(event)?;
+        let relevance = self.validate(event)?;
         self.is_cut = self.is_cut_before(event);
         self.head = event.seq();
-        if fit == Relevance::Relevant {
+        if relevance == Relevance::Relevant {
             self.apply(event);
         }
         Ok(())
     }
 
     fn apply(&mut self, event: &Event) {
-        self.show(event);
+        self.update_outline(event);
         if let Some(turn) = &mut self.turn
             && event.context.turn_id == Some(turn.id)
         {
@@ -90,9 +89,9 @@ impl Thread {
                     open_reason: None,
                     last_run: None,
                     limit_waits: 0,
-                    settled: Vec::new(),
+                    offline_decisions: Vec::new(),
                     is_repairing: false,
-                    tries: CompactionTries::default(),
+                    compaction_attempts: CompactionAttempts::default(),
                 });
             }
             EventData::InputQueued(data) => {
@@ -107,7 +106,7 @@ impl Thread {
                 }
             }
             EventData::InputEdited(data) => self.edit_queued(data),
-            EventData::InputMessage(data) => self.hear(Arc::new(data.message.clone())),
+            EventData::InputMessage(data) => self.receive_message(Arc::new(data.message.clone())),
             EventData::ReasonStarted(data) => self.begin_reason(event, data.iteration),
             EventData::ReasonThinkingStarted(_) => self.with_reason(event, |reason| {
                 reason.thinking_started.get_or_insert(event.ts);
@@ -133,13 +132,10 @@ impl Thread {
                 if let Some(turn) = &mut self.turn {
                     turn.open_reason = None;
                     turn.llm_calls += 1;
-                    if let Some(usage) = &data.usage {
-                        turn.usage.get_or_insert_default().add(usage);
-                        self.usage.get_or_insert_default().add(usage);
-                    }
                     if matches!(turn.phase, Phase::Reasoning(_)) {
                         turn.phase = Phase::Between;
                     }
+                    self.add_usage(data.usage.as_ref());
                 }
             }
             EventData::ToolStarted(data) => {
@@ -170,7 +166,7 @@ impl Thread {
                 let withdrawn = data.withdrawn == Some(true);
                 let for_project = allow && data.project == Some(true);
                 let mut allowed = None;
-                self.note_settled(event, data);
+                self.note_decision(event, data);
                 self.with_call(event, |call| {
                     allowed = for_project.then(|| call_digest(&call.call));
                     if let (CallState::AwaitingApproval { side_effects, .. }, true) =
@@ -241,12 +237,12 @@ impl Thread {
             EventData::SessionRewound(data) => self.rewind(data.to_turn),
             EventData::ContextCompacting(data) => {
                 if let (Some(turn), Some(exec_id)) = (&mut self.turn, event.context.exec_id) {
-                    let kept = data.kept_messages;
-                    turn.tries.since_call += u32::from(kept.is_some());
+                    let recent_messages = data.kept_messages;
+                    turn.compaction_attempts.since_call += u32::from(recent_messages.is_some());
                     turn.phase = Phase::Compacting(Compaction {
                         exec_id,
                         started_at: event.ts,
-                        kept,
+                        recent_messages,
                     });
                 }
             }
@@ -316,7 +312,7 @@ impl Thread {
             }
             EventData::SubagentStarted(data) => self.begin_child(event, data.child_session_id),
             EventData::SubagentCompleted(data) => self.end_child(data.child_session_id),
-            // `show` updates the user-visible state.
+            // `update_outline` updates the user-visible state.
             EventData::TurnSteered(_) => {}
             // Accompanying events determine the state of the turn and its calls.
             EventData::SessionActivated(_)
@@ -347,8 +343,9 @@ impl Thread {
 
     fn edit_queued(&mut self, data: &InputEditedData) {
         let mut queue = self.queue.iter();
-        let found = queue.position(|queued| queued.turn_id == data.turn_id);
-        let Some(at) = found else { return };
+        let Some(at) = queue.position(|queued| queued.turn_id == data.turn_id) else {
+            return;
+        };
         let Some(mut queued) = self.queue.remove(at) else {
             return;
         };
@@ -369,10 +366,8 @@ impl Thread {
         let (Some(turn_id), Some(exec_id)) = (event.context.turn_id, event.context.exec_id) else {
             return;
         };
-        let is_known = self
-            .children
-            .iter()
-            .any(|child| child.session_id == session_id);
+        let mut children = self.children.iter();
+        let is_known = children.any(|child| child.session_id == session_id);
         if !is_known && session_id == child_of_step(exec_id) {
             Arc::make_mut(&mut self.children).push(Child {
                 turn_id,
@@ -384,14 +379,14 @@ impl Thread {
     }
 
     fn end_child(&mut self, session_id: SessionId) {
-        let place = |child: &Child| child.session_id == session_id;
-        if let Some(at) = self.children.iter().position(place) {
+        let is_child = |child: &Child| child.session_id == session_id;
+        if let Some(at) = self.children.iter().position(is_child) {
             Arc::make_mut(&mut self.children)[at].is_done = true;
         }
     }
 
-    /// Keeps in mind what people see of the turn, for the record of its end.
-    fn show(&mut self, event: &Event) {
+    /// Updates the user-visible outline of the turn, for the record of its end.
+    fn update_outline(&mut self, event: &Event) {
         let Some(turn) = &mut self.turn else { return };
         let outline = &mut turn.outline;
         match (&event.data, item_step(event)) {
@@ -411,13 +406,11 @@ impl Thread {
             (EventData::TurnResumed(data), _) => {
                 Arc::make_mut(outline).resumed_count = data.attempt;
             }
-            (EventData::LlmGeneration(data), _)
-                if data.metadata.provider.is_some()
-                    && data.metadata.provider != outline.provider =>
-            {
-                Arc::make_mut(outline)
-                    .provider
-                    .clone_from(&data.metadata.provider);
+            (EventData::LlmGeneration(data), _) => {
+                let provider = &data.metadata.provider;
+                if provider.is_some() && *provider != outline.provider {
+                    Arc::make_mut(outline).provider.clone_from(provider);
+                }
             }
             (EventData::BackendEstablished(data), _)
                 if data.model.is_some() && data.model != outline.model =>
@@ -428,15 +421,25 @@ impl Thread {
         }
     }
 
-    /// Counts something that the turn, and its thread with it, has used.
-    pub(crate) fn spend(&mut self, count: impl Fn(&mut Spent)) {
-        let of_turn = self.turn.as_mut().map(|turn| &mut turn.spent);
-        of_turn.into_iter().for_each(&count);
-        count(&mut self.spent);
+    /// Adds budget use of the turn to the turn and its thread.
+    fn spend(&mut self, add: impl Fn(&mut Spent)) {
+        if let Some(turn) = &mut self.turn {
+            add(&mut turn.spent);
+        }
+        add(&mut self.spent);
+    }
+
+    /// Adds token usage of the turn to the turn and its thread.
+    pub(crate) fn add_usage(&mut self, usage: Option<&TokenUsage>) {
+        let (Some(turn), Some(usage)) = (&mut self.turn, usage) else {
+            return;
+        };
+        turn.usage.get_or_insert_default().add(usage);
+        self.usage.get_or_insert_default().add(usage);
     }
 
     /// A turn's input, and messages outside of turns, take effect immediately; a steer at the next model call.
-    fn hear(&mut self, message: Arc<Message>) {
+    fn receive_message(&mut self, message: Arc<Message>) {
         match &mut self.turn {
             Some(turn) if turn.input_message_id != message.id => turn.steered.push(message),
             Some(_) => self.history.push(message),
@@ -452,8 +455,9 @@ impl Thread {
 
     /// A result answers one call, also where a provider gave several the same id.
     fn settle_dangling(&mut self, call_id: &str) {
-        let place = self.dangling.iter().position(|call| call.id == call_id);
-        place.map(|place| self.dangling.remove(place));
+        if let Some(at) = self.dangling.iter().position(|call| call.id == call_id) {
+            self.dangling.remove(at);
+        }
     }
 
     fn begin_reason(&mut self, event: &Event, iteration: usize) {
@@ -463,7 +467,7 @@ impl Thread {
         for message in turn.steered.drain(..) {
             self.history.push(message);
         }
-        turn.tries.since_call = 0;
+        turn.compaction_attempts.since_call = 0;
         turn.iterations = iteration;
         turn.open_reason = Some(exec_id);
         turn.phase = Phase::Reasoning(Reason {
@@ -488,7 +492,7 @@ impl Thread {
                     *last_message_id = Some(message.id);
                 }
                 run.next_part(event.ts);
-                run.say(message, calls);
+                run.add_message(message, calls);
                 return self.settle_run();
             }
             Some(turn) => {
@@ -504,7 +508,7 @@ impl Thread {
         self.history.push(message);
     }
 
-    /// Results are stored in the order of their calls, whatever the order of their arrival.
+    /// Stores results in the order of their calls, not of their arrival.
     fn complete_call(&mut self, event: &Event, data: &ToolCompletedData) {
         let message = Arc::new(Message::from_parts(
             MessageId::from_uuid(event.id.uuid()),
@@ -518,13 +522,8 @@ impl Thread {
             call.state = CallState::Done { message, success };
             is_known = true;
         });
-        // The turn got on. An answer of the model alone would not show it, nor would a call that did not run: the calls of
-        // the answer may be what brings the process down, and the model asks for them again and again.
-        if let Some(turn) = self
-            .turn
-            .as_mut()
-            .filter(|_| is_known && ran_to_its_end(data))
-        {
+        // Only a call that ran shows progress. An answer does not: its calls may be the cause of the crash, and the model requests them again.
+        if let Some(turn) = self.turn.as_mut().filter(|_| is_known && has_run(data)) {
             turn.crashes = 0;
         }
         self.settle_run();
@@ -586,51 +585,40 @@ impl Thread {
         let Some(turn) = &mut self.turn else { return };
         turn.is_repairing = true;
         let errors: String = errors.iter().map(|error| format!("\n- {error}")).collect();
-        self.history.push(Arc::new(Message::from_parts(
-            MessageId::from_uuid(event.id.uuid()),
-            MessageRole::User,
-            vec![ContentPart::text(format!("{REJECTED}{errors}"))],
-            event.ts,
-        )));
+        let message = user_message(event, format!("{REJECTED}{errors}"));
+        self.history.push(Arc::new(message));
     }
 
-    /// The model reads the summary from now on, and what stayed whole; people still have everything.
+    /// From now on the model reads the summary and the verbatim messages; users still see all messages.
     fn compacted(&mut self, event: &Event, data: &ContextCompactedData) {
         let mut input = None;
         if let Some(turn) = &mut self.turn {
             turn.phase = Phase::Between;
-            turn.tries.failed = match &data.error {
-                Some(_) => turn.tries.failed + 1,
+            turn.compaction_attempts.failed = match &data.error {
+                Some(_) => turn.compaction_attempts.failed + 1,
                 None => 0,
             };
             input = Some(turn.input_message_id);
-            if let Some(usage) = &data.usage {
-                turn.llm_calls += 1;
-                turn.usage.get_or_insert_default().add(usage);
-                self.usage.get_or_insert_default().add(usage);
-            }
+            turn.llm_calls += usize::from(data.usage.is_some());
+            self.add_usage(data.usage.as_ref());
         }
         if let Some(summary) = &data.summary {
-            let kept = data.kept_messages.unwrap_or(0);
-            let input = input.and_then(|input| self.history.outside(kept, input));
-            let words = match input {
+            let verbatim = data.kept_messages.unwrap_or(0);
+            let input = input.and_then(|input| self.history.outside(verbatim, input));
+            let introduction = match input {
                 Some(_) => SUMMARY_OF_WORK,
                 None => SUMMARY,
             };
-            let message = Message::from_parts(
-                MessageId::from_uuid(event.id.uuid()),
-                MessageRole::User,
-                vec![ContentPart::text(format!("{words}{summary}"))],
-                event.ts,
-            );
-            self.history.summarise(event.seq(), message, input, kept);
+            let message = user_message(event, format!("{introduction}{summary}"));
+            self.history
+                .summarise(event.seq(), message, input, verbatim);
             self.session = None;
             self.measured = None;
         }
     }
 
-    /// Cuts the conversation to where a turn ended. A turn that is not there is one whose records are gone, with all
-    /// before it: then everything came later. What was used stays used.
+    /// Truncates the conversation to the end of a turn. If that turn is unknown, its records and all earlier ones were pruned: then every message is
+    /// later. Usage is not reset.
     fn rewind(&mut self, to_turn: TurnId) {
         let later = self.ends.iter().rev();
         let later = later.take_while(|end| end.turn_id != to_turn).count();
@@ -691,6 +679,17 @@ impl Thread {
     }
 }
 
+/// Makes the message for the model that an event implies.
+fn user_message(event: &Event, text: String) -> Message {
+    let id = MessageId::from_uuid(event.id.uuid());
+    Message::from_parts(
+        id,
+        MessageRole::User,
+        vec![ContentPart::text(text)],
+        event.ts,
+    )
+}
+
 fn outline_of(event: &Event, data: &TurnStartedData) -> TurnOutline {
     let outline = data.outline.clone().unwrap_or_default();
     TurnOutline {
@@ -701,10 +700,7 @@ fn outline_of(event: &Event, data: &TurnStartedData) -> TurnOutline {
 
 /// The steps of an answer's calls. Their ids follow from the message, so that every fold gives the same.
 fn requested_calls(message: &Message) -> Vec<Call> {
-    let calls = message
-        .content
-        .iter()
-        .filter_map(|part| part.as_tool_call());
+    let calls = message.tool_calls().into_iter();
     calls
         .enumerate()
         .map(|(n, part)| Call {
@@ -730,12 +726,12 @@ impl Answered {
     }
 }
 
-/// How a decision about a call is remembered, to know its repeat.
+/// Returns the digest of a decision about a call, by which a repeat is recognized.
 pub(crate) fn verdict_digest(allow: bool) -> String {
     if allow { ALLOWED } else { DENIED }.to_owned()
 }
 
-fn ran_to_its_end(data: &ToolCompletedData) -> bool {
+fn has_run(data: &ToolCompletedData) -> bool {
     let ended = !matches!(data.status, ToolStatus::Unknown | ToolStatus::Cancelled);
     let refused = data.refused == Some(true) || data.approval == Some(Verdict::Deny);
     ended && !refused

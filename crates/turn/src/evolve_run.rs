@@ -1,4 +1,4 @@
-//! How the events of a backend change a thread.
+//! How the events of an external agent change a thread.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use windlass_core::events::{
 use windlass_core::remembered_calls::call_digest;
 use windlass_core::typed_id::MessageId;
 
-use crate::run::{Asked, KnownSession, Run, RunStart, Settled};
+use crate::run::{KnownSession, OfflineDecision, OpenPermission, Run, RunStart};
 use crate::state::{Phase, Thread, Turn};
 
 impl Thread {
@@ -49,12 +49,12 @@ impl Thread {
         }) = &mut self.turn
             && let Some(at) = steered.iter().position(|it| it.id == message_id)
         {
-            run.say(steered.remove(at), Vec::new());
+            run.add_message(steered.remove(at), Vec::new());
         }
         self.settle_run();
     }
 
-    /// Gives the messages of a run their places.
+    /// Positions the messages of a run in the conversation.
     pub(crate) fn settle_run(&mut self) {
         if let Some(Turn {
             phase: Phase::Backend(run),
@@ -66,11 +66,8 @@ impl Thread {
     }
 
     pub(crate) fn end_run(&mut self, data: &BackendCompletedData) {
+        self.add_usage(data.usage.as_ref());
         let Some(turn) = &mut self.turn else { return };
-        if let Some(usage) = &data.usage {
-            turn.usage.get_or_insert_default().add(usage);
-            self.usage.get_or_insert_default().add(usage);
-        }
         let phase = std::mem::replace(&mut turn.phase, Phase::Between);
         let Phase::Backend(run) = phase else { return };
         turn.last_run = Some(run.last_run());
@@ -88,7 +85,7 @@ impl Thread {
                     is_current: true,
                 });
             }
-            // A session that was not established has not heard what was said.
+            // A session that was not established has not received the messages.
             _ => {
                 if let Some(session) = &mut self.session {
                     session.is_current = false;
@@ -97,14 +94,15 @@ impl Thread {
         }
     }
 
-    /// Keeps in mind by which name a backend asks for a call.
+    /// Stores the ID of an external agent's permission request.
     pub(crate) fn note_request(&mut self, event: &Event, data: &ApprovalRequiredData) {
-        let asked = event.context.exec_id.zip(data.request_id.as_deref());
-        if let (Some(run), Some((exec_id, request_id))) = (self.run_mut(), asked) {
-            // The newest request of a name, and the newest one for a call, are those that count.
-            let is_older = |it: &Asked| it.exec_id == exec_id || it.request_id == request_id;
-            run.asked.retain(|asked| !is_older(asked));
-            run.asked.push(Asked {
+        let request = event.context.exec_id.zip(data.request_id.as_deref());
+        if let (Some(run), Some((exec_id, request_id))) = (self.run_mut(), request) {
+            // The newest request replaces earlier ones with its ID or for its call.
+            let is_replaced =
+                |it: &OpenPermission| it.exec_id == exec_id || it.request_id == request_id;
+            run.permissions.retain(|it| !is_replaced(it));
+            run.permissions.push(OpenPermission {
                 exec_id,
                 request_id: request_id.to_owned(),
                 call: Arc::new(data.tool_call.clone()),
@@ -112,12 +110,12 @@ impl Thread {
         }
     }
 
-    /// Keeps a decision in mind that comes after the process is gone, and forgets it when the backend has asked again. What is
-    /// refused ends here, whatever the backend still tells of it.
-    pub(crate) fn note_settled(&mut self, event: &Event, data: &ApprovalDecidedData) {
+    /// Stores a decision made after the process was gone, until the agent repeats its request. A denied call ends here, whatever the agent still
+    /// reports about it.
+    pub(crate) fn note_decision(&mut self, event: &Event, data: &ApprovalDecidedData) {
         let Some(Turn {
             phase: Phase::Backend(run),
-            settled,
+            offline_decisions,
             ..
         }) = &mut self.turn
         else {
@@ -128,19 +126,19 @@ impl Thread {
         let Some(call) = call.map(|call| Arc::clone(&call.call)) else {
             return;
         };
-        let asked = run.asked.iter();
-        let mut asked = asked.filter(|asked| event.context.exec_id == Some(asked.exec_id));
-        let asked = asked.next().map_or(&call, |asked| &asked.call);
+        let mut permissions = run.permissions.iter();
+        let permission = permissions.find(|it| event.context.exec_id == Some(it.exec_id));
+        let requested = permission.map_or(&call, |permission| &permission.call);
         let is_allowed = data.decision == Decision::Allow;
         match (run.is_lost, data.withdrawn) {
             (_, Some(true)) => {}
-            (true, _) => settled.push(Settled {
-                call: Arc::clone(asked),
+            (true, _) => offline_decisions.push(OfflineDecision {
+                call: Arc::clone(requested),
                 is_allowed,
             }),
             (false, _) => {
-                let digest = call_digest(asked);
-                settled.retain(|settled| !settled.is_about(digest));
+                let digest = call_digest(requested);
+                offline_decisions.retain(|decision| !decision.is_about(digest));
                 if !is_allowed {
                     run.ended_by_us.push(call.id.clone());
                 }

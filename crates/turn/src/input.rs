@@ -1,4 +1,4 @@
-//! Everything that a thread can meet.
+//! The inputs of a thread.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::plan::TurnPlan;
 #[derive(Debug, Clone, Copy)]
 pub struct DecisionContext<'a> {
     pub now: DateTime<Utc>,
-    /// A uuid that was never used before; all ids of the decision are derived from it.
+    /// An unused UUID; all IDs of the decision are derived from it.
     pub uuid: Uuid,
     /// The plan of the running turn, or of the turn that the input starts.
     pub plan: &'a TurnPlan,
@@ -36,7 +36,7 @@ pub trait RecordMask: std::fmt::Debug {
     fn mask(&self, data: &mut EventData);
 }
 
-/// Streamed text between the journal and the network.
+/// Streamed text that is not in the journal yet.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct UnflushedText {
     /// Text of the answer.
@@ -46,7 +46,7 @@ pub struct UnflushedText {
 }
 
 impl UnflushedText {
-    /// Tells whether there is nothing.
+    /// Returns whether both texts are empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.text.is_empty() && self.thinking.is_empty()
@@ -82,7 +82,7 @@ pub struct QueueEdit {
     pub position: Option<usize>,
 }
 
-/// A call that the model asks for, after a first look at it.
+/// A call that the model requests, after validation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RequestedCall {
     pub call: ToolCall,
@@ -93,9 +93,9 @@ pub struct RequestedCall {
 /// The result of a model call.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Answer {
-    /// The whole text.
+    /// The complete text.
     pub text: String,
-    /// The whole thinking.
+    /// The complete thinking.
     pub thinking: Option<String>,
     /// The provider's proof of the thinking.
     pub thinking_signature: Option<String>,
@@ -113,12 +113,12 @@ pub struct Answer {
     pub prompt: Option<PromptRef>,
 }
 
-/// Why something failed.
+/// The failure of a turn or of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
     /// A stable code.
     pub code: String,
-    /// The cause, once.
+    /// The cause, for logs and for the operator.
     pub message: String,
     /// The text that users see instead of an answer.
     pub user_message: String,
@@ -126,9 +126,21 @@ pub struct Failure {
     pub fields: Option<ErrorFields>,
 }
 
+impl Failure {
+    /// Creates a failure without details.
+    pub fn new(code: &str, message: impl Into<String>, user_message: impl Into<String>) -> Self {
+        Self {
+            code: code.to_owned(),
+            message: message.into(),
+            user_message: user_message.into(),
+            fields: None,
+        }
+    }
+}
+
 /// The wait that a call requires after it ran.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Wait {
+pub enum RequiredWait {
     /// An account that the user must connect.
     Connection {
         /// Registered name of the provider.
@@ -150,12 +162,26 @@ pub struct ToolOutcome {
     /// Duration in milliseconds.
     pub duration_ms: Option<u64>,
     /// The remaining wait; if set, `status` and `result` are ignored.
-    pub wait: Option<Wait>,
+    pub wait: Option<RequiredWait>,
     /// Whether the runtime refused it, so that the tool did not run.
     pub refused: bool,
 }
 
-/// Everything that a thread can meet.
+impl ToolOutcome {
+    /// Creates the outcome of a call that ended without a wait.
+    #[must_use]
+    pub fn new(status: ToolStatus, result: ToolResult) -> Self {
+        Self {
+            status,
+            result,
+            duration_ms: None,
+            wait: None,
+            refused: false,
+        }
+    }
+}
+
+/// An input of a thread.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Input {
     /// A new input.
@@ -212,14 +238,14 @@ pub enum Input {
         exec_id: ExecId,
         answer: Box<Answer>,
     },
-    /// The model call failed for good.
+    /// The model call failed permanently.
     ModelFailed {
         exec_id: ExecId,
         failure: Failure,
         /// How the call went.
         metadata: Box<LlmGenerationMetadata>,
     },
-    /// A tool is done.
+    /// A tool call ended.
     ToolFinished {
         exec_id: ExecId,
         outcome: Box<ToolOutcome>,
@@ -231,7 +257,7 @@ pub enum Input {
         session_id: String,
     },
     /// An external agent reported an event. Streamed text arrives as the context's [`UnflushedText`] instead.
-    BackendSaid {
+    BackendReported {
         exec_id: ExecId,
         event: Box<BackendEvent>,
     },

@@ -27,7 +27,7 @@ pub use call_approval::{CallApproval, ChangeRefused};
 pub use decision::{Command, Decision, Rejected};
 pub use input::{
     Answer, Approval, DecisionContext, Failure, Input, OnBusy, QueueEdit, RecordMask,
-    RequestedCall, ToolOutcome, UnflushedText, Wait,
+    RequestedCall, RequiredWait, ToolOutcome, UnflushedText,
 };
 pub use plan::{BackendPlan, CompactionPlan, Limits, ToolSpec, TurnPlan};
 pub use prompt::PromptText;
@@ -39,7 +39,7 @@ pub use validate::InvalidEvent;
 pub use windlass_core::derived_id::derive;
 pub use windlass_core::runs::PROCESS_STOPPED;
 
-/// The error code of a turn whose answer does not match its schema, also after the repair.
+/// The error code of a turn whose answer does not match its schema, even after the repair.
 pub const OUTPUT_SCHEMA_MISMATCH: &str = "output_schema_mismatch";
-/// Why a wait ended with such a turn.
+/// Why a wait ends if its turn must not resume after a restart.
 pub const PROCESS_RESTART: &str = "process_restart";

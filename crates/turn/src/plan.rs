@@ -59,7 +59,7 @@ pub struct CompactionPlan {
     pub prompt_tokens: u64,
 }
 
-/// The configuration of a turn, as far as the machine needs it.
+/// The part of a turn's configuration that the machine uses.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TurnPlan {
     /// Names the whole configuration.

@@ -16,7 +16,7 @@ use windlass_core::typed_id::{ExecId, MessageId};
 use crate::decision::Command;
 use crate::state::{Call, CallState, Reason, Text};
 
-/// A run of a backend: one prompt, until it has ended.
+/// A run of an external agent: one prompt, until it has ended.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Run {
     pub exec_id: ExecId,
@@ -28,15 +28,15 @@ pub struct Run {
     pub prompt: BackendPrompt,
     /// The user messages in the prompt.
     pub message_ids: Arc<[MessageId]>,
-    /// Earlier attempts.
+    /// The failed attempts so far.
     pub attempts: Attempts,
     /// When it began.
     pub started_at: DateTime<Utc>,
-    /// The id of its session, as far as it is known.
+    /// The ID of its session, if known.
     pub session_id: Option<String>,
     /// Whether the agent has that session and there is evidence that it received its prompt.
     pub is_established: bool,
-    /// The usage that it reported last.
+    /// The latest reported usage.
     pub usage: Option<TokenUsage>,
     /// Whether its process is gone. An approval may still be pending.
     pub is_lost: bool,
@@ -44,18 +44,18 @@ pub struct Run {
     pub part: Reason,
     /// Calls without a position in the conversation, oldest first. Positioned calls are dropped, because a run may make thousands.
     pub calls: Vec<Call>,
-    /// Its open permission requests, by call.
-    pub(crate) asked: Vec<Asked>,
-    /// The calls that were ended without it, by its own ids.
+    /// Its open permission requests.
+    pub(crate) permissions: Vec<OpenPermission>,
+    /// The calls that Windlass ended, by the agent's IDs.
     pub(crate) ended_by_us: Vec<String>,
     parts: u64,
     /// Messages after all that are positioned. A message waits for the results of the calls before it.
-    waiting: VecDeque<Piece>,
+    waiting: VecDeque<PendingEntry>,
 }
 
-/// A permission that a backend asks for.
+/// A permission request of an external agent.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Asked {
+pub(crate) struct OpenPermission {
     pub(crate) exec_id: ExecId,
     pub(crate) request_id: String,
     /// The requested call.
@@ -63,7 +63,7 @@ pub(crate) struct Asked {
 }
 
 #[derive(Debug, Clone, PartialEq)]
-enum Piece {
+enum PendingEntry {
     Message(Arc<Message>),
     Result(ExecId),
 }
@@ -71,25 +71,25 @@ enum Piece {
 /// State that a run passes to the next run of the turn.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct LastRun {
-    /// The session that it had, or was to have.
+    /// The session that it had, or was to start.
     pub(crate) session: SessionChoice,
     pub(crate) prompt: BackendPrompt,
     pub(crate) message_ids: Arc<[MessageId]>,
     pub(crate) is_established: bool,
 }
 
-/// A wait until a provider's limit is over.
+/// A wait until a provider's rate limit resets.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LimitWait {
-    /// When the backend is asked again.
+    /// When the run is repeated.
     pub until: DateTime<Utc>,
-    /// Earlier attempts.
+    /// The failed attempts so far.
     pub attempts: Attempts,
-    /// How many such waits there were in a row.
+    /// The number of consecutive waits.
     pub waits: u32,
 }
 
-/// A session that a backend has of this conversation.
+/// An external agent's session of this conversation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct KnownSession {
     /// Registered name of the agent.
@@ -98,7 +98,7 @@ pub struct KnownSession {
     pub session_id: String,
     /// Cumulative usage of the session.
     pub totals: SessionTotals,
-    /// How many messages the conversation had when the backend last knew all of them.
+    /// The length of the conversation when the agent last knew all messages.
     pub(crate) messages: usize,
     /// Later messages of its last turn that the agent never read.
     pub(crate) unread: Arc<[MessageId]>,
@@ -106,20 +106,20 @@ pub struct KnownSession {
     pub(crate) is_current: bool,
 }
 
-/// A decision about a call whose process was gone by then: it applies when the agent asks again.
+/// A decision about a call whose process was already gone. It applies when the agent repeats its request.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Settled {
+pub(crate) struct OfflineDecision {
     pub(crate) call: Arc<ToolCall>,
     pub(crate) is_allowed: bool,
 }
 
-impl Settled {
+impl OfflineDecision {
     pub(crate) fn is_about(&self, call: Digest128) -> bool {
         call_digest(&self.call) == call
     }
 }
 
-/// How a run begins.
+/// The parameters of a new run.
 pub(crate) struct RunStart {
     pub(crate) exec_id: ExecId,
     pub(crate) backend: Arc<str>,
@@ -147,26 +147,26 @@ impl Run {
             usage: None,
             is_lost: false,
             calls: Vec::new(),
-            asked: Vec::new(),
+            permissions: Vec::new(),
             ended_by_us: Vec::new(),
             waiting: VecDeque::new(),
         }
     }
 
-    /// Returns the command that starts the run; `known` is the session that a backend has of the conversation.
+    /// Returns the command that starts the run; `known` is the agent's session of the conversation.
     pub(crate) fn command(&self, known: Option<&KnownSession>) -> Command {
         let known = known.filter(|known| self.session.id() == Some(&known.session_id));
         Command::RunBackend {
             exec_id: self.exec_id,
             session: self.session.clone(),
-            totals: known.map_or_else(SessionTotals::default, |known| known.totals),
+            totals: known.map(|known| known.totals).unwrap_or_default(),
         }
     }
 
     pub(crate) fn last_run(&self) -> LastRun {
         let session = match (&self.session_id, self.is_established, &self.session) {
             (Some(id), true, _) => SessionChoice::Resume { id: id.clone() },
-            // An id that was never established may be taken all the same: the next one gets another.
+            // An ID that was never established may be in use anyway: the next session gets another.
             (_, _, SessionChoice::New { .. }) => SessionChoice::New { id: None },
             (_, _, SessionChoice::Resume { id }) => SessionChoice::Resume { id: id.clone() },
         };
@@ -178,33 +178,25 @@ impl Run {
         }
     }
 
-    /// Finds a call by the backend's id.
-    pub(crate) fn call_named(&self, call_id: &str) -> Option<&Call> {
+    /// Finds a call by the agent's ID.
+    pub(crate) fn call_by_id(&self, call_id: &str) -> Option<&Call> {
         self.calls.iter().rev().find(|call| call.call.id == call_id)
     }
 
-    /// Finds the call for which a request asks.
-    pub(crate) fn call_asking(&self, request_id: &str) -> Option<&Call> {
-        let asked = self.asked.iter().find(|it| it.request_id == request_id)?;
+    /// Finds the call of a permission request.
+    pub(crate) fn call_of_request(&self, request_id: &str) -> Option<&Call> {
+        let mut permissions = self.permissions.iter();
+        let permission = permissions.find(|it| it.request_id == request_id)?;
         let mut calls = self.calls.iter();
-        calls.find(|call| call.exec_id == asked.exec_id)
-    }
-
-    /// Returns the request that asks for a call.
-    pub(crate) fn request_for(&self, exec_id: ExecId) -> Option<&str> {
-        let mut asked = self.asked.iter();
-        let asked = asked.find(|asked| asked.exec_id == exec_id);
-        asked.map(|asked| asked.request_id.as_str())
+        calls.find(|call| call.exec_id == permission.exec_id)
     }
 
     /// Returns the permission request of a call, if there is one.
-    pub(crate) fn asked_for(&self, exec_id: ExecId) -> Option<Digest128> {
-        let mut asked = self.asked.iter();
-        let asked = asked.find(|asked| asked.exec_id == exec_id);
-        asked.map(|asked| call_digest(&asked.call))
+    pub(crate) fn permission_of(&self, exec_id: ExecId) -> Option<&OpenPermission> {
+        self.permissions.iter().find(|it| it.exec_id == exec_id)
     }
 
-    /// Tells whether all that was begun has been recorded to its end.
+    /// Returns whether all messages and calls of the run have their ends recorded.
     pub(crate) fn is_closed(&self) -> bool {
         self.is_silent() && self.calls.iter().all(|call| call.state.is_done())
     }
@@ -219,30 +211,30 @@ impl Run {
         self.part = part(self.exec_id, self.parts, at);
     }
 
-    /// Takes a message that the run has brought.
-    pub(crate) fn say(&mut self, message: Arc<Message>, calls: Vec<Call>) {
-        self.waiting.push_back(Piece::Message(message));
-        let results = calls.iter().map(|call| Piece::Result(call.exec_id));
+    /// Adds a message of the run, to be positioned.
+    pub(crate) fn add_message(&mut self, message: Arc<Message>, calls: Vec<Call>) {
+        self.waiting.push_back(PendingEntry::Message(message));
+        let results = calls.iter().map(|call| PendingEntry::Result(call.exec_id));
         self.waiting.extend(results);
         self.calls.extend(calls);
     }
 
     /// Positions the calls that no earlier call blocks.
-    pub(crate) fn settle(&mut self, mut place: impl FnMut(Arc<Message>)) {
+    pub(crate) fn settle(&mut self, mut add: impl FnMut(Arc<Message>)) {
         while let Some(piece) = self.waiting.front() {
             match piece {
-                Piece::Message(message) => place(Arc::clone(message)),
-                Piece::Result(exec_id) => {
-                    let is_its = |call: &Call| call.exec_id == *exec_id;
-                    let Some(at) = self.calls.iter().position(is_its) else {
+                PendingEntry::Message(message) => add(Arc::clone(message)),
+                PendingEntry::Result(exec_id) => {
+                    let is_call = |call: &Call| call.exec_id == *exec_id;
+                    let Some(at) = self.calls.iter().position(is_call) else {
                         return;
                     };
                     let CallState::Done { message, .. } = &self.calls[at].state else {
                         return;
                     };
-                    place(Arc::clone(message));
+                    add(Arc::clone(message));
                     let call = self.calls.remove(at);
-                    self.asked.retain(|asked| asked.exec_id != call.exec_id);
+                    self.permissions.retain(|it| it.exec_id != call.exec_id);
                 }
             }
             self.waiting.pop_front();

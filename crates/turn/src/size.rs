@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use windlass_core::bounds::json_bytes;
+use windlass_core::bounds::{json_bytes, prefix, suffix};
 use windlass_core::derived_id::derive;
 use windlass_core::history::History;
 use windlass_core::message::{ContentPart, Message, MessageRole};
@@ -21,19 +21,19 @@ const TOKENS_PER_MESSAGE: u64 = 8;
 const TOKENS_PER_IMAGE: u64 = 1_600;
 /// Size of the prompt that requests a summary.
 const TOKENS_OF_QUESTION: u64 = 256;
-/// To cut messages further would leave nothing of them.
+/// Messages are not truncated further than this.
 const MIN_TOKENS: u64 = 128;
-/// Bytes of the remark that marks an omission.
+/// Size of the note that marks an omission, in bytes.
 const BYTES_OF_REMARK: usize = 160;
 
 impl CompactionPlan {
-    /// Returns how many tokens a text of so many bytes takes.
+    /// Returns the estimated tokens of a text with the given number of bytes.
     #[must_use]
     pub fn tokens_of_bytes(bytes: usize) -> u64 {
         tokens_of_bytes(bytes)
     }
 
-    /// Returns a conversation as it is sent: a message that alone would take most of the room is cut, with a remark.
+    /// Returns the conversation as sent: a message that takes most of the available tokens is truncated, with a note.
     #[must_use]
     pub fn cut(&self, history: &History) -> History {
         let max = self.max_message();
@@ -43,7 +43,7 @@ impl CompactionPlan {
         history.iter().map(|message| cut(message, max)).collect()
     }
 
-    /// How many tokens messages may take.
+    /// Returns the tokens that are available for messages.
     pub(crate) fn available_tokens(&self) -> u64 {
         let taken = self.reserve_tokens.saturating_add(self.prompt_tokens);
         self.window_tokens.saturating_sub(taken)
@@ -54,14 +54,14 @@ impl CompactionPlan {
         (self.available_tokens() / 4 * 3).max(MIN_TOKENS)
     }
 
-    /// How many tokens a message takes as it is sent.
+    /// Returns the tokens of a message as sent.
     pub(crate) fn tokens_of(&self, message: &Message) -> u64 {
         tokens_of(message).min(self.max_message())
     }
 }
 
 impl Thread {
-    /// Returns about how many bytes of answers, calls and results the conversation has of the open turn.
+    /// Returns the approximate size of the open turn's answers, calls and results, in bytes.
     #[must_use]
     pub fn turn_output_bytes(&self) -> usize {
         let since = self.ends.last().map_or(0, |end| end.messages);
@@ -105,11 +105,11 @@ impl Thread {
     #[must_use]
     pub fn to_summarise(&self, plan: Option<&CompactionPlan>) -> History {
         let context = self.context();
-        let kept = match self.turn.as_ref().map(|turn| &turn.phase) {
-            Some(Phase::Compacting(compaction)) => compaction.kept.unwrap_or(0),
+        let verbatim = match self.turn.as_ref().map(|turn| &turn.phase) {
+            Some(Phase::Compacting(compaction)) => compaction.recent_messages.unwrap_or(0),
             _ => 0,
         };
-        let older = context.truncated(context.len().saturating_sub(kept));
+        let older = context.truncated(context.len().saturating_sub(verbatim));
         match plan {
             Some(plan) => fitted(
                 &older,
@@ -120,25 +120,25 @@ impl Thread {
     }
 }
 
-fn fitted(history: &History, room: u64) -> History {
+fn fitted(history: &History, max_tokens: u64) -> History {
     let total = |max: u64| -> u64 { history.iter().map(|it| tokens_of(it).min(max)).sum() };
-    let mut max = room.max(MIN_TOKENS);
-    while total(max) > room && max / 2 >= MIN_TOKENS {
+    let mut max = max_tokens.max(MIN_TOKENS);
+    while total(max) > max_tokens && max / 2 >= MIN_TOKENS {
         max /= 2;
     }
     let messages: Vec<_> = history.iter().map(|message| cut(message, max)).collect();
-    without_oldest(messages, room).into_iter().collect()
+    without_oldest(messages, max_tokens).into_iter().collect()
 }
 
-/// Leaves out the oldest messages but for the first, which is the summary before, or what all began with. Calls and their results go together.
-fn without_oldest(mut messages: Vec<Arc<Message>>, room: u64) -> Vec<Arc<Message>> {
+/// Omits the oldest messages except the first, which is the previous summary or the first input. Calls and their results are omitted together.
+fn without_oldest(mut messages: Vec<Arc<Message>>, max_tokens: u64) -> Vec<Arc<Message>> {
     let is_result = |message: &Arc<Message>| message.role == MessageRole::ToolResult;
     let mut total: u64 = messages.iter().map(|message| tokens_of(message)).sum();
     let first = messages.iter().skip(1).take_while(|it| is_result(it));
     let first = (1 + first.count()).min(messages.len());
     let mut end = first;
     while let Some(message) = messages.get(end) {
-        if total <= room && !is_result(message) {
+        if total <= max_tokens && !is_result(message) {
             break;
         }
         total -= tokens_of(message);
@@ -207,7 +207,7 @@ pub(crate) fn memory_bytes(message: &Message) -> usize {
     size_of::<Message>() + parts.sum::<usize>() + thinking + reasoning.sum::<usize>()
 }
 
-/// A text is sent as it is.
+/// Strings are sent without JSON encoding.
 fn value_bytes(value: &Value) -> usize {
     match value {
         Value::String(text) => text.len(),
@@ -215,7 +215,7 @@ fn value_bytes(value: &Value) -> usize {
     }
 }
 
-/// Returns a message that takes at most so many tokens, as far as words can be cut. It is the same message: only this request shows less of it.
+/// Returns a message truncated to about the given number of tokens, with the same ID. Only this request contains the truncated form.
 fn cut(message: &Arc<Message>, max_tokens: u64) -> Arc<Message> {
     if tokens_of(message) <= max_tokens {
         return Arc::clone(message);
@@ -257,19 +257,13 @@ fn cut(message: &Arc<Message>, max_tokens: u64) -> Arc<Message> {
     Arc::new(short)
 }
 
-/// Keeps the beginning of a text and a part of its end.
+/// Truncates a text to its beginning and a part of its end.
 fn cut_text(text: &mut String, max_bytes: usize) {
     if text.len() <= max_bytes {
         return;
     }
-    let mut head = max_bytes / 4 * 3;
-    while !text.is_char_boundary(head) {
-        head -= 1;
-    }
-    let mut tail = text.len() - max_bytes / 4;
-    while !text.is_char_boundary(tail) {
-        tail += 1;
-    }
+    let head = prefix(text, max_bytes / 4 * 3).len();
+    let tail = text.len() - suffix(text, max_bytes / 4).len();
     let left_out = tail - head;
     let remark = format!(
         "\n[{left_out} bytes are left out here: the message is too long for the model's window]\n"
@@ -290,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_keeps_its_beginning_its_end_and_its_id_and_is_no_longer_than_it_may_be() {
+    fn truncated_message_retains_its_beginning_end_and_id() {
         let words = format!("begin{}end", "ä".repeat(10_000));
         let call = Message::tool_result("c", Some(json!({ "out": words })), None);
         for message in [Message::user(&words), call] {
@@ -306,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_not_touched() {
+    fn fitting_message_is_unchanged() {
         let message = Arc::new(Message::user("short"));
         assert!(Arc::ptr_eq(&cut(&message, 500), &message));
         let plan = CompactionPlan {
@@ -320,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_are_cut_first_and_then_the_oldest_are_left_out_in_pairs() {
+    fn longest_messages_are_truncated_before_the_oldest_pairs_are_omitted() {
         let long = "x".repeat(30_000);
         let history = History::from(vec![
             Message::user("first"),

@@ -18,7 +18,7 @@ use windlass_core::tools::{SideEffectClass, ToolCall};
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 
 use crate::decision::{Command, Decision};
-use crate::run::{KnownSession, LastRun, LimitWait, Run, Settled};
+use crate::run::{KnownSession, LastRun, LimitWait, OfflineDecision, Run};
 use crate::transcript::Transcript;
 use crate::validate::InvalidEvent;
 
@@ -36,25 +36,25 @@ pub struct Thread {
     pub(crate) started_at: Option<DateTime<Utc>>,
     pub(crate) turn: Option<Turn>,
     pub(crate) queue: VecDeque<Queued>,
-    /// Where each turn of the conversation has ended. Shared, because every decision starts from a copy.
+    /// The end of each turn of the conversation. Shared, because every decision starts from a copy.
     pub(crate) ends: SharedList<TurnEnd>,
     /// Calls of imported messages that have no result yet.
     pub(crate) dangling: Vec<Arc<ToolCall>>,
-    /// Answers from outside that were taken in the running or last turn, so that a repeat is known.
+    /// External answers that were accepted in the running or last turn, to recognize repeats.
     pub(crate) answered: Vec<Answered>,
-    /// Those of turns before. Shared, because every decision starts from a copy.
+    /// External answers of earlier turns. Shared, because every decision starts from a copy.
     pub(crate) answered_before: SharedList<Answered>,
-    /// The session that the last backend has of the conversation.
+    /// The external agent's session of the conversation.
     pub(crate) session: Option<KnownSession>,
-    /// What MCP servers offered when they were last asked. Shared, because every decision starts from a copy.
+    /// The tools that MCP servers offered at the last discovery. Shared, because every decision starts from a copy.
     pub(crate) discovered: Arc<DiscoveredTools>,
     /// The provider's token count of the newest request.
     pub(crate) measured: Option<Measured>,
-    /// The sessions that its calls have begun. Shared, because every decision starts from a copy.
+    /// The sessions that its calls created. Shared, because every decision starts from a copy.
     pub(crate) children: Arc<Vec<Child>>,
 }
 
-/// A session that a call of a thread has begun.
+/// A session that a call of a thread created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Child {
     /// The turn of the call.
@@ -84,7 +84,7 @@ pub struct TurnEnd {
     pub messages: usize,
 }
 
-/// An input that waits for its turn.
+/// A queued input.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Queued {
     /// The turn that it will start.
@@ -94,16 +94,16 @@ pub struct Queued {
     pub timeout_ms: Option<u64>,
 }
 
-/// An answer from outside that was taken.
+/// An external answer that was accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Answered {
     pub(crate) exec_id: ExecId,
-    /// The call, or the question, as the answer names it.
+    /// The ID of the call or question, as in the answer.
     pub(crate) call_id: String,
     pub(crate) digest: String,
 }
 
-/// One input on its way to its end.
+/// One input in processing.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn {
     /// Identifies the turn.
@@ -142,7 +142,7 @@ pub struct Turn {
     pub auto_approves: bool,
     /// Calls approved for the project, each by [`call_digest`](windlass_core::remembered_calls::call_digest).
     pub allowed: Vec<Digest128>,
-    /// The digest of what MCP servers offered it.
+    /// The digest of the tools that MCP servers offered it.
     pub discovered: Option<String>,
     /// The user-visible outline; shared, because every decision starts from a copy.
     pub outline: Arc<TurnOutline>,
@@ -156,16 +156,16 @@ pub struct Turn {
     /// The number of consecutive waits for a rate limit.
     pub(crate) limit_waits: u32,
     /// Decisions about calls for which the external agent has yet to repeat its request.
-    pub(crate) settled: Vec<Settled>,
+    pub(crate) offline_decisions: Vec<OfflineDecision>,
     /// Whether an answer of it was rejected because it does not match the turn's schema. The model repairs one answer only.
     pub(crate) is_repairing: bool,
     /// Attempts at automatic compaction.
-    pub(crate) tries: CompactionTries,
+    pub(crate) compaction_attempts: CompactionAttempts,
 }
 
 /// Counts a turn's automatic compactions, which are limited.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct CompactionTries {
+pub(crate) struct CompactionAttempts {
     /// Since the last model call.
     pub(crate) since_call: u32,
     /// Those in a row that failed.
@@ -175,7 +175,7 @@ pub(crate) struct CompactionTries {
 /// The current activity of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Phase {
-    /// It begins or ends: nothing runs.
+    /// No step is running: the turn begins or ends.
     Between,
     /// The model is called.
     Reasoning(Reason),
@@ -185,7 +185,7 @@ pub enum Phase {
     Compacting(Compaction),
     /// An external agent executes the turn.
     Backend(Box<Run>),
-    /// The backend's provider lets it do no more for now.
+    /// The turn waits for the rate limit of its external agent's provider.
     Limited(LimitWait),
 }
 
@@ -195,15 +195,15 @@ pub struct Compaction {
     pub exec_id: ExecId,
     /// When it began.
     pub started_at: DateTime<Utc>,
-    /// Number of newest messages that stay whole; `None` if a client requested the compaction, in a turn of its own.
-    pub kept: Option<usize>,
+    /// Number of newest messages that remain verbatim; `None` if a client requested the compaction, in a turn of its own.
+    pub recent_messages: Option<usize>,
 }
 
 impl Compaction {
-    /// Tells whether it started automatically.
+    /// Returns whether it started automatically.
     #[must_use]
     pub fn is_auto(&self) -> bool {
-        self.kept.is_some()
+        self.recent_messages.is_some()
     }
 }
 
@@ -223,7 +223,7 @@ pub struct Reason {
     pub thinking: Text,
 }
 
-/// Text as it came, piece by piece. A thread is copied for every decision, so its text must not be.
+/// Streamed text in pieces. Every decision copies the thread, so the pieces are shared.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Text(SharedList<Arc<str>>);
 
@@ -255,14 +255,13 @@ pub struct Call {
     pub call: Arc<ToolCall>,
     /// When it began.
     pub started_at: Option<DateTime<Utc>>,
-    /// How far it is.
     pub state: CallState,
 }
 
-/// How far a call is.
+/// The progress of a call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallState {
-    /// It waits for others.
+    /// It waits for other calls.
     Queued,
     /// Its tool is running.
     Running {
@@ -285,7 +284,7 @@ pub enum CallState {
     AwaitingAnswer {
         /// The question's id.
         request_id: String,
-        /// The question.
+        /// The question, as the client sees it.
         prompt: Value,
         /// When the question times out and counts as failed.
         expires_at: Option<DateTime<Utc>>,
@@ -300,7 +299,7 @@ pub enum CallState {
 }
 
 impl CallState {
-    /// Tells whether there is a result.
+    /// Returns whether the call has a result.
     #[must_use]
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done { .. })
@@ -336,7 +335,7 @@ impl Act {
         self.calls.iter().find(|call| call.exec_id == exec_id)
     }
 
-    /// Tells whether every call has a result.
+    /// Returns whether every call has a result.
     #[must_use]
     pub fn is_done(&self) -> bool {
         self.calls.iter().all(|call| call.state.is_done())
@@ -349,11 +348,7 @@ impl Turn {
     pub fn act(&self) -> Option<&Act> {
         match &self.phase {
             Phase::Acting(act) => Some(act),
-            Phase::Between
-            | Phase::Reasoning(_)
-            | Phase::Compacting(_)
-            | Phase::Backend(_)
-            | Phase::Limited(_) => None,
+            _ => None,
         }
     }
 
@@ -465,7 +460,7 @@ impl Thread {
         Ok(thread)
     }
 
-    /// Moves on to where a decision led, when its events are durable; returns them and what to do.
+    /// Applies a decision once its events are durable; returns its events and commands.
     pub fn commit(&mut self, decision: Decision) -> (Vec<Arc<Event>>, Vec<Command>) {
         *self = *decision.after;
         (decision.events, decision.commands)
@@ -496,27 +491,27 @@ impl Thread {
     pub fn context(&self) -> &History {
         self.history.context()
     }
-    /// Returns what all turns used.
+    /// Returns the usage of all turns.
     #[must_use]
     pub fn usage(&self) -> Option<TokenUsage> {
         self.usage
     }
-    /// Returns what its turns have used of their budgets. Of the time, only turns that have ended count.
+    /// Returns the budget used by its turns. Time includes only turns that have ended.
     #[must_use]
     pub fn spent(&self) -> &Spent {
         &self.spent
     }
-    /// Returns the sessions that its calls have begun, oldest first.
+    /// Returns the sessions that its calls created, oldest first.
     #[must_use]
     pub fn children(&self) -> &[Child] {
         &self.children
     }
-    /// Returns the session that the last backend has of the conversation.
+    /// Returns the external agent's session of the conversation.
     #[must_use]
     pub fn backend_session(&self) -> Option<&KnownSession> {
         self.session.as_ref()
     }
-    /// Returns what MCP servers offered the running or last turn, as far as it is still on record.
+    /// Returns the tools that MCP servers offered the running or last turn, if they are still recorded.
     #[must_use]
     pub fn discovered(&self) -> &Arc<DiscoveredTools> {
         &self.discovered
@@ -531,13 +526,13 @@ impl Thread {
     pub fn turn(&self) -> Option<&Turn> {
         self.turn.as_ref()
     }
-    /// Returns the inputs that wait for their turns.
+    /// Returns the queued inputs.
     #[must_use]
     pub fn queue(&self) -> &VecDeque<Queued> {
         &self.queue
     }
 
-    /// Returns where the turns of the conversation have ended, oldest first.
+    /// Returns the ends of the conversation's turns, oldest first.
     pub fn ends(&self) -> impl DoubleEndedIterator<Item = &TurnEnd> + '_ {
         self.ends.iter()
     }
@@ -566,18 +561,13 @@ impl Thread {
         waits.chain(turn.deadline).chain(limit).min()
     }
 
-    /// Returns what should be running now. After a crash, this is what to start.
+    /// Returns the commands that should be running now, to be started after a crash.
     #[must_use]
     pub fn pending_commands(&self) -> Vec<Command> {
         let Some(turn) = &self.turn else {
-            return self
-                .queue
-                .front()
-                .map(|next| Command::Prepare {
-                    turn_id: next.turn_id,
-                })
-                .into_iter()
-                .collect();
+            let next = self.queue.front().map(|next| next.turn_id);
+            let prepare = next.map(|turn_id| Command::Prepare { turn_id });
+            return prepare.into_iter().collect();
         };
         match &turn.phase {
             Phase::Between | Phase::Limited(_) => Vec::new(),

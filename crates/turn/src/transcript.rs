@@ -12,8 +12,8 @@ use crate::size::memory_bytes;
 
 /// A summary that replaces earlier messages.
 #[derive(Debug, Clone, PartialEq)]
-struct Summary {
-    /// The record that brought it.
+struct HistorySummary {
+    /// The sequence number of its record.
     seq: u64,
     /// Number of messages that it replaces.
     messages: usize,
@@ -22,25 +22,24 @@ struct Summary {
     input: Option<Arc<Message>>,
 }
 
-impl Summary {
-    /// The summary and the messages after it.
-    fn before(&self, whole: &History) -> History {
+impl HistorySummary {
+    /// Returns the summary and the messages after it.
+    fn context(&self, whole: &History) -> History {
         let later = whole.page(self.messages, whole.len()).cloned();
         let head = std::iter::once(Arc::clone(&self.text)).chain(self.input.clone());
         head.chain(later).collect()
     }
 }
 
-/// A conversation: whole for people, and as far as the model reads it. Both grow by the same messages, so neither is
-/// ever copied.
+/// A conversation: in full for users, and the part that the model reads. Both share their messages.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Transcript {
     whole: History,
     /// The summary and the messages after it; `None` before the first summary.
     short: Option<History>,
-    summaries: SharedList<Summary>,
-    /// What all of it has named. Shared, because every decision starts from a copy.
-    named: Arc<DiscoveredTools>,
+    summaries: SharedList<HistorySummary>,
+    /// The tools that it mentions. Shared, because every decision starts from a copy.
+    mentioned_tools: Arc<DiscoveredTools>,
     /// Approximate size of `whole` in memory.
     bytes: usize,
 }
@@ -66,7 +65,7 @@ impl Transcript {
         if let Some(short) = &mut self.short {
             short.push(Arc::clone(&message));
         }
-        DiscoveredTools::note(&mut self.named, &message);
+        DiscoveredTools::note(&mut self.mentioned_tools, &message);
         self.bytes += memory_bytes(&message);
         self.whole.push(message);
     }
@@ -76,8 +75,8 @@ impl Transcript {
         self.bytes
     }
 
-    pub(crate) fn named(&self) -> &DiscoveredTools {
-        &self.named
+    pub(crate) fn mentioned_tools(&self) -> &DiscoveredTools {
+        &self.mentioned_tools
     }
 
     /// Returns how many messages precede the newer ones in the model's view: a summary, and the input of the turn in which it was made.
@@ -86,7 +85,7 @@ impl Transcript {
         summary.map_or(0, |summary| 1 + usize::from(summary.input.is_some()))
     }
 
-    /// Returns a message that the model reads and that is not among so many of the newest.
+    /// Returns a message that the model reads, unless it is one of the newest ones.
     pub(crate) fn outside(&self, newest: usize, id: MessageId) -> Option<Arc<Message>> {
         let context = self.context();
         let mut older = context.page(0, context.len().saturating_sub(newest));
@@ -99,38 +98,39 @@ impl Transcript {
         seq: u64,
         text: Message,
         input: Option<Arc<Message>>,
-        kept: usize,
+        verbatim: usize,
     ) {
-        let kept = kept.min(self.context().len().saturating_sub(self.head()));
-        let summary = Summary {
+        let verbatim = verbatim.min(self.context().len().saturating_sub(self.head()));
+        let summary = HistorySummary {
             seq,
-            messages: self.whole.len() - kept,
+            messages: self.whole.len() - verbatim,
             text: Arc::new(text),
             input,
         };
-        self.short = Some(summary.before(&self.whole));
+        self.short = Some(summary.context(&self.whole));
         self.summaries.push(summary);
     }
 
-    /// Returns the conversation as it was at a record, when it had so many messages.
+    /// Returns the conversation as of the record `seq`, when it had `messages` messages.
     pub(crate) fn truncated(&self, messages: usize, seq: u64) -> Self {
-        let made = self.summaries.iter();
-        let summaries = self
+        let earlier = self
             .summaries
-            .truncated(made.take_while(|summary| summary.seq <= seq).count());
+            .iter()
+            .take_while(|summary| summary.seq <= seq);
+        let summaries = self.summaries.truncated(earlier.count());
         let whole = self.whole.truncated(messages);
-        let short = summaries.last().map(|summary| summary.before(&whole));
-        let mut named = Arc::default();
+        let short = summaries.last().map(|summary| summary.context(&whole));
+        let mut mentioned_tools = Arc::default();
         let mut bytes = 0;
         for message in whole.iter() {
-            DiscoveredTools::note(&mut named, message);
+            DiscoveredTools::note(&mut mentioned_tools, message);
             bytes += memory_bytes(message);
         }
         Self {
             whole,
             short,
             summaries,
-            named,
+            mentioned_tools,
             bytes,
         }
     }

@@ -1,6 +1,6 @@
-//! Which event may follow the recorded ones. Each new event type is decided here and in `evolve`.
+//! Checks whether an event may follow the recorded ones. Each event type is handled here and in `evolve`.
 //!
-//! The machine writes only events that fit, so one that does not was written by another version or another program. The thread stops there: skipping
+//! The machine writes only valid events, so an invalid one was written by another version or another program. The thread stops there: skipping
 //! or accepting it would create a conversation that never happened.
 
 use windlass_core::events::{
@@ -12,7 +12,7 @@ use windlass_core::typed_id::{ExecId, TurnId};
 use crate::run::Run;
 use crate::state::{Answered, Call, CallState, Phase, Thread, Turn};
 
-/// An event that does not fit the ones before it.
+/// An event that does not follow from the earlier ones.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("event {seq} (`{event_type}`) does not fit the events before it: {why}")]
 pub struct InvalidEvent {
@@ -47,28 +47,26 @@ const NOT_WAITING: Why = "the call does not wait for this";
 impl Thread {
     /// Checks an event against the earlier ones. The cost is independent of the thread's length.
     pub(crate) fn validate(&self, event: &Event) -> Result<Relevance, InvalidEvent> {
-        let fit = match event.seq() > self.head {
-            false => Err(OUT_OF_ORDER),
-            // Retention removes whole turns, oldest first, and never an open one. A removed turn's remaining events have no beginning.
-            true if self.is_cut_before(event) && self.lacks_turn_of(event) => {
-                return Ok(Relevance::OfPrunedTurn);
-            }
-            true => self.follows(event),
-        };
-        fit.map(|()| Relevance::Relevant)
-            .map_err(|why| InvalidEvent {
-                seq: event.seq(),
-                event_type: event.data.event_type(),
-                why,
-            })
+        let is_next = event.seq() > self.head;
+        // Retention removes whole turns, oldest first, and never an open one. A removed turn's remaining events have no beginning.
+        if is_next && self.is_cut_before(event) && self.lacks_turn_of(event) {
+            return Ok(Relevance::OfPrunedTurn);
+        }
+        let checked = ensure(is_next, OUT_OF_ORDER).and_then(|()| self.follows(event));
+        checked.map_err(|why| InvalidEvent {
+            seq: event.seq(),
+            event_type: event.data.event_type(),
+            why,
+        })?;
+        Ok(Relevance::Relevant)
     }
 
-    /// Tells whether records before an event were pruned.
+    /// Returns whether records before an event were pruned.
     pub(crate) fn is_cut_before(&self, event: &Event) -> bool {
         self.is_cut || event.seq() > self.head + 1
     }
 
-    /// Tells whether an event belongs to a turn that neither runs nor waits, and does not begin it.
+    /// Returns whether an event belongs to a turn that is neither open nor queued, and does not start it.
     fn lacks_turn_of(&self, event: &Event) -> bool {
         let begins = matches!(
             event.data,
@@ -85,17 +83,12 @@ impl Thread {
             | EventData::SessionForked(_)
             | EventData::JournalPruned(_) => Ok(()),
             EventData::SessionRewound(_) => {
-                if self.turn.is_some() || !self.queue.is_empty() {
-                    Err(TURN_RUNS)
-                } else {
-                    Ok(())
-                }
+                ensure(self.turn.is_none() && self.queue.is_empty(), TURN_RUNS)
             }
-            EventData::SessionIdled(_) => self.no_turn(),
-            EventData::TurnStarted(_) => self.no_turn(),
+            EventData::SessionIdled(_) | EventData::TurnStarted(_) => self.no_turn(),
             EventData::InputQueued(data) => {
                 let is_known = self.is_queued(data.turn_id) || self.is_running(data.turn_id);
-                (!is_known).then_some(()).ok_or("its turn is known already")
+                ensure(!is_known, "its turn is known already")
             }
             EventData::InputEdited(data) => self.edits(data),
             // Outside of turns messages are imported.
@@ -120,19 +113,13 @@ impl Thread {
             EventData::TurnCompleted(data) => self.can_end(data.turn_id),
             EventData::TurnFailed(data) => self.can_end(data.turn_id),
             EventData::TurnCancelled(data) if self.is_queued(data.turn_id) => Ok(()),
-            // It waited when its record was taken out.
+            // The turn was queued, and its record was pruned.
             EventData::TurnCancelled(data) if self.is_cut && !self.is_running(data.turn_id) => {
                 Ok(())
             }
             EventData::TurnCancelled(data) => self.can_end(data.turn_id),
             EventData::ReasonStarted(data) => {
-                let turn = self.at_rest(event)?;
-                let next = turn.iterations..=turn.iterations.saturating_add(1);
-                if next.contains(&data.iteration) {
-                    Ok(())
-                } else {
-                    Err("it is not the next model call")
-                }
+                self.starts_iteration(event, data.iteration, "it is not the next model call")
             }
             EventData::ReasonThinkingStarted(_)
             | EventData::ReasonThinkingDelta(_)
@@ -152,7 +139,7 @@ impl Thread {
                 self.own_turn(event)?.act().map(drop).ok_or(NO_CALL)
             }
             EventData::ToolStarted(_) => {
-                self.call_that(event, |state| matches!(state, CallState::Queued))
+                self.call_in_state(event, |state| matches!(state, CallState::Queued))
             }
             EventData::ToolProgress(_) | EventData::ToolOutputDelta(_) => {
                 self.open_call(event).map(drop)
@@ -160,13 +147,13 @@ impl Thread {
             EventData::ApprovalRequired(_)
             | EventData::ToolCallRequested(_)
             | EventData::UserInputRequired(_) => {
-                self.call_that(event, |state| matches!(state, CallState::Running { .. }))
+                self.call_in_state(event, |state| matches!(state, CallState::Running { .. }))
             }
             EventData::ApprovalTimeout(_) => self.awaits_approval(event),
             EventData::ApprovalDecided(_) => {
                 self.awaits_approval(event)?;
                 let verdict = event.context.exec_id.and_then(|step| self.verdict_on(step));
-                verdict.is_none().then_some(()).ok_or(ANSWERED)
+                ensure(verdict.is_none(), ANSWERED)
             }
             EventData::ToolCallTimeout(_) | EventData::ToolCallCanceled(_) => {
                 self.awaits_result(event)
@@ -189,64 +176,49 @@ impl Thread {
                     _ => Err("it is not about the newest answer"),
                 }
             }
-            EventData::ContextCompacting(_) => self.at_rest(event).map(drop),
+            EventData::ContextCompacting(_) => self.without_open_step(event).map(drop),
             EventData::ContextCompacted(_) => match &self.own_turn(event)?.phase {
                 Phase::Compacting(compaction) if is_step(event, compaction.exec_id) => Ok(()),
                 _ => Err("the history is not being made shorter"),
             },
             EventData::TranscriptRepaired(data) => {
                 let mut dangling = self.dangling.iter();
-                if self.is_cut || dangling.any(|call| call.id == data.tool_call_id) {
-                    Ok(())
-                } else {
-                    Err("the call has its result, or never was")
-                }
+                ensure(
+                    self.is_cut || dangling.any(|call| call.id == data.tool_call_id),
+                    "the call has its result, or never was",
+                )
             }
             EventData::BackendStarted(data) => {
-                let turn = self.at_rest(event)?;
-                let next = turn.iterations..=turn.iterations.saturating_add(1);
-                if next.contains(&data.iteration) {
-                    Ok(())
-                } else {
-                    Err("it is not the next run")
-                }
+                self.starts_iteration(event, data.iteration, "it is not the next run")
             }
-            EventData::BackendSessionChosen(_) => match self.run(event)?.session_id {
-                None => Ok(()),
-                Some(_) => Err("the session has an id already"),
-            },
-            EventData::BackendEstablished(_) => {
-                if !self.run(event)?.is_established {
-                    Ok(())
-                } else {
-                    Err("the session is established already")
-                }
+            EventData::BackendSessionChosen(_) => {
+                let is_unknown = self.run(event)?.session_id.is_none();
+                ensure(is_unknown, "the session has an id already")
             }
+            EventData::BackendEstablished(_) => ensure(
+                !self.run(event)?.is_established,
+                "the session is established already",
+            ),
             EventData::BackendSteered(data) => {
                 self.run(event)?;
                 let mut steered = self.turn.iter().flat_map(|turn| &turn.steered);
-                if steered.any(|message| message.id == data.message_id) {
-                    Ok(())
-                } else {
-                    Err("the message does not wait")
-                }
+                ensure(
+                    steered.any(|message| message.id == data.message_id),
+                    "the message does not wait",
+                )
             }
             EventData::BackendUsage(_) => self.run(event).map(drop),
             EventData::BackendNotice(_) => self.own_turn(event).map(drop),
-            EventData::BackendCompleted(_) => {
-                if self.run(event)?.is_closed() {
-                    Ok(())
-                } else {
-                    Err("something of the run is still open")
-                }
-            }
+            EventData::BackendCompleted(_) => ensure(
+                self.run(event)?.is_closed(),
+                "something of the run is still open",
+            ),
             EventData::BackendWaiting(_) => {
                 let turn = self.own_turn(event)?;
-                if turn.phase == Phase::Between && turn.last_run.is_some() {
-                    Ok(())
-                } else {
-                    Err("no run has just ended")
-                }
+                ensure(
+                    turn.phase == Phase::Between && turn.last_run.is_some(),
+                    "no run has just ended",
+                )
             }
             // The model would continue from the answer that was to be replaced.
             EventData::OutputMessageReplaced(_) => Err("this version replaces no answers"),
@@ -263,33 +235,25 @@ impl Thread {
     }
 
     fn no_turn(&self) -> Result<(), Why> {
-        match self.turn {
-            None => Ok(()),
-            Some(_) => Err(TURN_RUNS),
-        }
+        ensure(self.turn.is_none(), TURN_RUNS)
     }
 
     /// Rejects a duplicate of the newest message or of a steering message. Checking further back would cost more in a long thread.
     fn is_new(&self, message: &Message) -> Result<(), Why> {
         let steered = self.turn.iter().flat_map(|turn| &turn.steered);
         let mut newest = steered.chain(self.history.last());
-        if newest.any(|said| said.id == message.id) {
-            Err("the message is there already")
-        } else {
-            Ok(())
-        }
+        let is_known = newest.any(|known| known.id == message.id);
+        ensure(!is_known, "the message is there already")
     }
 
-    fn is_queued(&self, turn_id: TurnId) -> bool {
+    pub(crate) fn is_queued(&self, turn_id: TurnId) -> bool {
         self.queue.iter().any(|queued| queued.turn_id == turn_id)
     }
 
     fn edits(&self, data: &InputEditedData) -> Result<(), Why> {
-        match data.position.is_none_or(|at| at < self.queue.len()) {
-            _ if !self.is_queued(data.turn_id) => Err("no such input is queued"),
-            true => Ok(()),
-            false => Err("the queue has no such position"),
-        }
+        ensure(self.is_queued(data.turn_id), "no such input is queued")?;
+        let is_in_range = data.position.is_none_or(|at| at < self.queue.len());
+        ensure(is_in_range, "the queue has no such position")
     }
 
     fn is_running(&self, turn_id: TurnId) -> bool {
@@ -307,30 +271,27 @@ impl Thread {
     }
 
     /// Returns the turn of an event that starts a step: none of its other steps may be open.
-    fn at_rest(&self, event: &Event) -> Result<&Turn, Why> {
+    fn without_open_step(&self, event: &Event) -> Result<&Turn, Why> {
         let turn = self.own_turn(event)?;
-        match event.context.exec_id {
-            None => Err("it names no step"),
-            Some(_) if is_at_rest(turn) => Ok(turn),
-            Some(_) => Err(STEP_OPEN),
-        }
+        ensure(event.context.exec_id.is_some(), "it names no step")?;
+        ensure(has_no_open_step(turn), STEP_OPEN).map(|()| turn)
+    }
+
+    fn starts_iteration(&self, event: &Event, iteration: usize, why: Why) -> Result<(), Why> {
+        let done = self.without_open_step(event)?.iterations;
+        ensure((done..=done.saturating_add(1)).contains(&iteration), why)
     }
 
     fn can_end(&self, turn_id: TurnId) -> Result<(), Why> {
-        if is_at_rest(self.running(turn_id)?) {
-            Ok(())
-        } else {
-            Err(STEP_OPEN)
-        }
+        ensure(has_no_open_step(self.running(turn_id)?), STEP_OPEN)
     }
 
     fn resumes(&self, data: &TurnResumedData) -> Result<(), Why> {
         let turn = self.running(data.turn_id)?;
-        if data.attempt == turn.resumes.saturating_add(1) {
-            Ok(())
-        } else {
-            Err("it is not the next attempt")
-        }
+        ensure(
+            data.attempt == turn.resumes.saturating_add(1),
+            "it is not the next attempt",
+        )
     }
 
     fn in_model_call(&self, event: &Event) -> Result<(), Why> {
@@ -354,40 +315,36 @@ impl Thread {
         call.filter(|call| !call.state.is_done()).ok_or(NO_CALL)
     }
 
-    fn call_that(&self, event: &Event, fits: impl FnOnce(&CallState) -> bool) -> Result<(), Why> {
-        if fits(&self.open_call(event)?.state) {
-            Ok(())
-        } else {
-            Err(NOT_WAITING)
-        }
+    fn call_in_state(
+        &self,
+        event: &Event,
+        is_expected: impl FnOnce(&CallState) -> bool,
+    ) -> Result<(), Why> {
+        ensure(is_expected(&self.open_call(event)?.state), NOT_WAITING)
     }
 
     fn awaits_approval(&self, event: &Event) -> Result<(), Why> {
-        self.call_that(event, |state| {
+        self.call_in_state(event, |state| {
             matches!(state, CallState::AwaitingApproval { .. })
         })
     }
 
     fn awaits_result(&self, event: &Event) -> Result<(), Why> {
-        self.call_that(event, |state| {
+        self.call_in_state(event, |state| {
             matches!(state, CallState::AwaitingResult { .. })
         })
     }
 
-    /// Refuses a second answer to a call, or to its question; that it was allowed is none.
+    /// Rejects a second answer to a call or its question. An approval is not an answer.
     fn is_unanswered(&self, event: &Event) -> Result<(), Why> {
         let mut answers = self.answered.iter().rev();
-        let is_its = |answer: &Answered| is_step(event, answer.exec_id) && !answer.is_verdict();
-        if answers.any(is_its) {
-            Err(ANSWERED)
-        } else {
-            Ok(())
-        }
+        let is_answer = |it: &Answered| is_step(event, it.exec_id) && !it.is_verdict();
+        ensure(!answers.any(is_answer), ANSWERED)
     }
 
-    fn question(&self, event: &Event, asked: &str) -> Result<(), Why> {
-        self.call_that(event, |state| {
-            matches!(state, CallState::AwaitingAnswer { request_id, .. } if request_id == asked)
+    fn question(&self, event: &Event, id: &str) -> Result<(), Why> {
+        self.call_in_state(event, |state| {
+            matches!(state, CallState::AwaitingAnswer { request_id, .. } if request_id == id)
         })
     }
 
@@ -399,7 +356,7 @@ impl Thread {
             CallState::Queued if data.status != ToolStatus::Cancelled => {
                 Err("the call never began")
             }
-            CallState::AwaitingApproval { .. } if data.success => Err("nobody allowed the call"),
+            CallState::AwaitingApproval { .. } if data.success => Err("the call was not approved"),
             CallState::Queued
             | CallState::Running { .. }
             | CallState::AwaitingApproval { .. }
@@ -410,12 +367,16 @@ impl Thread {
     }
 }
 
+fn ensure(is_valid: bool, why: Why) -> Result<(), Why> {
+    if is_valid { Ok(()) } else { Err(why) }
+}
+
 fn is_step(event: &Event, exec_id: ExecId) -> bool {
     event.context.exec_id == Some(exec_id)
 }
 
-/// Tells whether a turn has no open step: no model call, tool call, compaction or run.
-fn is_at_rest(turn: &Turn) -> bool {
+/// Returns whether a turn has no open step: no model call, tool call, compaction or run.
+fn has_no_open_step(turn: &Turn) -> bool {
     turn.open_reason.is_none()
         && match &turn.phase {
             Phase::Between | Phase::Limited(_) => true,

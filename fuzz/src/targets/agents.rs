@@ -37,40 +37,40 @@ fn spec() -> BackendSpec {
 
 /// Bytes that are no lines of an agent seldom get far, so they are choices among such lines, some of them damaged.
 fn holds(protocol: &mut dyn Protocol, pool: &[&str], data: &[u8]) {
-    let mut rules = Rules::default();
-    rules.see(&protocol.begin());
+    let mut rules = StepRules::default();
+    rules.check(&protocol.begin());
     for line in data.split(|byte| *byte == b'\n') {
-        rules.see(&protocol.line(line));
+        rules.check(&protocol.line(line));
     }
     for choice in data.chunks(3) {
         let [line, damage, place] = [0, 1, 2].map(|n| choice.get(n).copied().unwrap_or(0));
         let can_begin = protocol.readiness() != windlass_external_agents::Readiness::NotYet;
         if !rules.is_in_turn && can_begin && damage % 8 != 7 {
             rules.begin_turn();
-            rules.see(&protocol.prompt("x"));
+            rules.check(&protocol.prompt("x"));
         }
         let mut line = pool[usize::from(line) % pool.len()].as_bytes().to_vec();
         let at = usize::from(place) * line.len() / 256;
         match damage % 8 {
             0 => line.truncate(at),
             1 => line[at] = damage,
-            2 => rules.see(&protocol.interrupt()),
-            3 => rules.see(&protocol.steer(SteerId(1), "y").unwrap_or_default()),
+            2 => rules.check(&protocol.interrupt()),
+            3 => rules.check(&protocol.steer(SteerId(1), "y").unwrap_or_default()),
             _ => {}
         }
-        rules.see(&protocol.line(&line));
+        rules.check(&protocol.line(&line));
     }
 }
 
 /// What must hold of the steps of one process.
 #[derive(Default)]
-struct Rules {
+struct StepRules {
     started: HashSet<String>,
     ended: HashSet<String>,
     is_in_turn: bool,
 }
 
-impl Rules {
+impl StepRules {
     fn begin_turn(&mut self) {
         *self = Self {
             is_in_turn: true,
@@ -78,7 +78,7 @@ impl Rules {
         };
     }
 
-    fn see(&mut self, steps: &[Step]) {
+    fn check(&mut self, steps: &[Step]) {
         for step in steps {
             match step {
                 Step::Event(BackendEvent::ToolStarted(call)) => {

@@ -43,7 +43,7 @@ impl<'a> Bytes<'a> {
         self.pick(from).copied().unwrap_or_default()
     }
 
-    /// Takes up to `n` bytes unchanged.
+    /// Returns the next bytes, at most `n`.
     pub(super) fn take(&mut self, n: usize) -> &'a [u8] {
         let (taken, rest) = self.rest.split_at(n.min(self.rest.len()));
         self.rest = rest;

@@ -11,7 +11,7 @@ pub fn event_json(data: &[u8]) {
     if let Ok(event) = serde_json::from_slice::<Event>(data) {
         survives(&event);
     }
-    let mut source = Source { rest: data };
+    let mut source = ByteSource { rest: data };
     let envelope = source.envelope();
     let text = envelope.to_string();
     if let Ok(event) = serde_json::from_str::<Event>(&text) {
@@ -65,11 +65,11 @@ const MESSAGE: &str = r#"{
     "content": [{ "type": "tool_call", "id": "c0", "name": "tool", "arguments": { "a": 1.5 } }]
 }"#;
 
-struct Source<'a> {
+struct ByteSource<'a> {
     rest: &'a [u8],
 }
 
-impl Source<'_> {
+impl ByteSource<'_> {
     fn byte(&mut self) -> usize {
         match self.rest.split_first() {
             Some((first, rest)) => {
@@ -180,12 +180,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_fields_that_fit_make_most_types() {
+    fn generated_fields_match_most_event_types() {
         let mut decoded = 0;
         for n in 0..EVENT_TYPES.len() {
             for with_message in [0, 1] {
                 let data = [u8::try_from(n).unwrap(), 0, with_message];
-                let envelope = Source { rest: &data }.envelope();
+                let envelope = ByteSource { rest: &data }.envelope();
                 if serde_json::from_value::<Event>(envelope).is_ok() {
                     decoded += 1;
                     break;

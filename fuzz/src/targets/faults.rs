@@ -1,16 +1,16 @@
 //! Targets that do what no target may: they show that the runner notices.
 
-use super::Target;
+use super::FuzzTarget;
 
 /// Run only when they are named. Each goes wrong at about one input in four.
-pub const FAULTS: &[Target] = &[
-    Target {
+pub const FAULTS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "fault_panic",
         summary: "panics",
         longest_input: 8,
         run: |data| assert!(!is_chosen(data), "as asked"),
     },
-    Target {
+    FuzzTarget {
         name: "fault_overflow",
         summary: "uses up the stack",
         longest_input: 8,
@@ -20,7 +20,7 @@ pub const FAULTS: &[Target] = &[
             }
         },
     },
-    Target {
+    FuzzTarget {
         name: "fault_memory",
         summary: "uses up the memory",
         longest_input: 8,
@@ -33,7 +33,7 @@ pub const FAULTS: &[Target] = &[
             }
         },
     },
-    Target {
+    FuzzTarget {
         name: "fault_hang",
         summary: "never ends",
         longest_input: 8,

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::bytes::Bytes;
 use super::patterns::{expression, path_pattern};
-use super::scratch::{Scratch, are_of_the_tree};
+use super::scratch::{Scratch, check_files};
 
 thread_local! {
     static SCRATCH: Scratch = Scratch::new();
@@ -25,7 +25,7 @@ pub fn globs(data: &[u8]) {
         let searched = scratch.grep(&pattern, false);
         match (&found, &searched) {
             (Ok(found), Ok(searched)) => {
-                are_of_the_tree(found);
+                check_files(found);
                 assert_eq!(found, searched, "{pattern:?} is read in two ways");
             }
             (Err(_), Err(_)) => {}

@@ -4,7 +4,7 @@ use std::fs;
 
 use super::bytes::Bytes;
 use super::patterns::path_pattern;
-use super::scratch::{DIRECTORIES, FILES, IGNORE_FILES, Scratch, are_of_the_tree};
+use super::scratch::{DIRECTORIES, FILES, IGNORE_FILES, Scratch, check_files};
 
 /// A little more than is read of one.
 const MAX_BYTES: usize = 1_100_000;
@@ -39,7 +39,7 @@ pub fn ignore_files(data: &[u8]) {
         let (Ok(all), Ok(left)) = (scratch.glob("**", true), scratch.glob("**", false)) else {
             panic!("a pattern that is in order is refused")
         };
-        are_of_the_tree(&all);
+        check_files(&all);
         for file in FILES {
             assert!(all.iter().any(|found| found == file), "{file} is not found");
         }

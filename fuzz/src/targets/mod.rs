@@ -28,106 +28,106 @@ pub use rpc_frames::rpc_frames;
 pub use schemas::schemas;
 pub use turn_machine::turn_machine;
 
-/// Something that bytes are thrown at.
+/// A program part that random bytes are tested on.
 #[derive(Debug, Clone, Copy)]
-pub struct Target {
-    /// What the command line calls it.
+pub struct FuzzTarget {
+    /// The name on the command line.
     pub name: &'static str,
-    /// What it checks.
+    /// The checked property.
     pub summary: &'static str,
-    /// How many bytes are worth trying.
+    /// The maximum length of an input, in bytes.
     pub longest_input: usize,
-    /// Panics when something that must always hold does not.
+    /// Runs one input; panics if the property is violated.
     pub run: fn(&[u8]),
 }
 
 /// All targets, in the order in which they run.
-pub const TARGETS: &[Target] = &[
-    Target {
+pub const TARGETS: &[FuzzTarget] = &[
+    FuzzTarget {
         name: "turn_machine",
-        summary: "any order of inputs keeps what must always hold of turns",
+        summary: "any order of inputs preserves the invariants of turns",
         longest_input: 400,
         run: turn_machine,
     },
-    Target {
+    FuzzTarget {
         name: "event_json",
-        summary: "what decodes as an event encodes and decodes to the same event",
+        summary: "an event that decodes encodes and decodes to the same event",
         longest_input: 600,
         run: event_json,
     },
-    Target {
+    FuzzTarget {
         name: "stream_openai",
-        summary: "what OpenAI's Responses may send is heard the same however it is cut",
+        summary: "a stream of OpenAI Responses decodes equally however it is split",
         longest_input: 120,
         run: stream_openai,
     },
-    Target {
+    FuzzTarget {
         name: "stream_openai_chat",
-        summary: "what Chat Completions may send is heard the same however it is cut",
+        summary: "a stream of Chat Completions decodes equally however it is split",
         longest_input: 120,
         run: stream_openai_chat,
     },
-    Target {
+    FuzzTarget {
         name: "stream_anthropic",
-        summary: "what Anthropic's Messages may send is heard the same however it is cut",
+        summary: "a stream of Anthropic Messages decodes equally however it is split",
         longest_input: 120,
         run: stream_anthropic,
     },
-    Target {
+    FuzzTarget {
         name: "stream_gemini",
-        summary: "what Gemini may send is heard the same however it is cut",
+        summary: "a stream of Gemini decodes equally however it is split",
         longest_input: 120,
         run: stream_gemini,
     },
-    Target {
+    FuzzTarget {
         name: "rpc_frames",
-        summary: "any frames on a socket are answered once each, in order, and runs keep their rules",
+        summary: "any frames on a socket are answered once each, in order, and run rules are enforced",
         longest_input: 600,
         run: rpc_frames,
     },
-    Target {
+    FuzzTarget {
         name: "agent_claude",
-        summary: "whatever Claude Code prints, calls and turns keep their order",
+        summary: "any output of Claude Code preserves the order of calls and turns",
         longest_input: 300,
         run: agent_claude,
     },
-    Target {
+    FuzzTarget {
         name: "agent_codex",
-        summary: "whatever Codex's app-server prints, calls and turns keep their order",
+        summary: "any output of Codex's app-server preserves the order of calls and turns",
         longest_input: 300,
         run: agent_codex,
     },
-    Target {
+    FuzzTarget {
         name: "agent_acp",
-        summary: "whatever an agent says over ACP, calls and turns keep their order",
+        summary: "any ACP messages of an agent preserve the order of calls and turns",
         longest_input: 300,
         run: agent_acp,
     },
-    Target {
+    FuzzTarget {
         name: "globs",
-        summary: "any pattern of glob and grep is answered or refused, and both read it alike",
+        summary: "any pattern of glob and grep is answered or refused, and both interpret it equally",
         longest_input: 600,
         run: globs,
     },
-    Target {
+    FuzzTarget {
         name: "ignore_files",
-        summary: "whatever ignore files say, glob and grep answer and agree",
+        summary: "with any ignore files, glob and grep answer and agree",
         longest_input: 600,
         run: ignore_files,
     },
-    Target {
+    FuzzTarget {
         name: "schemas",
-        summary: "any schema of a tool is taken or refused with a reason",
+        summary: "any schema of a tool is accepted or refused with a reason",
         longest_input: 400,
         run: schemas,
     },
-    Target {
+    FuzzTarget {
         name: "arguments",
-        summary: "any arguments are taken or refused, and what is too deep reaches no tool",
+        summary: "any arguments are accepted or refused, and too deep ones reach no tool",
         longest_input: 500,
         run: arguments,
     },
-    Target {
+    FuzzTarget {
         name: "configuration",
         summary: "any windlass.toml is read or refused at a line, and shows no key",
         longest_input: 300,

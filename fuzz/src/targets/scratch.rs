@@ -68,7 +68,7 @@ impl Scratch {
         self.directory.path().join(directory).join(name)
     }
 
-    /// Calls a tool; an error is what the model reads. Whatever else comes of it is a finding, a panic of the tool among them.
+    /// Calls a tool; an error is the text for the model. Any other result, such as a panic, is a finding.
     pub(super) fn call(&self, name: &str, arguments: &Value) -> Result<Value, String> {
         let Some(tool) = self.tools.iter().find(|tool| tool.name() == name) else {
             panic!("no tool {name}")
@@ -77,7 +77,7 @@ impl Scratch {
         let called = tool.execute_with_context(arguments.clone(), &context);
         match self.runtime.block_on(called) {
             ToolExecutionResult::Success(value) => Ok(value),
-            ToolExecutionResult::ToolError(told) => Err(told),
+            ToolExecutionResult::ToolError(error) => Err(error),
             other => panic!("{name} {arguments}: {other:?}"),
         }
     }
@@ -98,15 +98,15 @@ impl Scratch {
     }
 }
 
-fn texts(list: &Value, of: impl Fn(&Value) -> &Value) -> Vec<String> {
+fn texts(list: &Value, field: impl Fn(&Value) -> &Value) -> Vec<String> {
     let items = list.as_array().into_iter().flatten();
     items
-        .filter_map(|item| of(item).as_str().map(str::to_owned))
+        .filter_map(|item| field(item).as_str().map(str::to_owned))
         .collect()
 }
 
 /// Checks that files are among those of the tree, or ignore files in it, each once.
-pub(super) fn are_of_the_tree(files: &[String]) {
+pub(super) fn check_files(files: &[String]) {
     let mut seen = BTreeSet::new();
     for file in files {
         let name = file.rsplit('/').next().unwrap_or_default();

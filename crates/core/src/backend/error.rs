@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why an agent failed: a kind to decide by, and a text for people.
+/// Why an agent failed: a kind for programs and a message for people.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{kind}: {message}")]
 #[serde(deny_unknown_fields)]
@@ -64,7 +64,7 @@ pub enum BackendErrorKind {
     Failed,
     /// Another turn runs in this process.
     Busy,
-    /// Its process is gone; open it again.
+    /// Its process has exited; open it again.
     Closed,
     /// There is no such open request.
     UnknownRequest,

@@ -162,7 +162,7 @@ impl MountSource {
     }
 }
 
-/// Files that a capability puts into the session.
+/// Files that a capability mounts in the session.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MountPoint {
     pub path: String,

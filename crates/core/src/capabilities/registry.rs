@@ -4,13 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
-use super::{
-    AgentInstructionsCapability, AskUserCapability, BtwCapability, Capability,
-    CompactionCapability, CurrentTimeCapability, InfinityContextCapability,
-    LoopDetectionCapability, MessageMetadataCapability, NoopCapability, SessionCapability,
-    SessionFileSystemCapability, SessionStorageCapability, SkillsCapability,
-    StatelessTodoListCapability, TestMathCapability,
-};
+use super::Capability;
+use super::builtin::*;
 
 /// The capabilities of a platform. Clones share the capabilities themselves.
 #[derive(Clone)]

@@ -17,15 +17,23 @@ use crate::turn_environment::TurnEnvironment;
 use crate::turn_request::TurnLabels;
 use crate::typed_id::{ItemId, MessageId, SessionId, TurnId};
 
-/// Declares payloads: required fields are written always, `?` fields only when set.
+/// Declares payloads. Fields before the inner `;` are required; those after it are optional and omitted if unset.
 macro_rules! payloads {
-    ($($(#[$doc:meta])* $name:ident { $($field:ident: $ty:ty $(= $default:ident)?,)* $(; $($(#[$odoc:meta])* $opt:ident: $oty:ty,)*)? })*) => {$(
+    ($($(#[$doc:meta])* $name:ident { $($field:ident: $ty:ty,)* $(; $($(#[$odoc:meta])* $opt:ident: $oty:ty,)*)? })*) => {$(
         $(#[$doc])*
         #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
         #[allow(missing_docs, reason = "the fields are named for what they hold; the table of events explains them")]
         pub struct $name {
             $(pub $field: $ty,)*
             $($($(#[$odoc])* #[serde(default, skip_serializing_if = "Option::is_none")] pub $opt: Option<$oty>,)*)?
+        }
+        impl $name {
+            /// Creates the payload without its optional fields.
+            #[allow(clippy::new_without_default, reason = "an empty payload is not a default")]
+            #[must_use]
+            pub fn new($($field: $ty),*) -> Self {
+                Self { $($field,)* $($($opt: None,)*)? }
+            }
         }
     )*};
 }
@@ -78,7 +86,7 @@ pub enum BackendPrompt {
     GoOn,
 }
 
-/// How a run of a backend ended.
+/// How a run of an external agent ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendRunEnd {
@@ -91,7 +99,7 @@ pub enum BackendRunEnd {
     /// It was interrupted.
     Interrupted,
     Failed,
-    /// The process that watched over it was gone.
+    /// The process that supervised it was lost.
     Lost,
 }
 
@@ -99,17 +107,17 @@ pub enum BackendRunEnd {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BackendNoticeKind {
-    /// The backend does not know its session any more, and starts with our history.
+    /// The agent no longer knows its session and starts with the history.
     SessionLost,
     /// The prompt is sent again; the agent may already have received it.
     PromptRepeated,
-    /// It tries a model call again.
+    /// It retries a model call.
     Retry,
-    /// Its provider lets it do no more for now.
+    /// Its provider's rate limit is reached.
     Limit,
-    /// Its provider will soon let it do no more.
+    /// Its provider's rate limit is almost reached.
     LimitNear,
-    /// It warns of something.
+    /// A warning of the agent.
     Warning,
     /// The agent wrote a line that could not be parsed.
     Raw,
@@ -117,7 +125,7 @@ pub enum BackendNoticeKind {
     LineCut,
 }
 
-/// Names the prompt of a model call without holding it.
+/// A reference to the prompt of a model call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PromptRef {
     /// The number of messages sent.
@@ -203,7 +211,7 @@ pub struct LlmGenerationData {
 /// The turn's outline so far, repeated in its records so that each is readable without the earlier ones.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TurnOutline {
-    /// The input in short.
+    /// The summary of the input.
     pub input_summary: String,
     /// The model that answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -246,15 +254,11 @@ pub struct TurnOutline {
     pub has_output_schema: bool,
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde passes a reference"
-)]
 fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// A call in words for people.
+/// The summary of a call, for display.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolCallSummary {
     /// The provider's id of the call.
@@ -269,7 +273,7 @@ pub struct ToolCallSummary {
 pub type ToolsDiscoveredData = DiscoveredTools;
 
 payloads! {
-    /// A session exists.
+    /// A session was created.
     SessionStartedData { ; title: String,
         /// The thread record, if the host has one.
         record: Box<ThreadRecord>,
@@ -287,23 +291,23 @@ payloads! {
         record: Box<ThreadRecord>,
         /// The first turn of the parent that the session does not have.
         dropped_turn_id: TurnId,
-        /// How many turns before that one were to be dropped too.
+        /// How many turns before that one were dropped too.
         depth: u32,
     }
     /// The conversation was rewound to the end of an earlier turn. Later records remain in the journal but are no longer part of the conversation.
     SessionRewoundData { to_sequence: u64, to_turn: TurnId, }
-    /// A turn works in the session.
+    /// A turn started work in the session.
     SessionActivatedData { input_message_id: MessageId, ;
-        /// The input as people read it.
+        /// The input as text.
         input_text: String,
     }
-    /// No turn works in the session any more.
+    /// The session has no running turn.
     SessionIdledData { }
     /// An input at its position in the conversation.
     InputMessageData { message: Message, }
-    /// An input that waits for its turn.
+    /// An input was queued.
     InputQueuedData { turn_id: TurnId, message: Message, ; deadline_ms: u64,
-        /// Whether it goes before those that wait already.
+        /// Whether it goes to the front of the queue.
         ahead: bool,
     }
     /// A change of a queued input. Removing one is recorded as `turn.cancelled`.
@@ -313,18 +317,18 @@ payloads! {
         /// The new index in the queue, from 0; absent if it is unchanged.
         position: usize,
     }
-    /// The first text of an answer is there.
+    /// The first text of an answer arrived.
     OutputMessageStartedData { message_id: MessageId, }
-    /// More text of an answer.
+    /// A delta of an answer's text.
     OutputMessageDeltaData { turn_id: TurnId, delta: String, ;
         /// The answer's message, if the step does not determine it.
         message_id: MessageId,
     }
-    /// An answer, whole.
+    /// The complete answer.
     OutputMessageCompletedData { message: Message, ; metadata: Value, usage: TokenUsage, error_code: String, error_fields: ErrorFields,
         /// When its first text was shown, if that was earlier.
         started_at: DateTime<Utc>,
-        /// Whether it was cut short, by an interrupt or because the process was gone.
+        /// Whether it was cut short, by an interrupt or because the process was lost.
         interrupted: bool,
     }
     /// An answer was replaced, by a guardrail for example.
@@ -373,7 +377,7 @@ payloads! {
     ReasonThinkingCompletedData { thinking: String, ;
         /// When its first text was shown, if that was earlier.
         started_at: DateTime<Utc>,
-        /// Whether it was cut short, by an interrupt or because the process was gone.
+        /// Whether it was cut short, by an interrupt or because the process was lost.
         interrupted: bool,
     }
     /// The calls of an answer begin.
@@ -407,7 +411,7 @@ payloads! {
         /// Whether the runtime refused it before it ran, so that the result is not the tool's.
         refused: bool,
     }
-    /// How far a call is.
+    /// Progress of a call.
     ToolProgressData { tool_call_id: String, tool_name: String, message: String, }
     /// Output of a call while it runs.
     ToolOutputDeltaData { tool_call_id: String, tool_name: String, delta: String, stream: String, }
@@ -441,9 +445,9 @@ payloads! {
     UserInputRequiredData { request_id: String, prompt: Value, ; expires_at: DateTime<Utc>, }
     /// The question was answered.
     UserInputAnsweredData { request_id: String, answer: Value, }
-    /// The question is void.
+    /// The question was cancelled.
     UserInputCanceledData { request_id: String, reason: String, }
-    /// A call without result was found and given one.
+    /// A call without a result got one.
     TranscriptRepairedData { tool_call_id: String, tool_name: String, message_id: MessageId, }
     /// A capability was used.
     CapabilityUsageData { capability_id: String, ; details: Value, }
@@ -468,7 +472,7 @@ payloads! {
         auto: bool,
         started_at: DateTime<Utc>,
         usage: TokenUsage,
-        /// Why it was not; then everything is as it was.
+        /// Why it failed; then nothing changed.
         error: String,
         /// Whether it was interrupted; then nothing changed.
         interrupted: bool,
@@ -482,15 +486,15 @@ payloads! {
     }
     /// The session that an external agent is about to start has an ID; its process starts after this record.
     BackendSessionChosenData { session_id: String, }
-    /// A backend has established its session, or taken it up.
+    /// An external agent established or resumed its session.
     BackendEstablishedData { session_id: String, ; model: String, }
     /// A running external agent accepted a message to the turn.
     BackendSteeredData { message_id: MessageId, }
-    /// A remark about a backend.
+    /// A notice about an external agent.
     BackendNoticeData { kind: BackendNoticeKind, message: String, }
-    /// The usage of a running backend so far, as it reports it; it is the run's usage if the run is cut off.
+    /// The reported usage of a running external agent so far. It is the run's usage if the run is interrupted.
     BackendUsageData { usage: TokenUsage, }
-    /// A run of a backend has ended.
+    /// A run of an external agent ended.
     BackendCompletedData { backend: String, end: BackendRunEnd, ;
         /// The session, if it was established.
         session_id: String,
@@ -498,7 +502,7 @@ payloads! {
         totals: SessionTotals,
         usage: TokenUsage, error: String, error_kind: BackendErrorKind, duration_ms: u64,
     }
-    /// A backend's provider lets it do no more for now; it is asked again at that time.
+    /// The rate limit of an external agent's provider is reached; the run is repeated at that time.
     BackendWaitingData { until: DateTime<Utc>, attempts: Attempts, waits: u32, }
     /// A file was written.
     FileWrittenData { path: String, size_bytes: i64, }
@@ -506,6 +510,6 @@ payloads! {
     ScheduleTriggeredData { schedule_id: String, }
     /// Records were pruned.
     JournalPrunedData { first_sequence: u64, last_sequence: u64, ; digest: String, }
-    /// Something that an application wants to have recorded.
+    /// An event of an application.
     CustomData { name: String, payload: Value, }
 }

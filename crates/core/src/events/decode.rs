@@ -1,8 +1,7 @@
-//! Reading an event.
+//! Decoding of events.
 //!
-//! The payload is read by the name of the type, never by trying one shape after the other. An event is written with its
-//! type before its payload, and then the payload is read straight into its own type; in any other order it waits as a
-//! value until the type is known.
+//! The type name selects the form of the payload. An event is written with its type before its payload, so that the payload is decoded directly into
+//! its type. In any other order, the payload is first read as a JSON value.
 
 use std::fmt;
 
@@ -42,11 +41,11 @@ enum Field {
 }
 
 enum Payload {
-    Read(EventData),
-    Waiting(Value),
+    Decoded(EventData),
+    Raw(Value),
 }
 
-/// A time, read quickly.
+/// A timestamp that is parsed fast.
 #[derive(Deserialize)]
 struct Moment(#[serde(with = "crate::moment")] DateTime<Utc>);
 
@@ -91,9 +90,9 @@ impl<'de> Visitor<'de> for EventVisitor {
                 // Decoded in place: a payload is large, and each move of it costs.
                 Field::Data => match &event_type {
                     Some(name) => {
-                        payload = Some(Payload::Read(map.next_value_seed(PayloadOf(name))?));
+                        payload = Some(Payload::Decoded(map.next_value_seed(PayloadOf(name))?));
                     }
-                    None => payload = Some(Payload::Waiting(map.next_value()?)),
+                    None => payload = Some(Payload::Raw(map.next_value()?)),
                 },
                 Field::Metadata => set(&mut metadata, "metadata", map.next_value()?)?,
                 Field::Tags => set(&mut tags, "tags", map.next_value()?)?,
@@ -104,8 +103,8 @@ impl<'de> Visitor<'de> for EventVisitor {
         let missing = A::Error::missing_field;
         let event_type = event_type.ok_or_else(|| missing("type"))?;
         let data = match payload.ok_or_else(|| missing("data"))? {
-            Payload::Read(data) => data,
-            Payload::Waiting(value) => {
+            Payload::Decoded(data) => data,
+            Payload::Raw(value) => {
                 EventData::from_type(&event_type, value).map_err(A::Error::custom)?
             }
         };
@@ -123,7 +122,7 @@ impl<'de> Visitor<'de> for EventVisitor {
     }
 }
 
-/// Keeps a field, which may be there only once.
+/// Sets a field; refuses a duplicate.
 fn set<T, E: Error>(field: &mut Option<T>, name: &'static str, value: T) -> Result<(), E> {
     match field.replace(value) {
         None => Ok(()),

@@ -1,4 +1,4 @@
-//! Every type of event: its name, its constant, its payload.
+//! The types of events: name, constant and payload.
 
 use std::fmt::Display;
 
@@ -8,13 +8,13 @@ use serde_json::Value;
 
 use super::data::*;
 
-/// The type of an event is not known to this version.
+/// Why an event cannot be decoded.
 #[derive(Debug, thiserror::Error)]
 pub enum EventDecodeError {
-    /// No such type.
+    /// The type is unknown to this version.
     #[error("unknown event type `{0}`; it was written by a newer version")]
     UnknownType(String),
-    /// The payload does not fit the type.
+    /// The payload does not match the type.
     #[error("{}", unreadable(event_type, source))]
     Payload {
         event_type: String,
@@ -26,8 +26,13 @@ fn unreadable(event_type: &str, source: &dyn Display) -> String {
     format!("the payload of a `{event_type}` event cannot be read: {source}")
 }
 
+macro_rules! payload_type {
+    ($data:ident) => { $data };
+    ($data:ident $container:ident) => { $container<$data> };
+}
+
 macro_rules! events {
-    ($($variant:ident($data:ty) $constant:ident = $name:literal;)*) => {
+    ($($variant:ident($data:ident $(in $container:ident)?) $constant:ident = $name:literal;)*) => {
         $(#[doc = concat!("The type `", $name, "`.")] pub const $constant: &str = $name;)*
 
         /// All types of events.
@@ -39,7 +44,7 @@ macro_rules! events {
         #[derive(Debug, Clone, PartialEq, Serialize)]
         #[serde(untagged)]
         pub enum EventData {
-            $(#[doc = concat!("`", $name, "`")] $variant($data),)*
+            $(#[doc = concat!("`", $name, "`")] $variant(payload_type!($data $($container)?)),)*
         }
 
         impl EventData {
@@ -55,7 +60,7 @@ macro_rules! events {
             pub(super) fn read<'de, D: Deserializer<'de>>(event_type: &str, payload: D) -> Result<Self, D::Error> {
                 let wrong = |error: D::Error| D::Error::custom(unreadable(event_type, &error));
                 match event_type {
-                    $($name => <$data>::deserialize(payload).map(Self::$variant).map_err(wrong),)*
+                    $($name => Deserialize::deserialize(payload).map(Self::$variant).map_err(wrong),)*
                     _ => Err(D::Error::custom(EventDecodeError::UnknownType(event_type.to_owned()))),
                 }
             }
@@ -72,7 +77,7 @@ macro_rules! events {
 
         $(impl From<$data> for EventData {
             fn from(data: $data) -> Self {
-                Self::$variant(data)
+                Self::$variant(data.into())
             }
         })*
     };
@@ -80,45 +85,45 @@ macro_rules! events {
 
 events! {
     SessionStarted(SessionStartedData) SESSION_STARTED = "session.started";
-    SessionUpdated(Box<SessionUpdatedData>) SESSION_UPDATED = "session.updated";
-    SessionForked(Box<SessionForkedData>) SESSION_FORKED = "session.forked";
+    SessionUpdated(SessionUpdatedData in Box) SESSION_UPDATED = "session.updated";
+    SessionForked(SessionForkedData in Box) SESSION_FORKED = "session.forked";
     SessionRewound(SessionRewoundData) SESSION_REWOUND = "session.rewound";
     SessionActivated(SessionActivatedData) SESSION_ACTIVATED = "session.activated";
     SessionIdled(SessionIdledData) SESSION_IDLED = "session.idled";
-    InputMessage(Box<InputMessageData>) INPUT_MESSAGE = "input.message";
-    InputQueued(Box<InputQueuedData>) INPUT_QUEUED = "input.queued";
+    InputMessage(InputMessageData in Box) INPUT_MESSAGE = "input.message";
+    InputQueued(InputQueuedData in Box) INPUT_QUEUED = "input.queued";
     InputEdited(InputEditedData) INPUT_EDITED = "input.edited";
     OutputMessageStarted(OutputMessageStartedData) OUTPUT_MESSAGE_STARTED = "output.message.started";
     OutputMessageDelta(OutputMessageDeltaData) OUTPUT_MESSAGE_DELTA = "output.message.delta";
-    OutputMessageCompleted(Box<OutputMessageCompletedData>) OUTPUT_MESSAGE_COMPLETED = "output.message.completed";
-    OutputMessageReplaced(Box<OutputMessageReplacedData>) OUTPUT_MESSAGE_REPLACED = "output.message.replaced";
+    OutputMessageCompleted(OutputMessageCompletedData in Box) OUTPUT_MESSAGE_COMPLETED = "output.message.completed";
+    OutputMessageReplaced(OutputMessageReplacedData in Box) OUTPUT_MESSAGE_REPLACED = "output.message.replaced";
     OutputRejected(OutputRejectedData) OUTPUT_REJECTED = "output.rejected";
-    TurnStarted(Box<TurnStartedData>) TURN_STARTED = "turn.started";
+    TurnStarted(TurnStartedData in Box) TURN_STARTED = "turn.started";
     TurnSteered(TurnSteeredData) TURN_STEERED = "turn.steered";
     TurnInterruptRequested(TurnInterruptRequestedData) TURN_INTERRUPT_REQUESTED = "turn.interrupt_requested";
     TurnResumed(TurnResumedData) TURN_RESUMED = "turn.resumed";
     TurnReleased(TurnReleasedData) TURN_RELEASED = "turn.released";
-    TurnCompleted(Box<TurnCompletedData>) TURN_COMPLETED = "turn.completed";
-    TurnFailed(Box<TurnFailedData>) TURN_FAILED = "turn.failed";
-    TurnCancelled(Box<TurnCancelledData>) TURN_CANCELLED = "turn.cancelled";
+    TurnCompleted(TurnCompletedData in Box) TURN_COMPLETED = "turn.completed";
+    TurnFailed(TurnFailedData in Box) TURN_FAILED = "turn.failed";
+    TurnCancelled(TurnCancelledData in Box) TURN_CANCELLED = "turn.cancelled";
     ReasonStarted(ReasonStartedData) REASON_STARTED = "reason.started";
-    ReasonCompleted(Box<ReasonCompletedData>) REASON_COMPLETED = "reason.completed";
+    ReasonCompleted(ReasonCompletedData in Box) REASON_COMPLETED = "reason.completed";
     ReasonThinkingStarted(ReasonThinkingStartedData) REASON_THINKING_STARTED = "reason.thinking.started";
     ReasonThinkingDelta(ReasonThinkingDeltaData) REASON_THINKING_DELTA = "reason.thinking.delta";
     ReasonThinkingCompleted(ReasonThinkingCompletedData) REASON_THINKING_COMPLETED = "reason.thinking.completed";
-    LlmGeneration(Box<LlmGenerationData>) LLM_GENERATION = "llm.generation";
-    ToolsDiscovered(Box<ToolsDiscoveredData>) TOOLS_DISCOVERED = "tools.discovered";
+    LlmGeneration(LlmGenerationData in Box) LLM_GENERATION = "llm.generation";
+    ToolsDiscovered(ToolsDiscoveredData in Box) TOOLS_DISCOVERED = "tools.discovered";
     ActStarted(ActStartedData) ACT_STARTED = "act.started";
     ActCompleted(ActCompletedData) ACT_COMPLETED = "act.completed";
-    ToolStarted(Box<ToolStartedData>) TOOL_STARTED = "tool.started";
-    ToolCompleted(Box<ToolCompletedData>) TOOL_COMPLETED = "tool.completed";
+    ToolStarted(ToolStartedData in Box) TOOL_STARTED = "tool.started";
+    ToolCompleted(ToolCompletedData in Box) TOOL_COMPLETED = "tool.completed";
     ToolProgress(ToolProgressData) TOOL_PROGRESS = "tool.progress";
-    ToolOutputDelta(Box<ToolOutputDeltaData>) TOOL_OUTPUT_DELTA = "tool.output.delta";
-    ToolCallRequested(Box<ToolCallRequestedData>) TOOL_CALL_REQUESTED = "tool.call_requested";
+    ToolOutputDelta(ToolOutputDeltaData in Box) TOOL_OUTPUT_DELTA = "tool.output.delta";
+    ToolCallRequested(ToolCallRequestedData in Box) TOOL_CALL_REQUESTED = "tool.call_requested";
     ToolCallResolved(ToolCallResolvedData) TOOL_CALL_RESOLVED = "tool.call_resolved";
     ToolCallTimeout(ToolCallTimeoutData) TOOL_CALL_TIMEOUT = "tool.call_timeout";
     ToolCallCanceled(ToolCallCanceledData) TOOL_CALL_CANCELED = "tool.call_canceled";
-    ApprovalRequired(Box<ApprovalRequiredData>) APPROVAL_REQUIRED = "approval.required";
+    ApprovalRequired(ApprovalRequiredData in Box) APPROVAL_REQUIRED = "approval.required";
     ApprovalDecided(ApprovalDecidedData) APPROVAL_DECIDED = "approval.decided";
     ApprovalTimeout(ApprovalTimeoutData) APPROVAL_TIMEOUT = "approval.timeout";
     UserInputRequired(UserInputRequiredData) USER_INPUT_REQUIRED = "user_input.required";
@@ -131,14 +136,14 @@ events! {
     TaskCreated(TaskCreatedData) TASK_CREATED = "task.created";
     TaskUpdated(TaskUpdatedData) TASK_UPDATED = "task.updated";
     ContextCompacting(ContextCompactingData) CONTEXT_COMPACTING = "context.compacting";
-    ContextCompacted(Box<ContextCompactedData>) CONTEXT_COMPACTED = "context.compacted";
-    BackendStarted(Box<BackendStartedData>) BACKEND_STARTED = "backend.started";
+    ContextCompacted(ContextCompactedData in Box) CONTEXT_COMPACTED = "context.compacted";
+    BackendStarted(BackendStartedData in Box) BACKEND_STARTED = "backend.started";
     BackendSessionChosen(BackendSessionChosenData) BACKEND_SESSION_CHOSEN = "backend.session_chosen";
     BackendEstablished(BackendEstablishedData) BACKEND_ESTABLISHED = "backend.established";
     BackendSteered(BackendSteeredData) BACKEND_STEERED = "backend.steered";
     BackendNotice(BackendNoticeData) BACKEND_NOTICE = "backend.notice";
     BackendUsage(BackendUsageData) BACKEND_USAGE = "backend.usage";
-    BackendCompleted(Box<BackendCompletedData>) BACKEND_COMPLETED = "backend.completed";
+    BackendCompleted(BackendCompletedData in Box) BACKEND_COMPLETED = "backend.completed";
     BackendWaiting(BackendWaitingData) BACKEND_WAITING = "backend.waiting";
     FileWritten(FileWrittenData) FILE_WRITTEN = "file.written";
     ScheduleTriggered(ScheduleTriggeredData) SCHEDULE_TRIGGERED = "schedule.triggered";
@@ -146,42 +151,8 @@ events! {
     Custom(CustomData) CUSTOM = "custom";
 }
 
-macro_rules! boxed {
-    ($($variant:ident($data:ident))*) => {
-        $(impl From<$data> for EventData {
-            fn from(data: $data) -> Self {
-                Self::$variant(Box::new(data))
-            }
-        })*
-    };
-}
-
-boxed! {
-    InputMessage(InputMessageData)
-    InputQueued(InputQueuedData)
-    OutputMessageCompleted(OutputMessageCompletedData)
-    OutputMessageReplaced(OutputMessageReplacedData)
-    TurnStarted(TurnStartedData)
-    TurnCompleted(TurnCompletedData)
-    TurnFailed(TurnFailedData)
-    TurnCancelled(TurnCancelledData)
-    LlmGeneration(LlmGenerationData)
-    ReasonCompleted(ReasonCompletedData)
-    ToolsDiscovered(ToolsDiscoveredData)
-    ToolStarted(ToolStartedData)
-    ToolCompleted(ToolCompletedData)
-    ApprovalRequired(ApprovalRequiredData)
-    ContextCompacted(ContextCompactedData)
-    ToolCallRequested(ToolCallRequestedData)
-    ToolOutputDelta(ToolOutputDeltaData)
-    SessionUpdated(SessionUpdatedData)
-    SessionForked(SessionForkedData)
-    BackendStarted(BackendStartedData)
-    BackendCompleted(BackendCompletedData)
-}
-
 impl ApprovalRequiredData {
-    /// Returns the id of the call, as the events after it name it.
+    /// Returns the ID of the call, as in the following events.
     #[must_use]
     pub fn tool_call_id(&self) -> &str {
         &self.tool_call.id
@@ -189,7 +160,7 @@ impl ApprovalRequiredData {
 }
 
 impl ApprovalDecidedData {
-    /// Returns the id of the call that was decided about.
+    /// Returns the ID of the decided call.
     #[must_use]
     pub fn tool_call_id(&self) -> &str {
         &self.tool_call_id
@@ -214,7 +185,7 @@ impl EventData {
         )
     }
 
-    /// Tells whether the event is about the session itself, and so of no turn.
+    /// Returns whether the event concerns the session itself and belongs to no turn.
     #[must_use]
     pub fn is_about_session(&self) -> bool {
         matches!(
@@ -248,7 +219,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_events_of_an_approval_name_their_call_in_the_same_way() {
+    fn approval_events_have_the_same_call_id() {
         let call = json!({"id": "c1", "name": "pay", "arguments": {}});
         let required = json!({"tool_call": call, "digest": "d"});
         let required: ApprovalRequiredData = serde_json::from_value(required).unwrap();

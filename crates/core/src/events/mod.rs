@@ -121,7 +121,7 @@ impl EventRequest {
         }
     }
 
-    /// Gives the event its identity.
+    /// Creates the event with its ID and sequence number.
     #[must_use]
     pub fn into_event(self, id: EventId, sequence: Option<u64>) -> Event {
         Event {

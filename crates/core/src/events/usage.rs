@@ -11,7 +11,7 @@ pub struct TokenUsage {
     /// Input tokens that were read from a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<u32>,
-    /// Of those read, how many were put into a cache.
+    /// Input tokens that were written to a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_creation_tokens: Option<u32>,
     /// The provider's charge, if reported.
@@ -20,7 +20,7 @@ pub struct TokenUsage {
     /// The cost according to the price list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_cost_usd: Option<f64>,
-    /// Of those written, how many were reasoning.
+    /// The part of the output tokens that is reasoning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u32>,
 }
@@ -48,7 +48,7 @@ impl TokenUsage {
         self.reasoning_tokens = sum(self.reasoning_tokens, other.reasoning_tokens, tokens);
     }
 
-    /// Returns all tokens, read and written.
+    /// Returns the sum of input and output tokens.
     #[must_use]
     pub fn total_tokens(&self) -> u64 {
         u64::from(self.input_tokens) + u64::from(self.output_tokens)

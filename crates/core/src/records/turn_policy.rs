@@ -75,12 +75,15 @@ impl TurnPolicy {
     }
 }
 
-/// The policy among the fields of a thread record that has no version.
+/// Reads the policy among the fields of a thread record without a version.
 #[derive(Deserialize)]
+#[serde(remote = "TurnPolicy")]
 pub(crate) struct PolicyBeforeVersions {
     model: String,
-    model_provider: Option<String>,
-    model_provider_id: Option<String>,
+    #[serde(rename = "model_provider")]
+    provider: Option<String>,
+    #[serde(rename = "model_provider_id")]
+    provider_id: Option<String>,
     qualified_model: Option<String>,
     mode: TurnMode,
     allow_shell: bool,
@@ -90,24 +93,6 @@ pub(crate) struct PolicyBeforeVersions {
     approvals_remembered: bool,
     backend: Option<String>,
     reasoning_effort: Option<String>,
-}
-
-impl From<PolicyBeforeVersions> for TurnPolicy {
-    fn from(old: PolicyBeforeVersions) -> Self {
-        Self {
-            model: old.model,
-            provider: old.model_provider,
-            provider_id: old.model_provider_id,
-            qualified_model: old.qualified_model,
-            mode: old.mode,
-            allow_shell: old.allow_shell,
-            trust_mode: old.trust_mode,
-            auto_approve: old.auto_approve,
-            approvals_remembered: old.approvals_remembered,
-            backend: old.backend,
-            reasoning_effort: old.reasoning_effort,
-        }
-    }
 }
 
 /// Options that a job or the daemon's settings may leave open. `None` is decided by the next wider scope.

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use crate::traits::ToolContext;
+use crate::traits::{ToolContext, forward_arc};
 pub use tool_types::{
     BuiltinTool, ClientSideTool, DeferrablePolicy, SideEffectClass, ToolCall, ToolDefinition,
     ToolHints, ToolPolicy, ToolResult, ToolResultImage, ToolShape,
@@ -85,43 +85,18 @@ pub trait Tool: Send + Sync {
     }
 }
 
-#[async_trait]
-impl<T: Tool + ?Sized> Tool for Arc<T> {
-    fn name(&self) -> &str {
-        (**self).name()
-    }
-    fn description(&self) -> &str {
-        (**self).description()
-    }
-    fn parameters_schema(&self) -> Value {
-        (**self).parameters_schema()
-    }
-    async fn execute(&self, arguments: Value) -> ToolExecutionResult {
-        (**self).execute(arguments).await
-    }
-    async fn execute_with_context(
-        &self,
-        arguments: Value,
-        context: &ToolContext,
-    ) -> ToolExecutionResult {
-        (**self).execute_with_context(arguments, context).await
-    }
-    fn requires_context(&self) -> bool {
-        (**self).requires_context()
-    }
-    fn display_name(&self) -> Option<&str> {
-        (**self).display_name()
-    }
-    fn policy(&self) -> ToolPolicy {
-        (**self).policy()
-    }
-    fn hints(&self) -> ToolHints {
-        (**self).hints()
-    }
-    fn to_definition(&self) -> ToolDefinition {
-        (**self).to_definition()
-    }
-}
+forward_arc! { Tool {
+    fn name(&self) -> &str;
+    fn description(&self) -> &str;
+    fn parameters_schema(&self) -> Value;
+    fn requires_context(&self) -> bool;
+    fn display_name(&self) -> Option<&str>;
+    fn policy(&self) -> ToolPolicy;
+    fn hints(&self) -> ToolHints;
+    fn to_definition(&self) -> ToolDefinition;
+    async fn execute(&self, arguments: Value) -> ToolExecutionResult;
+    async fn execute_with_context(&self, arguments: Value, context: &ToolContext) -> ToolExecutionResult;
+}}
 
 /// An internal failure of a tool. Its details are logged, not sent to the model.
 #[derive(Debug, thiserror::Error)]

@@ -1,10 +1,13 @@
 //! The traits that a host implements, and the context of a tool call.
 
-/// Implements an async trait for `Arc<T>` by calling the value inside.
+/// Implements a trait for `Arc<T>` by calling the value inside.
 macro_rules! forward_arc {
-    ($name:ident { $(async fn $method:ident(&self, $($arg:ident: $arg_type:ty),*) -> $result:ty;)* }) => {
+    ($name:ident { $(fn $plain:ident(&self) -> $plain_result:ty;)* $(async fn $method:ident(&self, $($arg:ident: $arg_type:ty),*) -> $result:ty;)* }) => {
         #[async_trait::async_trait]
         impl<T: $name + ?Sized> $name for std::sync::Arc<T> {
+            $(fn $plain(&self) -> $plain_result {
+                (**self).$plain()
+            })*
             $(async fn $method(&self, $($arg: $arg_type),*) -> $result {
                 (**self).$method($($arg),*).await
             })*

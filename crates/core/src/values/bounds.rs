@@ -168,14 +168,14 @@ pub fn json_bytes(value: &Value) -> usize {
     counter.0
 }
 
-/// Returns the longest prefix of a text with at most so many bytes.
+/// Returns the longest prefix of a text with at most `max_bytes` bytes.
 #[must_use]
 pub fn prefix(text: &str, max_bytes: usize) -> &str {
     let end = (0..=max_bytes.min(text.len())).rfind(|end| text.is_char_boundary(*end));
     &text[..end.unwrap_or(0)]
 }
 
-/// Returns the longest suffix of a text with at most so many bytes.
+/// Returns the longest suffix of a text with at most `max_bytes` bytes.
 #[must_use]
 pub fn suffix(text: &str, max_bytes: usize) -> &str {
     let least = text.len().saturating_sub(max_bytes);

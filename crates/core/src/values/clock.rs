@@ -81,7 +81,7 @@ impl ManualClock {
         }
     }
 
-    /// Moves time forward and completes the waits that end by then.
+    /// Advances the time and completes the waits that have ended.
     pub fn advance(&self, span: Duration) {
         self.time.send_modify(|time| {
             time.now += TimeDelta::from_std(span).unwrap_or(TimeDelta::MAX);
@@ -89,7 +89,7 @@ impl ManualClock {
         });
     }
 
-    /// Sets the wall clock alone, as an operator may: [`Clock::elapsed`] stays.
+    /// Sets only the wall clock, like an operator; [`Clock::elapsed`] does not change.
     pub fn set(&self, now: DateTime<Utc>) {
         self.time.send_modify(|time| time.now = now);
     }

@@ -405,7 +405,7 @@ impl AgentLoopError {
     pub fn event(message: impl Into<String>) -> Self {
         Self::EventEmission(message.into())
     }
-    /// Makes the error of a request that does not fit.
+    /// Makes the error of a request that exceeds the model's limit.
     pub fn request_too_large(message: impl Into<String>) -> Self {
         Self::RequestTooLarge(message.into())
     }

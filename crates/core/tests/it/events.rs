@@ -54,7 +54,7 @@ fn r40_each_event_type_survives_json_as_the_same_type() {
 }
 
 #[test]
-fn every_field_that_may_be_missing_may_be_missing_alone_and_with_the_others() {
+fn every_optional_field_may_be_missing() {
     for (event_type, data) in &samples() {
         let mut least = data.as_object().unwrap().clone();
         for field in data.as_object().unwrap().keys() {
@@ -72,7 +72,7 @@ fn every_field_that_may_be_missing_may_be_missing_alone_and_with_the_others() {
 }
 
 #[test]
-fn an_unknown_type_gives_an_error_that_names_it() {
+fn unknown_type_is_named_in_the_error() {
     let unknown = EventData::from_type("turn.dreamt", json!({}));
     assert!(
         matches!(&unknown, Err(EventDecodeError::UnknownType(name)) if name == "turn.dreamt"),
@@ -84,7 +84,7 @@ fn an_unknown_type_gives_an_error_that_names_it() {
 }
 
 #[test]
-fn a_payload_that_does_not_fit_gives_an_error_that_names_the_type() {
+fn invalid_payload_error_names_the_type() {
     let wrong = EventData::from_type("turn.resumed", json!({ "attempt": "one" }));
     assert!(
         matches!(&wrong, Err(EventDecodeError::Payload { event_type, .. }) if event_type == "turn.resumed"),
@@ -93,7 +93,7 @@ fn a_payload_that_does_not_fit_gives_an_error_that_names_the_type() {
 }
 
 #[test]
-fn a_text_that_is_no_event_gives_an_error_that_says_why() {
+fn malformed_event_is_an_error() {
     let known = envelope("turn.resumed", &samples()["turn.resumed"]);
     let event: Event = serde_json::from_value(known).unwrap();
     let text = serde_json::to_string(&event).unwrap();
@@ -121,7 +121,7 @@ fn a_text_that_is_no_event_gives_an_error_that_says_why() {
 }
 
 #[test]
-fn usage_adds_up_to_the_largest_number_and_keeps_what_one_side_knows() {
+fn usage_sums_saturate_and_retain_one_sided_values() {
     let much = TokenUsage {
         input_tokens: u32::MAX,
         output_tokens: 1,
@@ -148,7 +148,7 @@ fn usage_adds_up_to_the_largest_number_and_keeps_what_one_side_knows() {
 
 /// Each type has a section on the page with its variant, its fields, and an example with every field.
 #[test]
-fn the_page_about_events_describes_each_type_with_an_example() {
+fn events_page_describes_each_type_with_an_example() {
     let page =
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/library-events.md");
     let page = std::fs::read_to_string(page).unwrap();

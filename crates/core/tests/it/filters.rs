@@ -92,7 +92,7 @@ async fn r34_every_message_filter_is_honoured() {
 }
 
 #[tokio::test]
-async fn a_message_must_meet_every_condition() {
+async fn message_must_match_every_filter() {
     let query = MessageQuery::new(SESSION)
         .with_filter(MessageFilter::Search("meadow".to_owned()))
         .with_filter(MessageFilter::EventTypes(vec![
@@ -102,7 +102,7 @@ async fn a_message_must_meet_every_condition() {
 }
 
 #[tokio::test]
-async fn offset_and_limit_count_what_matches() {
+async fn offset_and_limit_apply_to_matches() {
     let agent = MessageFilter::EventTypes(vec!["input.message".to_owned()]);
     let query = MessageQuery::new(SESSION)
         .with_filter(agent)
@@ -116,7 +116,7 @@ async fn offset_and_limit_count_what_matches() {
 }
 
 #[tokio::test]
-async fn another_session_has_nothing() {
+async fn another_session_has_no_messages() {
     assert!(
         found(MessageQuery::new(SessionId::from_seed(2)))
             .await
@@ -125,7 +125,7 @@ async fn another_session_has_nothing() {
 }
 
 #[tokio::test]
-async fn injected_messages_stand_where_they_are_put() {
+async fn injected_messages_are_inserted_at_their_positions() {
     let inject = |n: u128, position| MessageInjection {
         position,
         message: Message {

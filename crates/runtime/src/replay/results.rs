@@ -7,7 +7,7 @@ use windlass_core::digest::Digest128;
 use windlass_core::events::{Event, EventData, ToolCompletedData, ToolStatus};
 use windlass_core::message::ContentPart;
 use windlass_core::tools::{ToolResult, ToolResultImage};
-use windlass_turn::{Input, ToolOutcome, Wait};
+use windlass_turn::{Input, RequiredWait, ToolOutcome};
 
 /// A call that has finished.
 pub(super) fn finished(event: &Event, data: &ToolCompletedData) -> Option<Input> {
@@ -29,13 +29,13 @@ pub(super) fn waits(event: &Event) -> Option<Input> {
     let (call, wait) = match &event.data {
         EventData::ToolCallRequested(data) => (
             data.tool_calls.first()?.id.clone(),
-            Wait::Connection {
+            RequiredWait::Connection {
                 provider: data.connection_required.clone()?,
             },
         ),
         EventData::UserInputRequired(data) => (
             String::new(),
-            Wait::UserInput {
+            RequiredWait::UserInput {
                 prompt: data.prompt.clone(),
             },
         ),

@@ -16,7 +16,7 @@ use windlass_core::tools::{
 };
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
-use windlass_turn::{CallApproval, RequestedCall, ToolOutcome, Wait};
+use windlass_turn::{CallApproval, RequestedCall, RequiredWait, ToolOutcome};
 
 use super::egress::RuledEgress;
 use super::emitter::StepEmitter;
@@ -178,7 +178,7 @@ impl ToolRun {
         // before it is truncated, because a partial secret cannot be masked.
         if let Some(mask) = self.inner.secrets.operator_mask() {
             mask_result(&mask, &mut outcome.result);
-            if let Some(Wait::UserInput { prompt }) = &mut outcome.wait {
+            if let Some(RequiredWait::UserInput { prompt }) = &mut outcome.wait {
                 mask.value(prompt);
             }
         }
@@ -253,10 +253,12 @@ impl ToolRun {
 
     fn outcome_of(&self, call: &ToolCall, result: ToolExecutionResult) -> ToolOutcome {
         let wait = match &result {
-            ToolExecutionResult::ConnectionRequired { provider } => Some(Wait::Connection {
-                provider: provider.clone(),
-            }),
-            ToolExecutionResult::UserInputRequired { request } => Some(Wait::UserInput {
+            ToolExecutionResult::ConnectionRequired { provider } => {
+                Some(RequiredWait::Connection {
+                    provider: provider.clone(),
+                })
+            }
+            ToolExecutionResult::UserInputRequired { request } => Some(RequiredWait::UserInput {
                 prompt: request.clone(),
             }),
             ToolExecutionResult::InternalError(error) => {

@@ -135,7 +135,7 @@ impl Actor {
         event: BackendEvent,
     ) -> Result<()> {
         let event = Box::new(event);
-        self.decide(Input::BackendSaid { exec_id, event }).await
+        self.decide(Input::BackendReported { exec_id, event }).await
     }
 
     /// Joins pieces into chunks, like those of a model. A message is stored whole, so it ends where another message begins or where it would exceed

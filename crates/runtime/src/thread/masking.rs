@@ -169,7 +169,7 @@ fn mask_input(mask: &Mask, input: &mut Input) {
         | Input::Steer { message, .. }
         | Input::Compact { message, .. } => mask_parts(mask, &mut message.content),
         Input::EditQueued { edit, .. } => mask_parts(mask, edit.content.iter_mut().flatten()),
-        Input::BackendSaid { event, .. } => mask_backend_event(mask, event),
+        Input::BackendReported { event, .. } => mask_backend_event(mask, event),
         _ => {}
     }
 }

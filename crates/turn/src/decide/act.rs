@@ -13,35 +13,26 @@ use windlass_policy::ApprovalAction;
 use super::reason::millis;
 use crate::decision::Rejected;
 use crate::draft::Draft;
-use crate::input::{RequestedCall, ToolOutcome, Wait};
+use crate::input::{RequestedCall, RequiredWait, ToolOutcome};
 use crate::plan::ToolSpec;
 use crate::state::{Act, Call, CallState};
 
 /// Result of a call that the operator's rules deny, as the model reads it.
-pub(super) const REFUSED_BY_RULE: &str = "refused: the operator's approval rules do not allow this call; nobody was asked. Do it in another way, \
-    or say what you would need";
+pub(super) const REFUSED_BY_RULE: &str = "refused: the operator's approval rules do not allow this call, and no approval was requested. Use another \
+    way, or report what you need";
 
-/// How a call ends.
-struct CallEnd {
-    status: ToolStatus,
-    result: ToolResult,
-    duration_ms: Option<u64>,
-    /// Whether it did not run.
-    refused: bool,
-}
-
-/// Names the question that a step asks.
+/// Returns the ID of the question that a step asks.
 pub(super) fn question_of(exec_id: ExecId) -> String {
     format!("input_{}", exec_id.uuid().as_simple())
 }
 
 impl Draft<'_> {
     pub(super) fn begin_act(&mut self, requested: Vec<RequestedCall>) {
-        let Some(turn) = self.turn() else { return };
-        let Some(act) = turn.act() else { return };
-        let tool_call_count = act.calls.len();
+        let Some(act) = self.turn().and_then(|turn| turn.act()) else {
+            return;
+        };
         let calls = act.calls.clone();
-        self.record(ActStartedData { tool_call_count });
+        self.record(ActStartedData::new(calls.len()));
         for (call, RequestedCall { refusal, .. }) in calls.iter().zip(requested) {
             if let Some(refusal) = refusal {
                 self.open_call(call);
@@ -60,28 +51,17 @@ impl Draft<'_> {
         let call = call.ok_or(Rejected::Stale(exec_id))?.clone();
         self.finished = Some(exec_id);
         match outcome.wait {
-            Some(Wait::Connection { provider }) => self.request_result(&call, Some(provider)),
-            Some(Wait::UserInput { prompt }) => {
-                let request_id = question_of(exec_id);
-                let expires_at = self.after(self.plan().wait_timeout);
-                self.record_step(
-                    exec_id,
-                    UserInputRequiredData {
-                        request_id,
-                        prompt,
-                        expires_at,
-                    },
-                );
+            Some(RequiredWait::Connection { provider }) => {
+                self.request_result(&call, Some(provider))
             }
-            None => {
-                let end = CallEnd {
-                    status: outcome.status,
-                    result: outcome.result,
-                    duration_ms: outcome.duration_ms,
-                    refused: outcome.refused,
+            Some(RequiredWait::UserInput { prompt }) => {
+                let data = UserInputRequiredData {
+                    expires_at: self.after(self.plan().wait_timeout),
+                    ..UserInputRequiredData::new(question_of(exec_id), prompt)
                 };
-                self.end_call(exec_id, end);
+                self.record_step(exec_id, data);
             }
+            None => self.end_call(exec_id, outcome),
         }
         self.advance();
         Ok(())
@@ -94,17 +74,14 @@ impl Draft<'_> {
         let Some(turn) = self.turn() else { return };
         if let Some(act) = turn.act().filter(|act| act.is_done()) {
             let (tool_call_count, success_count) = (act.calls.len(), successes(act));
-            self.record(ActCompletedData {
-                tool_call_count,
-                success_count,
-            });
-            return self.go_on();
+            self.record(ActCompletedData::new(tool_call_count, success_count));
+            return self.continue_turn();
         }
         self.resume_run();
     }
 
     /// Makes the next model call, unless the session is full.
-    pub(super) fn go_on(&mut self) {
+    pub(super) fn continue_turn(&mut self) {
         match self.quota_failure() {
             Some(failure) => self.fail_turn(&failure),
             None => self.start_reason(),
@@ -122,13 +99,13 @@ impl Draft<'_> {
         let mut busy_classes: Vec<&str> = Vec::new();
         // An approved call retains its position in the order. All approvals are evaluated before any call starts: a call that waits for its class can
         // precede calls that run.
-        let has_place = |call: &&Call| {
+        let is_running = |call: &&Call| {
             matches!(
                 call.state,
                 CallState::Running { .. } | CallState::AwaitingApproval { .. }
             )
         };
-        let mut running = calls.iter().filter(has_place).count();
+        let mut running = calls.iter().filter(is_running).count();
         let is_outside = |call: &&Call| matches!(call.state, CallState::AwaitingResult { .. });
         let mut outside = calls.iter().filter(is_outside).count();
         let max_outside = self.plan().max_pending_calls.unwrap_or(usize::MAX);
@@ -159,9 +136,9 @@ impl Draft<'_> {
                 continue;
             }
             if let Some(refusal) = self.refused_by_budget() {
-                // It never began, so it is not counted either.
+                // It never began, so it does not count.
                 let result = ToolResult::failure(&call.call.id, refusal);
-                self.close_call(call.exec_id, ToolStatus::Cancelled, result, None);
+                self.close_call(call.exec_id, ToolStatus::Cancelled, result);
                 continue;
             }
             let class_is_free = class.is_none_or(|class| !busy_classes.contains(&class));
@@ -199,13 +176,12 @@ impl Draft<'_> {
 
     /// Ends a call that does not run.
     fn refuse_call(&mut self, call: &Call, why: impl Into<String>) {
-        let end = CallEnd {
-            status: ToolStatus::Error,
-            result: ToolResult::failure(&call.call.id, why),
-            duration_ms: None,
+        let result = ToolResult::failure(&call.call.id, why);
+        let outcome = ToolOutcome {
             refused: true,
+            ..ToolOutcome::new(ToolStatus::Error, result)
         };
-        self.end_call(call.exec_id, end);
+        self.end_call(call.exec_id, outcome);
     }
 
     /// Tells whether this exact call was approved for the project. Rules that deny are evaluated before.
@@ -216,25 +192,22 @@ impl Draft<'_> {
 
     fn open_call(&mut self, call: &Call) {
         let spec = self.plan().tools.get(&call.call.name);
+        let side_effects = spec.map(|spec| spec.side_effects).unwrap_or_default();
         let data = ToolStartedData {
-            tool_call: (*call.call).clone(),
-            side_effects: spec.map(|spec| spec.side_effects).unwrap_or_default(),
             display_name: spec.and_then(|spec| spec.display_name.clone()),
-            narration: None,
             shape: spec.and_then(|spec| spec.shape),
             external: spec.and_then(is_external),
-            origin: None,
+            ..ToolStartedData::new((*call.call).clone(), side_effects)
         };
         self.record_step(call.exec_id, data);
     }
 
     fn request_approval(&mut self, call: &Call, spec: Option<&ToolSpec>) {
+        let digest = Digest128::of_json(&call.call.arguments).to_string();
         let data = ApprovalRequiredData {
-            tool_call: (*call.call).clone(),
-            digest: Digest128::of_json(&call.call.arguments).to_string(),
             display_name: spec.and_then(|spec| spec.display_name.clone()),
             expires_at: self.after(self.plan().wait_timeout),
-            request_id: None,
+            ..ApprovalRequiredData::new((*call.call).clone(), digest)
         };
         self.record_step(call.exec_id, data);
     }
@@ -247,11 +220,9 @@ impl Draft<'_> {
             display_name: spec.and_then(|spec| spec.display_name.clone()),
         };
         let data = ToolCallRequestedData {
-            tool_calls: vec![(*call.call).clone()],
-            tool_summaries: vec![summary],
-            headline: None,
             connection_required,
             expires_at: self.after(self.wait_timeout(&call.call.name)),
+            ..ToolCallRequestedData::new(vec![(*call.call).clone()], vec![summary])
         };
         self.record_step(call.exec_id, data);
     }
@@ -263,61 +234,39 @@ impl Draft<'_> {
             .or(self.plan().wait_timeout)
     }
 
-    /// Gives a call its result.
-    pub(super) fn close_call(
-        &mut self,
-        exec_id: ExecId,
-        status: ToolStatus,
-        result: ToolResult,
-        duration_ms: Option<u64>,
-    ) {
-        let end = CallEnd {
-            status,
-            result,
-            duration_ms,
-            refused: false,
-        };
-        self.end_call(exec_id, end);
+    /// Records the result of a call.
+    pub(super) fn close_call(&mut self, exec_id: ExecId, status: ToolStatus, result: ToolResult) {
+        self.end_call(exec_id, ToolOutcome::new(status, result));
     }
 
-    fn end_call(&mut self, exec_id: ExecId, end: CallEnd) {
-        let CallEnd {
-            status,
-            result,
-            duration_ms,
-            refused,
-        } = end;
+    fn end_call(&mut self, exec_id: ExecId, outcome: ToolOutcome) {
+        let ToolOutcome { status, result, .. } = outcome;
         let Some(call) = self.call(exec_id) else {
             return;
         };
         let (tool_call_id, tool_name) = (call.call.id.clone(), call.call.name.clone());
         let started_at = call.started_at;
-        let duration_ms = duration_ms.or_else(|| started_at.map(|at| millis(at, self.now())));
-        // An argument that is null would be read back as none.
-        let arguments = Some(&call.call.arguments)
-            .filter(|it| !it.is_null())
-            .cloned();
-        let asked = matches!(call.state, CallState::AwaitingAnswer { .. });
-        let private = (asked && status == ToolStatus::Success).then_some(true);
+        let elapsed_ms = || started_at.map(|at| millis(at, self.now()));
+        let duration_ms = outcome.duration_ms.or_else(elapsed_ms);
+        // `null` would be read back as absent.
+        let arguments = Some(&call.call.arguments).filter(|it| !it.is_null());
+        let arguments = arguments.cloned();
+        let is_answer = matches!(call.state, CallState::AwaitingAnswer { .. });
+        let private = (is_answer && status == ToolStatus::Success).then_some(true);
         let approval = self.thread.verdict_on(exec_id);
         let is_observed = self.turn().is_some_and(|turn| turn.run().is_some());
-        // A tool of the same name is another one.
+        // An external agent's tool of the same name is a different tool.
         let spec = self.plan().tools.get(&tool_name).filter(|_| !is_observed);
-        let (capability_id, display_name) = match spec {
-            Some(spec) => (spec.capability_id.clone(), spec.display_name.clone()),
-            None => (None, None),
-        };
-        let error = result.error.clone();
         let data = ToolCompletedData {
+            error: result.error.clone(),
             result: Some(result_parts(&tool_call_id, result)),
             tool_call_id,
             tool_name,
             success: status == ToolStatus::Success,
             status,
-            error,
             duration_ms,
-            capability_id,
-            display_name,
+            capability_id: spec.and_then(|spec| spec.capability_id.clone()),
+            display_name: spec.and_then(|spec| spec.display_name.clone()),
             started_at,
             arguments,
             shape: spec.and_then(|spec| spec.shape),
@@ -325,7 +274,7 @@ impl Draft<'_> {
             private,
             approval,
             origin: is_observed.then_some(ToolOrigin::Observed),
-            refused: refused.then_some(true),
+            refused: outcome.refused.then_some(true),
         };
         self.record_step(exec_id, data);
     }
@@ -353,20 +302,14 @@ fn successes(act: &Act) -> usize {
         .count()
 }
 
-/// The parts of the message that answers a call. The call retains the provider's ID, whatever name the answer used.
+/// Returns the parts of the message that answers a call. The call retains the provider's ID, whichever ID the answer used.
 fn result_parts(tool_call_id: &str, result: ToolResult) -> Vec<ContentPart> {
-    let ToolResult {
-        result,
-        images,
-        error,
-        ..
-    } = result;
     let part = ToolResultContentPart {
         tool_call_id: tool_call_id.to_owned(),
-        result,
-        error,
+        result: result.result,
+        error: result.error,
     };
-    let images = images.unwrap_or_default().into_iter().map(|image| {
+    let images = result.images.unwrap_or_default().into_iter().map(|image| {
         ContentPart::Image(match image.address() {
             Some(url) => ImageContentPart {
                 url: Some(url.to_owned()),

@@ -22,49 +22,47 @@ use crate::state::CallState;
 impl Draft<'_> {
     /// Starts a run of the external agent: resumes its session of this conversation, or starts one with the history.
     pub(super) fn begin_backend(&mut self) {
-        let Some(backend) = &self.plan().backend else {
+        let (Some(backend), Some(turn)) = (&self.plan().backend, self.turn()) else {
             return;
         };
-        let Some(input) = self.turn().map(|turn| turn.input_message_id) else {
-            return;
-        };
+        let input = turn.input_message_id;
         let known = self.thread.session.as_ref().filter(|known| {
             // Nothing but this run's input may have been added since.
             *known.backend == *backend.name
                 && known.is_current
                 && known.messages + known.unread.len() + 1 == self.thread.history.len()
         });
-        let mut told = Vec::new();
+        let mut message_ids = Vec::new();
         let (session, prompt) = match known {
             Some(known) => {
                 let id = known.session_id.clone();
-                told.extend(known.unread.iter().copied());
+                message_ids.extend(known.unread.iter().copied());
                 (SessionChoice::Resume { id }, BackendPrompt::Words)
             }
             None => (SessionChoice::New { id: None }, BackendPrompt::History),
         };
-        told.push(input);
-        self.start_run(session, prompt, told, Attempts::default(), 1);
+        message_ids.push(input);
+        self.start_run(session, prompt, message_ids, Attempts::default(), 1);
     }
 
     /// Sends the messages that arrived during the run to the external agent.
-    pub(super) fn prompt_again(&mut self, last: &LastRun, attempts: Attempts) {
+    pub(super) fn send_steered(&mut self, last: &LastRun, attempts: Attempts) {
         let next = self.turn().map_or(1, |turn| turn.iterations + 1);
         let session = last.session.clone();
         self.start_run(session, BackendPrompt::Words, Vec::new(), attempts, next);
     }
 
     /// Repeats the run that ended last. The agent may not have received its input.
-    pub(super) fn try_again(&mut self, attempts: Attempts) {
+    pub(super) fn repeat_run(&mut self, attempts: Attempts) {
         let Some((last, n)) = self.last_run() else {
             return;
         };
-        let (prompt, told) = if last.is_established {
+        let (prompt, message_ids) = if last.is_established {
             (BackendPrompt::GoOn, Vec::new())
         } else {
             (last.prompt, last.message_ids.to_vec())
         };
-        self.start_run(last.session, prompt, told, attempts, n);
+        self.start_run(last.session, prompt, message_ids, attempts, n);
     }
 
     /// The agent no longer knows the session: it gets the history, and a notice records that.
@@ -78,8 +76,8 @@ impl Draft<'_> {
                 .to_owned(),
         });
         let session = SessionChoice::New { id: None };
-        let told = last.message_ids.to_vec();
-        self.start_run(session, BackendPrompt::History, told, attempts, n);
+        let message_ids = last.message_ids.to_vec();
+        self.start_run(session, BackendPrompt::History, message_ids, attempts, n);
     }
 
     fn last_run(&self) -> Option<(LastRun, usize)> {
@@ -91,30 +89,26 @@ impl Draft<'_> {
         &mut self,
         session: SessionChoice,
         prompt: BackendPrompt,
-        mut told: Vec<MessageId>,
+        mut message_ids: Vec<MessageId>,
         attempts: Attempts,
         iteration: usize,
     ) {
         let Some(turn) = self.turn() else { return };
         let Some(plan) = &self.plan().backend else {
-            return self.fail_turn(&Failure {
-                code: "configuration".to_owned(),
-                message: "the turn's backend is not configured any more".to_owned(),
-                user_message: "The turn's agent is not there any more.".to_owned(),
-                fields: None,
-            });
+            return self.fail_turn(&Failure::new(
+                "configuration",
+                "the turn's backend is no longer configured",
+                "The turn's agent is no longer available.",
+            ));
         };
-        told.extend(turn.steered.iter().map(|message| message.id));
+        message_ids.extend(turn.steered.iter().map(|message| message.id));
         if let Some(failure) = self.run_failure() {
             return self.fail_turn(&failure);
         }
+        let backend = plan.name.clone();
         let data = BackendStartedData {
-            backend: plan.name.clone(),
-            iteration,
-            session,
-            prompt,
-            attempts,
-            message_ids: (!told.is_empty()).then_some(told),
+            message_ids: (!message_ids.is_empty()).then_some(message_ids),
+            ..BackendStartedData::new(backend, iteration, session, prompt, attempts)
         };
         let exec_id = ExecId::from_uuid(self.new_uuid());
         self.record_step(exec_id, data);
@@ -143,12 +137,12 @@ impl Draft<'_> {
             self.end_full_run(&failure);
             return Ok(());
         }
-        self.flush_running_tail();
+        self.flush_text();
         self.close_part(UnfinishedText::Whole, None);
         Ok(())
     }
 
-    /// One that was placed meanwhile is no news.
+    /// Ignores a message that was positioned in the meantime.
     pub(super) fn backend_steered(
         &mut self,
         exec_id: ExecId,
@@ -157,14 +151,14 @@ impl Draft<'_> {
         self.running_backend(exec_id)?;
         let mut steered = self.turn().into_iter().flat_map(|turn| &turn.steered);
         if steered.any(|message| message.id == message_id) {
-            self.flush_running_tail();
+            self.flush_text();
             self.close_part(UnfinishedText::Whole, None);
             self.record_step(exec_id, BackendSteeredData { message_id });
         }
         Ok(())
     }
 
-    pub(super) fn backend_said(
+    pub(super) fn backend_reported(
         &mut self,
         exec_id: ExecId,
         event: BackendEvent,
@@ -172,7 +166,7 @@ impl Draft<'_> {
         let run = self.running_backend(exec_id)?;
         let (part, is_established) = (run.part.exec_id, run.is_established);
         let reported = run.usage;
-        if let Some(failure) = self.quota_failure().filter(|_| adds_more(&event)) {
+        if let Some(failure) = self.quota_failure().filter(|_| is_growth(&event)) {
             self.end_full_run(&failure);
             return Ok(());
         }
@@ -184,17 +178,17 @@ impl Draft<'_> {
             BackendEvent::Text {
                 text, parent: None, ..
             } => {
-                self.flush_running_tail();
+                self.flush_text();
                 let thinking = String::new();
-                self.record_tail(part, &UnflushedText { text, thinking });
+                self.record_text(part, &UnflushedText { text, thinking });
             }
             BackendEvent::Thinking {
                 text: thinking,
                 parent: None,
             } => {
-                self.flush_running_tail();
+                self.flush_text();
                 let text = String::new();
-                self.record_tail(part, &UnflushedText { text, thinking });
+                self.record_text(part, &UnflushedText { text, thinking });
             }
             BackendEvent::Text {
                 text,
@@ -221,7 +215,7 @@ impl Draft<'_> {
                 }
             }
             BackendEvent::Notice(notice) => {
-                let (kind, message) = in_words(notice);
+                let (kind, message) = describe_notice(notice);
                 self.record(BackendNoticeData { kind, message });
             }
         }
@@ -241,38 +235,25 @@ impl Draft<'_> {
         call_id: &str,
         delta: String,
     ) -> Result<(), Rejected> {
-        let call = self.running_backend(exec_id)?.call_named(call_id);
+        let call = self.running_backend(exec_id)?.call_by_id(call_id);
         let call = call
             .filter(|call| !call.state.is_done())
             .ok_or_else(|| not_open(call_id))?;
         let (step, name) = (call.exec_id, call.call.name.clone());
-        self.record_step(
-            step,
-            ToolOutputDeltaData {
-                tool_call_id: call_id.to_owned(),
-                tool_name: name,
-                delta,
-                stream: "stdout".to_owned(),
-            },
-        );
+        let data = ToolOutputDeltaData::new(call_id.to_owned(), name, delta, "stdout".to_owned());
+        self.record_step(step, data);
         Ok(())
     }
 
     fn observe_call(&mut self, exec_id: ExecId, observed: ObservedCall) -> Result<(), Rejected> {
         let run = self.running_backend(exec_id)?;
         let is_known =
-            run.call_named(&observed.id).is_some() || run.ended_by_us.contains(&observed.id);
+            run.call_by_id(&observed.id).is_some() || run.ended_by_us.contains(&observed.id);
         if !is_known {
-            let ObservedCall {
-                id,
-                name,
-                arguments,
-                ..
-            } = observed;
             self.open_observed(ToolCall {
-                id,
-                name,
-                arguments,
+                id: observed.id,
+                name: observed.name,
+                arguments: observed.arguments,
             });
         }
         Ok(())
@@ -280,22 +261,15 @@ impl Draft<'_> {
 
     /// Records a call that the agent makes itself, after its output so far.
     pub(super) fn open_observed(&mut self, call: ToolCall) -> Option<ExecId> {
-        self.flush_running_tail();
+        self.flush_text();
         self.close_part(UnfinishedText::Whole, Some(&call));
         let run = self.turn()?.run()?;
         let step = run.calls.last()?.exec_id;
-        self.record_step(
-            step,
-            ToolStartedData {
-                tool_call: call,
-                side_effects: SideEffectClass::AtMostOnce,
-                display_name: None,
-                narration: None,
-                shape: None,
-                external: None,
-                origin: Some(ToolOrigin::Observed),
-            },
-        );
+        let data = ToolStartedData {
+            origin: Some(ToolOrigin::Observed),
+            ..ToolStartedData::new(call, SideEffectClass::AtMostOnce)
+        };
+        self.record_step(step, data);
         Some(step)
     }
 
@@ -304,24 +278,20 @@ impl Draft<'_> {
         exec_id: ExecId,
         observed: ObservedResult,
     ) -> Result<(), Rejected> {
-        let ObservedResult {
-            call_id,
-            output,
-            is_error,
-        } = observed;
+        let (call_id, output) = (observed.call_id, observed.output);
         let run = self.running_backend(exec_id)?;
         if run.ended_by_us.contains(&call_id) {
             return Ok(());
         }
         let call = run
-            .call_named(&call_id)
+            .call_by_id(&call_id)
             .filter(|call| !call.state.is_done());
         let call = call.cloned().ok_or_else(|| not_open(&call_id))?;
         // The agent continued without the answer.
         if matches!(call.state, CallState::AwaitingApproval { .. }) {
             self.record_withdrawal(&call);
         }
-        let (status, result) = if !is_error {
+        let (status, result) = if !observed.is_error {
             (ToolStatus::Success, ToolResult::success(&call_id, output))
         } else {
             let text = output
@@ -329,7 +299,7 @@ impl Draft<'_> {
                 .map_or_else(|| output.to_string(), str::to_owned);
             (ToolStatus::Error, ToolResult::failure(&call_id, text))
         };
-        self.close_call(call.exec_id, status, result, None);
+        self.close_call(call.exec_id, status, result);
         Ok(())
     }
 
@@ -337,18 +307,18 @@ impl Draft<'_> {
     pub(super) fn steer_backend(&mut self, message_id: MessageId, text: String) {
         let run = self.turn().and_then(|turn| turn.run());
         if let Some(run) = run.filter(|run| !run.is_lost) {
-            let command = Command::SteerBackend {
-                exec_id: run.exec_id,
+            let exec_id = run.exec_id;
+            self.backend_commands.push(Command::SteerBackend {
+                exec_id,
                 message_id,
                 text,
-            };
-            self.says.push(command);
+            });
         }
     }
 }
 
 /// Returns whether an event starts or extends something. Events that end something or are rare are never limited.
-fn adds_more(event: &BackendEvent) -> bool {
+fn is_growth(event: &BackendEvent) -> bool {
     match event {
         BackendEvent::ToolStarted(_)
         | BackendEvent::ToolOutput { .. }
@@ -370,7 +340,7 @@ pub(super) fn not_open(name: &str) -> Rejected {
     }
 }
 
-fn in_words(notice: BackendNotice) -> (BackendNoticeKind, String) {
+fn describe_notice(notice: BackendNotice) -> (BackendNoticeKind, String) {
     use BackendNoticeKind as Kind;
     let when = |at: Option<chrono::DateTime<chrono::Utc>>| match at {
         Some(at) => format!(" until {}", at.to_rfc3339()),
@@ -380,20 +350,17 @@ fn in_words(notice: BackendNotice) -> (BackendNoticeKind, String) {
         BackendNotice::Retry { message, .. } => (Kind::Retry, message),
         BackendNotice::Limit { reset_at } => (
             Kind::Limit,
-            format!("The agent's provider lets it do no more{}", when(reset_at)),
+            format!("The agent's provider limits it{}", when(reset_at)),
         ),
         BackendNotice::LimitNear { reset_at } => (
             Kind::LimitNear,
-            format!(
-                "The agent's provider will soon let it do no more{}",
-                when(reset_at)
-            ),
+            format!("The agent's provider will soon limit it{}", when(reset_at)),
         ),
         BackendNotice::Warning(message) => (Kind::Warning, message),
         BackendNotice::Raw { line, .. } => (Kind::Raw, line),
         BackendNotice::LineCut { limit } => (
             Kind::LineCut,
-            format!("The agent wrote a line of more than {limit} bytes, which is not read"),
+            format!("The agent wrote a line of more than {limit} bytes, which was dropped"),
         ),
     }
 }

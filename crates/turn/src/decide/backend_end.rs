@@ -1,4 +1,4 @@
-//! How the run of a backend ends, and what follows.
+//! The end of an external agent's run, and the next action.
 
 use chrono::{DateTime, Duration, Utc};
 use windlass_core::backend::{
@@ -15,7 +15,7 @@ use super::reason::{UnfinishedText, millis, no_output};
 use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::Failure;
-use crate::state::{CallState, Phase};
+use crate::state::{Call, CallState, Phase};
 
 /// Length of the first wait for a provider's limit if its end is unknown; each further wait doubles it.
 const FIRST_WAIT: Duration = Duration::seconds(30);
@@ -25,7 +25,7 @@ const OWN_WAIT: Duration = Duration::minutes(30);
 const LONGEST_WAIT: Duration = Duration::days(8);
 /// Maximum number of consecutive waits, about a day with our own backoff; then the turn fails.
 const MAX_WAITS: u32 = 50;
-const NOT_TOLD: &str = "the agent ended without telling what came of this call";
+const NO_RESULT: &str = "the agent ended without a result of this call";
 
 /// How a run ended, for its record.
 pub(super) struct RunEnd<'a> {
@@ -54,7 +54,7 @@ impl Draft<'_> {
         let mut attempts = run.attempts;
         let next = attempts.next(&run.session, outcome);
         self.finished = Some(exec_id);
-        self.flush_running_tail();
+        self.flush_text();
         self.close_calls_of_run();
         let failure = outcome.result.as_ref().err().map(failure_of);
         let leftover = match (&failure, &next) {
@@ -76,7 +76,7 @@ impl Draft<'_> {
             (Next::Done, Some(failure)) => self.fail_turn(&failure),
             (Next::Done, None) => self.after_run(end, attempts),
             (Next::StartFresh, _) => self.start_fresh(attempts),
-            (Next::Again, _) => self.try_again(attempts),
+            (Next::Again, _) => self.repeat_run(attempts),
             (Next::WaitForLimit { until }, failure) => {
                 match failure.filter(|_| self.has_waited_enough()) {
                     Some(failure) => self.fail_turn(&failure),
@@ -101,7 +101,7 @@ impl Draft<'_> {
             }
             (_, Some(last)) if has_more_to_read && !at_limit => match self.quota_failure() {
                 Some(failure) => self.fail_turn(&failure),
-                None => self.prompt_again(&last, attempts),
+                None => self.send_steered(&last, attempts),
             },
             _ if is_empty && self.plan().needs_output => self.fail_turn(&no_output()),
             _ => self.complete_turn(),
@@ -128,11 +128,7 @@ impl Draft<'_> {
         };
         let until = until.min(after(LONGEST_WAIT));
         let waits = waits.saturating_add(1);
-        self.record(BackendWaitingData {
-            until,
-            attempts,
-            waits,
-        });
+        self.record(BackendWaitingData::new(until, attempts, waits));
     }
 
     /// The limit may have been reset: the external agent is started again.
@@ -141,7 +137,7 @@ impl Draft<'_> {
             let attempts = wait.attempts;
             match self.quota_failure() {
                 Some(failure) => self.fail_turn(&failure),
-                None => self.try_again(attempts),
+                None => self.repeat_run(attempts),
             }
         }
     }
@@ -151,8 +147,8 @@ impl Draft<'_> {
         let Some(run) = self.turn().and_then(|turn| turn.run()) else {
             return;
         };
-        let is_asked = |state: &CallState| matches!(state, CallState::AwaitingApproval { .. });
-        if !run.is_lost || run.calls.iter().any(|call| is_asked(&call.state)) {
+        let is_pending = |call: &Call| matches!(call.state, CallState::AwaitingApproval { .. });
+        if !run.is_lost || run.calls.iter().any(is_pending) {
             return;
         }
         let (attempts, is_established) = (run.attempts, run.is_established);
@@ -163,11 +159,11 @@ impl Draft<'_> {
         if !is_established {
             self.record(BackendNoticeData {
                 kind: BackendNoticeKind::PromptRepeated,
-                message: "The process stopped before the agent was seen to have heard what it was told; it is told the same once more"
+                message: "The process stopped before there was evidence that the agent received its prompt; the prompt is sent again"
                     .to_owned(),
             });
         }
-        self.try_again(attempts);
+        self.repeat_run(attempts);
     }
 
     /// Ends a run that is stopped, or whose process is gone.
@@ -177,7 +173,7 @@ impl Draft<'_> {
         self.record_run_end(end);
     }
 
-    /// Gives the calls that a run leaves open their result.
+    /// Records results for the calls that a run leaves open.
     fn close_calls_of_run(&mut self) {
         let calls = self.turn().map(|turn| turn.calls().to_vec());
         for call in calls.unwrap_or_default() {
@@ -187,8 +183,8 @@ impl Draft<'_> {
             if matches!(call.state, CallState::AwaitingApproval { .. }) {
                 self.record_withdrawal(&call);
             }
-            let result = ToolResult::failure(&call.call.id, NOT_TOLD);
-            self.close_call(call.exec_id, ToolStatus::Unknown, result, None);
+            let result = ToolResult::failure(&call.call.id, NO_RESULT);
+            self.close_call(call.exec_id, ToolStatus::Unknown, result);
         }
     }
 
@@ -197,10 +193,10 @@ impl Draft<'_> {
             return;
         };
         let (exec_id, backend) = (run.exec_id, run.backend.to_string());
-        let told = outcome.and_then(|outcome| outcome.session_id.clone());
+        let reported = outcome.and_then(|outcome| outcome.session_id.clone());
         let session_id = run
             .is_established
-            .then(|| told.or_else(|| run.session_id.clone()))
+            .then(|| reported.or_else(|| run.session_id.clone()))
             .flatten();
         let before = self.thread.session.as_ref();
         let before = before.filter(|known| Some(&known.session_id) == session_id.as_ref());
@@ -231,32 +227,28 @@ impl Draft<'_> {
             return;
         };
         let part = run.part.exec_id;
-        let (said, thought) = (run.part.text.joined(), run.part.thinking.joined());
+        let (text, thinking) = (run.part.text.joined(), run.part.thinking.joined());
         if run.part.thinking_started.is_some() {
-            self.close_thinking(part, Some(&thought), leftover.ending());
+            self.close_thinking(part, Some(&thinking), leftover.completeness());
         }
         let Some(run) = self.turn().and_then(|turn| turn.run()) else {
             return;
         };
         let part = run.part.exec_id;
         match call {
-            None => self.record_leftover(part, said, leftover, leftover.ending()),
+            None => self.record_leftover(part, text, leftover),
             Some(call) => {
-                let message = self.agent_message(part, said, std::iter::once(call));
-                self.record_answer(part, message, None, leftover.ending());
+                let message = self.agent_message(part, text, std::iter::once(call));
+                self.record_answer(part, message, None, leftover.completeness());
             }
         }
     }
 }
 
 fn failure_of(error: &BackendError) -> Failure {
-    Failure {
-        code: code(error.kind).to_owned(),
-        message: error.to_string(),
-        // The agent's message usually contains the remedy: log in, wait, install it.
-        user_message: format!("The agent could not complete the turn: {error}"),
-        fields: None,
-    }
+    // The agent's message usually contains the remedy: log in, wait, install it.
+    let user_message = format!("The agent could not complete the turn: {error}");
+    Failure::new(code(error.kind), error.to_string(), user_message)
 }
 
 fn code(kind: BackendErrorKind) -> &'static str {

@@ -1,4 +1,4 @@
-//! How an input becomes a turn, waits for one, or joins one.
+//! How an input starts a turn, is queued, or joins the running turn.
 
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use windlass_core::items::{input_summary, plain_text};
 use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::typed_id::{MessageId, TurnId};
 
+use super::reason::whole_millis;
 use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::{Failure, OnBusy};
@@ -27,12 +28,12 @@ impl Draft<'_> {
         message: InputMessage,
         on_busy: OnBusy,
         timeout: Option<Duration>,
-        named: Option<TurnId>,
+        requested_id: Option<TurnId>,
     ) -> Result<(), Rejected> {
-        self.check_room()?;
+        self.check_quota()?;
         check_input(&message)?;
         // The same input arrived again before its turn ended.
-        if let Some(again) = named.filter(|named| self.is_known(*named)) {
+        if let Some(again) = requested_id.filter(|requested_id| self.is_open(*requested_id)) {
             return Err(Rejected::Busy(again));
         }
         let Some(turn) = self.turn() else {
@@ -40,13 +41,13 @@ impl Draft<'_> {
             match (next, on_busy) {
                 (None, _) => {
                     let message = self.new_message(message);
-                    self.start_turn(named, message, timeout);
+                    self.start_turn(requested_id, message, timeout);
                 }
-                // An input that waits goes first; its turn is as good as running.
+                // The queued input is first; its turn is about to start.
                 (Some(turn_id), OnBusy::Refuse) => return Err(Rejected::Busy(turn_id)),
                 (Some(_), _) => {
-                    self.check_waiting()?;
-                    self.enqueue(named, message, timeout, QueueEnd::Last);
+                    self.check_queue_limit()?;
+                    self.enqueue(requested_id, message, timeout, QueueEnd::Last);
                 }
             }
             return Ok(());
@@ -57,7 +58,7 @@ impl Draft<'_> {
             (OnBusy::Steer, _) => self.steer(None, message),
             (OnBusy::Interrupt, _) => {
                 self.interrupt(None, Some("replaced by a new input".to_owned()))?;
-                self.enqueue(named, message, timeout, QueueEnd::First);
+                self.enqueue(requested_id, message, timeout, QueueEnd::First);
                 Ok(())
             }
             // Queueing after a parked turn, which may never be answered, would look like a hang.
@@ -67,20 +68,19 @@ impl Draft<'_> {
             }),
             (OnBusy::Refuse, None) => Err(Rejected::Busy(turn_id)),
             (OnBusy::Queue, None) => {
-                self.check_waiting()?;
-                self.enqueue(named, message, timeout, QueueEnd::Last);
+                self.check_queue_limit()?;
+                self.enqueue(requested_id, message, timeout, QueueEnd::Last);
                 Ok(())
             }
         }
     }
 
-    /// Tells whether a turn is open, or waits to be.
-    fn is_known(&self, turn_id: TurnId) -> bool {
-        let mut waiting = self.thread.queue.iter().map(|next| next.turn_id);
-        self.turn().is_some_and(|turn| turn.id == turn_id) || waiting.any(|next| next == turn_id)
+    /// Returns whether a turn is running, parked or queued.
+    fn is_open(&self, turn_id: TurnId) -> bool {
+        self.turn().is_some_and(|turn| turn.id == turn_id) || self.thread.is_queued(turn_id)
     }
 
-    /// A plan fits the input it was made for; that input may have been cancelled in the meantime.
+    /// A plan is valid only for its own input, which may have been cancelled in the meantime.
     pub(super) fn begin_queued(
         &mut self,
         turn_id: TurnId,
@@ -107,14 +107,14 @@ impl Draft<'_> {
     /// Text for a turn that has ended does not reach the next one.
     pub(super) fn steer(
         &mut self,
-        wanted: Option<TurnId>,
+        requested_id: Option<TurnId>,
         message: InputMessage,
     ) -> Result<(), Rejected> {
         let running = self.turn().map(|turn| turn.id);
-        let turn_id = running.filter(|running| wanted.is_none_or(|wanted| wanted == *running));
+        let turn_id = running.filter(|running| requested_id.is_none_or(|id| id == *running));
         let turn_id = turn_id.ok_or(Rejected::NoTurn)?;
-        self.check_room()?;
-        self.check_waiting()?;
+        self.check_quota()?;
+        self.check_queue_limit()?;
         check_input(&message)?;
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
@@ -130,55 +130,50 @@ impl Draft<'_> {
         Ok(())
     }
 
-    /// Adds a message of the host's. Calls and results must pair up, or later requests would be refused.
+    /// Adds a message of the host. Calls and results must pair up, because providers refuse other requests.
     pub(super) fn import(&mut self, message: Message) -> Result<(), Rejected> {
         message.check_turn_request()?;
         if self.turn().is_some() {
             return Err(Rejected::NotImportable("a turn is running"));
         }
-        self.check_room()?;
+        self.check_quota()?;
         let dangling = &self.thread.dangling;
         let id = message.id.uuid();
         self.message_id = Some(message.id);
         match message.role {
-            MessageRole::Agent if !dangling.is_empty() => Err(Rejected::NotImportable(
-                "the calls before it have no results yet",
-            )),
+            MessageRole::Agent if !dangling.is_empty() => {
+                Err(Rejected::NotImportable("earlier calls have no results yet"))
+            }
             MessageRole::ToolResult
                 if !dangling
                     .iter()
                     .any(|call| Some(call.id.as_str()) == message.tool_call_id()) =>
             {
-                Err(Rejected::NotImportable("it answers no call before it"))
+                Err(Rejected::NotImportable(
+                    "it does not answer an earlier call",
+                ))
             }
             MessageRole::Agent => {
-                let (metadata, usage, error_code, error_fields) = (None, None, None, None);
-                let data = OutputMessageCompletedData {
-                    message,
-                    metadata,
-                    usage,
-                    error_code,
-                    error_fields,
-                    started_at: None,
-                    interrupted: None,
-                };
-                self.record_as(id, None, data);
+                self.record_as(id, None, OutputMessageCompletedData::new(message));
                 Ok(())
             }
-            MessageRole::System | MessageRole::User => {
-                self.repair();
-                self.record_as(id, None, InputMessageData { message });
-                Ok(())
-            }
-            MessageRole::ToolResult => {
+            MessageRole::System | MessageRole::User | MessageRole::ToolResult => {
+                if message.role != MessageRole::ToolResult {
+                    self.repair();
+                }
                 self.record_as(id, None, InputMessageData { message });
                 Ok(())
             }
         }
     }
 
-    fn start_turn(&mut self, named: Option<TurnId>, message: Message, timeout: Option<Duration>) {
-        let turn_id = named.unwrap_or_else(|| TurnId::from_uuid(self.new_uuid()));
+    fn start_turn(
+        &mut self,
+        requested_id: Option<TurnId>,
+        message: Message,
+        timeout: Option<Duration>,
+    ) {
+        let turn_id = requested_id.unwrap_or_else(|| TurnId::from_uuid(self.new_uuid()));
         self.open_turn(turn_id, message, timeout);
         self.note_discovered();
         self.start_work();
@@ -198,15 +193,12 @@ impl Draft<'_> {
         self.message_id = Some(message.id);
         let input_message_id = message.id;
         let input_text = Some(plain_text(&message.content).into_owned());
-        let outline = self.outline_of(&message);
         self.record(TurnStartedData {
-            turn_id,
-            input_message_id,
-            input_content: None,
             config: Some(self.plan().digest.clone()),
             deadline: self.deadline(timeout),
-            outline: Some(outline),
+            outline: Some(self.outline_of(&message)),
             discovered: self.offered_digest(),
+            ..TurnStartedData::new(turn_id, input_message_id)
         });
         self.record_as(message.id.uuid(), None, InputMessageData { message });
         self.record(SessionActivatedData {
@@ -215,13 +207,13 @@ impl Draft<'_> {
         });
     }
 
-    /// Names what MCP servers offer the turn.
+    /// Returns the digest of the tools that MCP servers offer the turn.
     pub(super) fn offered_digest(&self) -> Option<String> {
         let offered = self.plan().discovered.as_ref()?;
         Some(offered.digest.clone()).filter(|digest| !digest.is_empty())
     }
 
-    /// Says what people see of a turn that a message starts.
+    /// Returns the user-visible outline of a turn that a message starts.
     pub(super) fn outline_of(&self, message: &Message) -> TurnOutline {
         let request = message.turn_request();
         TurnOutline {
@@ -231,48 +223,36 @@ impl Draft<'_> {
             environment: request.and_then(|request| request.environment.clone()),
             labels: request.and_then(|request| request.labels.clone()),
             has_output_schema: request.is_some_and(|request| request.output_schema.is_some()),
-            backend: self
-                .plan()
-                .backend
-                .as_ref()
-                .map(|backend| backend.name.clone()),
+            backend: self.plan().backend.as_ref().map(|it| it.name.clone()),
             ..TurnOutline::default()
         }
     }
 
-    /// A call without a result makes every later request fail, so it gets one before any further message.
+    /// Records a result for every call without one, because providers refuse such requests.
     pub(super) fn repair(&mut self) {
         for call in self.thread.dangling.clone() {
             let id = self.new_uuid();
-            let message_id = MessageId::from_uuid(id);
-            let (tool_call_id, tool_name) = (call.id.clone(), call.name.clone());
-            let data = TranscriptRepairedData {
-                tool_call_id,
-                tool_name,
-                message_id,
-            };
+            let (call_id, name) = (call.id.clone(), call.name.clone());
+            let data = TranscriptRepairedData::new(call_id, name, MessageId::from_uuid(id));
             self.record_as(id, None, data);
         }
     }
 
     fn enqueue(
         &mut self,
-        named: Option<TurnId>,
+        requested_id: Option<TurnId>,
         message: InputMessage,
         timeout: Option<Duration>,
-        place: QueueEnd,
+        end: QueueEnd,
     ) {
-        let turn_id = named.unwrap_or_else(|| TurnId::from_uuid(self.new_uuid()));
+        let turn_id = requested_id.unwrap_or_else(|| TurnId::from_uuid(self.new_uuid()));
         let message = self.new_message(message);
         self.turn_id = Some(turn_id);
         self.message_id = Some(message.id);
-        let deadline_ms =
-            timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
         self.record(InputQueuedData {
-            turn_id,
-            message,
-            deadline_ms,
-            ahead: (place == QueueEnd::First).then_some(true),
+            deadline_ms: timeout.map(whole_millis),
+            ahead: (end == QueueEnd::First).then_some(true),
+            ..InputQueuedData::new(turn_id, message)
         });
     }
 
@@ -291,12 +271,12 @@ pub(super) fn check_input(message: &InputMessage) -> Result<(), Rejected> {
     }
 }
 
-const UNPAIRED: Rejected = Rejected::NotImportable("an input brings no calls and no results");
+const UNPAIRED: Rejected = Rejected::NotImportable("an input must not contain calls or results");
 
 pub(super) fn check_content(content: &[ContentPart]) -> Result<(), Rejected> {
-    let pairs =
+    let is_paired =
         |part: &ContentPart| matches!(part, ContentPart::ToolCall(_) | ContentPart::ToolResult(_));
-    if content.iter().any(pairs) {
+    if content.iter().any(is_paired) {
         Err(UNPAIRED)
     } else {
         Ok(())

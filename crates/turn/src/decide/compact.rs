@@ -12,8 +12,8 @@ use crate::draft::Draft;
 use crate::input::{Answer, Failure};
 use crate::state::{Compaction, Phase};
 
-/// How a compaction ends that changes nothing.
-pub(super) enum Unchanged<'a> {
+/// The end of a compaction that changes nothing.
+pub(super) enum CompactionEnd<'a> {
     Failed(&'a str),
     Interrupted,
 }
@@ -21,7 +21,7 @@ pub(super) enum Unchanged<'a> {
 impl Draft<'_> {
     pub(super) fn compact(
         &mut self,
-        named: Option<TurnId>,
+        requested_id: Option<TurnId>,
         message: InputMessage,
     ) -> Result<(), Rejected> {
         if let Some(turn) = self.turn() {
@@ -36,9 +36,9 @@ impl Draft<'_> {
         if let Some(next) = self.thread.queue.front() {
             return Err(Rejected::Busy(next.turn_id));
         }
-        self.check_room()?;
+        self.check_quota()?;
         check_input(&message)?;
-        let turn_id = named.unwrap_or_else(|| TurnId::from_uuid(self.new_uuid()));
+        let turn_id = requested_id.unwrap_or_else(|| TurnId::from_uuid(self.new_uuid()));
         let message = self.new_message(message);
         self.repair();
         self.turn_id = Some(turn_id);
@@ -46,13 +46,10 @@ impl Draft<'_> {
         outline.compaction = Some(true);
         outline.backend = None;
         self.record(TurnStartedData {
-            turn_id,
-            input_message_id: message.id,
-            input_content: None,
             config: Some(self.plan().digest.clone()),
             deadline: self.deadline(None),
             outline: Some(outline),
-            discovered: None,
+            ..TurnStartedData::new(turn_id, message.id)
         });
         if let Some(failure) = self.budget_failure() {
             self.fail_turn(&failure);
@@ -60,14 +57,11 @@ impl Draft<'_> {
         }
         let exec_id = ExecId::from_uuid(self.new_uuid());
         let message_count = self.thread.context().len();
-        self.record_step(
-            exec_id,
-            ContextCompactingData {
-                message_count,
-                auto: Some(false),
-                kept_messages: None,
-            },
-        );
+        let data = ContextCompactingData {
+            auto: Some(false),
+            ..ContextCompactingData::new(message_count)
+        };
+        self.record_step(exec_id, data);
         if message_count == 0 {
             self.record_compacted(exec_id, None, &LlmGenerationMetadata::default());
             self.complete_turn();
@@ -91,19 +85,18 @@ impl Draft<'_> {
             ..
         } = answer;
         if text.trim().is_empty() {
-            let failure = Failure {
-                code: "empty_summary".to_owned(),
-                message: "The model gave no summary".to_owned(),
-                user_message: "The conversation could not be summarised.".to_owned(),
-                fields: None,
-            };
+            let failure = Failure::new(
+                "empty_summary",
+                "The model returned no summary",
+                "The conversation could not be summarised.",
+            );
             return self.compaction_failed(exec_id, &failure, metadata);
         }
         self.record_generation(exec_id, &[], metadata.clone(), prompt);
         let is_auto = self.is_auto(exec_id);
         self.record_compacted(exec_id, Some(text), &metadata);
         if is_auto {
-            self.go_on()
+            self.continue_turn()
         } else {
             self.complete_turn()
         }
@@ -123,7 +116,7 @@ impl Draft<'_> {
         self.finished = Some(exec_id);
         let (usage, is_auto) = (metadata.usage, self.is_auto(exec_id));
         self.record_generation(exec_id, &[], metadata, None);
-        self.leave_history(&Unchanged::Failed(&failure.message), usage);
+        self.end_unchanged(&CompactionEnd::Failed(&failure.message), usage);
         if is_auto {
             self.start_reason_after(Some(&failure.message))
         } else {
@@ -147,34 +140,25 @@ impl Draft<'_> {
     }
 
     /// Ends a compaction that changes nothing.
-    pub(super) fn leave_history(&mut self, why: &Unchanged<'_>, usage: Option<TokenUsage>) {
+    pub(super) fn end_unchanged(&mut self, end: &CompactionEnd<'_>, usage: Option<TokenUsage>) {
         let Some(Phase::Compacting(compaction)) = self.turn().map(|turn| &turn.phase) else {
             return;
         };
-        let Compaction {
-            exec_id,
-            started_at,
-            kept,
-        } = *compaction;
+        let compaction = *compaction;
         let messages = self.thread.context().len();
-        let (error, interrupted) = match why {
-            Unchanged::Failed(error) => (Some((*error).to_owned()), None),
-            Unchanged::Interrupted => (None, Some(true)),
+        let (error, interrupted) = match end {
+            CompactionEnd::Failed(error) => (Some((*error).to_owned()), None),
+            CompactionEnd::Interrupted => (None, Some(true)),
         };
-        self.record_step(
-            exec_id,
-            ContextCompactedData {
-                messages_before: messages,
-                messages_after: messages,
-                summary: None,
-                auto: Some(kept.is_some()),
-                started_at: Some(started_at),
-                usage,
-                error,
-                interrupted,
-                kept_messages: None,
-            },
-        );
+        let data = ContextCompactedData {
+            auto: Some(compaction.is_auto()),
+            started_at: Some(compaction.started_at),
+            usage,
+            error,
+            interrupted,
+            ..ContextCompactedData::new(messages, messages)
+        };
+        self.record_step(compaction.exec_id, data);
     }
 
     fn record_compacted(
@@ -184,24 +168,19 @@ impl Draft<'_> {
         metadata: &LlmGenerationMetadata,
     ) {
         let compaction = self.running_compaction(exec_id);
-        let kept = compaction.and_then(|compaction| compaction.kept);
-        let whole = kept.unwrap_or(0);
+        let recent_messages = compaction.and_then(|it| it.recent_messages);
+        let verbatim = recent_messages.unwrap_or(0);
         let input = self.turn().map(|turn| turn.input_message_id);
-        let input = input.and_then(|input| self.thread.history.outside(whole, input));
+        let input = input.and_then(|input| self.thread.history.outside(verbatim, input));
         let head = usize::from(summary.is_some()) + usize::from(input.is_some());
-        self.record_step(
-            exec_id,
-            ContextCompactedData {
-                messages_before: self.thread.context().len(),
-                messages_after: head + whole,
-                summary,
-                auto: Some(kept.is_some()),
-                started_at: compaction.map(|compaction| compaction.started_at),
-                usage: metadata.usage,
-                error: None,
-                interrupted: None,
-                kept_messages: kept,
-            },
-        );
+        let data = ContextCompactedData {
+            summary,
+            auto: Some(recent_messages.is_some()),
+            started_at: compaction.map(|compaction| compaction.started_at),
+            usage: metadata.usage,
+            kept_messages: recent_messages,
+            ..ContextCompactedData::new(self.thread.context().len(), head + verbatim)
+        };
+        self.record_step(exec_id, data);
     }
 }

@@ -1,4 +1,4 @@
-//! Whether the next model call fits the model's window, and what to do where it does not.
+//! Checks whether the next model call fits the model's context window, and decides about compaction.
 
 use windlass_core::events::ContextCompactingData;
 use windlass_core::message::MessageRole;
@@ -10,21 +10,20 @@ use crate::input::Failure;
 use crate::plan::CompactionPlan;
 
 /// Maximum number of compactions before one model call, and of consecutive failures.
-const MAX_TRIES: u32 = 2;
+const MAX_ATTEMPTS: u32 = 2;
 
 /// Whether a model call fits.
 pub(super) enum ContextWindow {
     /// The request fits.
     Enough,
     /// The request does not fit: this many of the newest messages remain verbatim, and a summary replaces the others.
-    Shorten { kept: usize },
+    Shorten { recent_messages: usize },
     /// The request does not fit, and no message can be summarized.
     Full,
 }
 
 impl Draft<'_> {
-    /// The first attempt retains the recent messages, the second only the turn's input. A turn whose attempts fail continues while there is room for
-    /// an answer.
+    /// The first attempt retains the recent messages, the second only the turn's input. A turn whose attempts fail continues while an answer fits.
     pub(super) fn context_window(&self) -> ContextWindow {
         let plan = self.thread.compaction_plan(self.plan());
         let (Some(plan), Some(turn)) = (plan, self.turn()) else {
@@ -35,14 +34,16 @@ impl Draft<'_> {
         if fits(plan.reserve_tokens) {
             return ContextWindow::Enough;
         }
-        let tries = turn.tries;
-        let tried = tries.since_call.max(tries.failed);
-        let kept = match tried {
-            0 => self.recent(&plan),
+        let attempts = turn.compaction_attempts;
+        let attempts = attempts.since_call.max(attempts.failed);
+        let recent = match attempts {
+            0 => self.recent_messages(&plan),
             _ => 0,
         };
-        if tried < MAX_TRIES && self.can_shorten(kept) {
-            return ContextWindow::Shorten { kept };
+        if attempts < MAX_ATTEMPTS && self.can_shorten(recent) {
+            return ContextWindow::Shorten {
+                recent_messages: recent,
+            };
         }
         if fits(plan.reserve_tokens / 2) {
             ContextWindow::Enough
@@ -51,12 +52,12 @@ impl Draft<'_> {
         }
     }
 
-    pub(super) fn start_compaction(&mut self, kept: usize) {
+    pub(super) fn start_compaction(&mut self, recent: usize) {
         let exec_id = ExecId::from_uuid(self.new_uuid());
         let data = ContextCompactingData {
-            message_count: self.thread.context().len(),
             auto: Some(true),
-            kept_messages: Some(kept),
+            kept_messages: Some(recent),
+            ..ContextCompactingData::new(self.thread.context().len())
         };
         self.record_step(exec_id, data);
     }
@@ -64,39 +65,36 @@ impl Draft<'_> {
     pub(super) fn context_full(&self, cause: Option<&str>) -> Failure {
         let window = self.plan().compaction.map_or(0, |plan| plan.window_tokens);
         let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
-        Failure {
-            code: "context_full".to_owned(),
-            message: format!(
-                "The conversation does not fit the model's window of {window} tokens and could not be made shorter{cause}: \
-                compact it, go back to an earlier turn, begin a new conversation, offer fewer tools, or take a model with a larger window"
-            ),
-            user_message: "The conversation has become too long for the model.".to_owned(),
-            fields: None,
-        }
+        let message = format!(
+            "The conversation does not fit the model's window of {window} tokens and could not be made shorter{cause}: \
+            compact it, go back to an earlier turn, begin a new conversation, offer fewer tools, or take a model with a larger window"
+        );
+        let user_message = "The conversation has become too long for the model.";
+        Failure::new("context_full", message, user_message)
     }
 
     /// Returns the tokens of the next request: the provider's count of the last one, plus an estimate of the messages since.
     fn needed_tokens(&self, plan: &CompactionPlan) -> u64 {
         let context = self.thread.context();
-        let found = self.thread.measured_context().map_or(0, |it| {
+        let discovered = self.thread.measured_context().map_or(0, |it| {
             let since = context.page(it.messages, context.len());
             tokens_of_discovered(since, self.plan())
         });
-        let known = self.thread.context_tokens(plan).saturating_add(found);
+        let known = self.thread.context_tokens(plan).saturating_add(discovered);
         let steered = self.turn().into_iter().flat_map(|turn| &turn.steered);
         let steered = steered.map(|message| plan.tokens_of(message));
         steered.fold(known, u64::saturating_add)
     }
 
     /// Returns how many of the newest messages remain verbatim. The newest one stays, with the calls that it answers, if it fits into half of the
-    /// room: otherwise the model would only read the same content again.
-    fn recent(&self, plan: &CompactionPlan) -> usize {
+    /// available tokens: otherwise the model would only read the same content again.
+    fn recent_messages(&self, plan: &CompactionPlan) -> usize {
         let context = self.thread.context();
         let half = plan.available_tokens() / 2;
-        let (mut tokens, mut kept) = (0_u64, 0);
+        let (mut tokens, mut recent) = (0_u64, 0);
         for (n, message) in context.iter().rev().enumerate() {
             tokens = tokens.saturating_add(plan.tokens_of(message));
-            let max = match kept {
+            let max = match recent {
                 0 => half,
                 _ => plan.keep_recent_tokens.min(half),
             };
@@ -105,18 +103,18 @@ impl Draft<'_> {
             }
             // A result stays with its call, and the call is older.
             if message.role != MessageRole::ToolResult {
-                kept = n + 1;
+                recent = n + 1;
             }
         }
-        if self.can_shorten(kept) { kept } else { 0 }
+        if self.can_shorten(recent) { recent } else { 0 }
     }
 
     /// Returns whether a summary would replace anything except the previous summary and the turn's input. The preserved input of an earlier turn
     /// counts as replaceable.
-    fn can_shorten(&self, kept: usize) -> bool {
+    fn can_shorten(&self, recent: usize) -> bool {
         let context = self.thread.context();
         let summary = self.thread.history.head().min(1);
-        let older = context.len().saturating_sub(summary + kept);
+        let older = context.len().saturating_sub(summary + recent);
         let input = self.turn().map(|turn| turn.input_message_id);
         let mut older = context.page(summary, older);
         older.any(|message| Some(message.id) != input)

@@ -17,7 +17,7 @@ impl Draft<'_> {
             | EventData::CapabilityUsage(_)
             | EventData::TaskCreated(_)
             | EventData::TaskUpdated(_) => true,
-            // A step has one child. Any other session is none of its business: a child is stopped with its turn.
+            // A step has one child, which is stopped with its turn. It must not report another session.
             EventData::SubagentStarted(data) => data.child_session_id == child_of_step(exec_id),
             EventData::SubagentCompleted(data) => data.child_session_id == child_of_step(exec_id),
             _ => false,

@@ -1,4 +1,4 @@
-//! How turns end: completed, failed or cancelled; and what an end does to open calls.
+//! The ends of turns: completed, failed or cancelled, with the results of open calls.
 
 use windlass_core::events::{
     ApprovalDecidedData, ApprovalTimeoutData, Decision, LlmGenerationMetadata, SessionIdledData,
@@ -9,8 +9,8 @@ use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::TurnId;
 
 use super::backend_end::RunEnd;
-use super::compact::Unchanged;
-use super::reason::{UnfinishedText, millis, preview};
+use super::compact::CompactionEnd;
+use super::reason::{UnfinishedText, millis, preview, whole_millis};
 use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::Failure;
@@ -27,26 +27,21 @@ pub(super) enum WaitEndCause {
 }
 
 impl WaitEndCause {
-    fn word(self) -> String {
-        let word = match self {
+    fn code(self) -> String {
+        let code = match self {
             Self::TurnEnded => "turn_terminal",
             Self::ProcessGone => PROCESS_RESTART,
         };
-        word.to_owned()
+        code.to_owned()
     }
 }
 
 impl Draft<'_> {
     pub(super) fn complete_turn(&mut self) {
         let Some(turn) = self.turn() else { return };
-        let final_text = self
-            .thread
-            .history
-            .last()
-            .filter(|last| Some(last.id) == turn.last_message_id);
-        let preview = final_text
-            .and_then(|message| message.text())
-            .and_then(preview);
+        let last = self.thread.history.last();
+        let answer = last.filter(|last| Some(last.id) == turn.last_message_id);
+        let preview = answer.and_then(|it| it.text()).and_then(preview);
         let data = TurnCompletedData {
             turn_id: turn.id,
             iterations: turn.iterations,
@@ -89,12 +84,9 @@ impl Draft<'_> {
         let limit = self.plan().max_iterations;
         let why = format!("not run: the turn reached its limit of {limit} model calls");
         self.close_open_calls(&why, WaitEndCause::TurnEnded);
-        self.fail_turn(&Failure {
-            code: "max_iterations".to_owned(),
-            message: format!("Max iterations reached: {limit}"),
-            user_message: "The turn reached its limit of model calls.".to_owned(),
-            fields: None,
-        });
+        let message = format!("Max iterations reached: {limit}");
+        let user_message = "The turn reached its limit of model calls.";
+        self.fail_turn(&Failure::new("max_iterations", message, user_message));
     }
 
     pub(super) fn interrupt(
@@ -104,22 +96,22 @@ impl Draft<'_> {
     ) -> Result<(), Rejected> {
         let running = self.turn().map(|turn| turn.id);
         match (turn_id, running) {
-            (Some(wanted), running) if running != Some(wanted) => {
-                self.cancel_queued(wanted, reason)
+            (Some(requested), running) if running != Some(requested) => {
+                self.cancel_queued(requested, reason)
             }
             (_, Some(turn_id)) => {
                 self.turn_id = Some(turn_id);
                 // Text that the model streamed before the interrupt is recorded first: nothing starts after the interrupt.
-                self.flush_running_tail();
+                self.flush_text();
                 self.record(TurnInterruptRequestedData {
                     turn_id,
                     reason: reason.clone(),
                 });
-                let because = match reason.as_deref() {
+                let cause = match reason.as_deref() {
                     Some(PROCESS_STOPPED) => WaitEndCause::ProcessGone,
                     _ => WaitEndCause::TurnEnded,
                 };
-                self.stop_steps("cancelled: the turn was interrupted", because);
+                self.stop_steps("cancelled: the turn was interrupted", cause);
                 self.cancel_turn(reason);
                 Ok(())
             }
@@ -132,27 +124,13 @@ impl Draft<'_> {
         turn_id: TurnId,
         reason: Option<String>,
     ) -> Result<(), Rejected> {
-        if !self
-            .thread
-            .queue
-            .iter()
-            .any(|queued| queued.turn_id == turn_id)
-        {
+        if !self.thread.is_queued(turn_id) {
             return Err(Rejected::NoTurn);
         }
         self.turn_id = Some(turn_id);
-        let (usage, iterations, duration_ms) = (None, None, None);
-        let (tool_call_count, llm_call_count, final_message_id) = (None, None, None);
         self.record(TurnCancelledData {
-            turn_id,
             reason,
-            usage,
-            iterations,
-            duration_ms,
-            tool_call_count,
-            llm_call_count,
-            final_message_id,
-            outline: None,
+            ..TurnCancelledData::new(turn_id)
         });
         Ok(())
     }
@@ -179,11 +157,9 @@ impl Draft<'_> {
         let now = self.now();
         if turn.deadline.is_some_and(|deadline| deadline <= now) {
             let took = millis(turn.started_at, now);
-            let timed_out = || Failure {
-                code: "turn_timeout".to_owned(),
-                message: format!("The turn timed out after {took} ms"),
-                user_message: "The turn ran out of time.".to_owned(),
-                fields: None,
+            let timed_out = || {
+                let message = format!("The turn timed out after {took} ms");
+                Failure::new("turn_timeout", message, "The turn ran out of time.")
             };
             let failure = self.time_failure().unwrap_or_else(timed_out);
             self.stop_steps(
@@ -207,37 +183,29 @@ impl Draft<'_> {
     }
 
     fn expire(&mut self, call: &Call) {
-        let tool_call_id = call.call.id.clone();
-        let exec_id = call.exec_id;
+        let (exec_id, tool_call_id) = (call.exec_id, call.call.id.clone());
         let timeout = match &call.state {
             CallState::AwaitingResult { .. } => self.wait_timeout(&call.call.name),
             _ => self.plan().wait_timeout,
         };
-        let timeout_ms =
-            timeout.map(|timeout| u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX));
+        let timeout_ms = timeout.map(whole_millis);
         match &call.state {
             CallState::AwaitingApproval { .. } => {
-                let data = ApprovalTimeoutData {
+                let expired = ApprovalTimeoutData {
                     tool_call_id: tool_call_id.clone(),
                     timeout_ms,
                 };
-                self.record_step(exec_id, data);
-                return self.decide_call(
-                    call,
-                    ApprovalDecidedData {
-                        tool_call_id,
-                        decision: Decision::Deny,
-                        reason: Some("nobody decided in time".to_owned()),
-                        timed_out: Some(true),
-                        remember: None,
-                        project: None,
-                        withdrawn: None,
-                    },
-                );
+                self.record_step(exec_id, expired);
+                let data = ApprovalDecidedData {
+                    reason: Some("no decision in time".to_owned()),
+                    timed_out: Some(true),
+                    ..ApprovalDecidedData::new(tool_call_id, Decision::Deny)
+                };
+                return self.decide_call(call, data);
             }
             CallState::AwaitingAnswer { request_id, .. } => {
-                let (request_id, reason) = (request_id.clone(), "timeout".to_owned());
-                self.record_step(exec_id, UserInputCanceledData { request_id, reason });
+                let data = UserInputCanceledData::new(request_id.clone(), "timeout".to_owned());
+                self.record_step(exec_id, data);
             }
             _ => {
                 let data = ToolCallTimeoutData {
@@ -247,21 +215,21 @@ impl Draft<'_> {
                 self.record_step(exec_id, data);
             }
         }
-        let result = ToolResult::failure(&call.call.id, "nobody answered the call in time");
-        self.close_call(exec_id, ToolStatus::Timeout, result, None);
+        let result = ToolResult::failure(&call.call.id, "the call was not answered in time");
+        self.close_call(exec_id, ToolStatus::Timeout, result);
     }
 
     /// Ends all running and waiting steps; finished results and text are preserved.
-    pub(super) fn stop_steps(&mut self, why: &str, because: WaitEndCause) {
+    pub(super) fn stop_steps(&mut self, why: &str, cause: WaitEndCause) {
         match self.turn().map(|turn| &turn.phase) {
             Some(Phase::Reasoning(_)) => {
-                self.flush_running_tail();
+                self.flush_text();
                 self.abandon_reason(why, UnfinishedText::Keep, LlmGenerationMetadata::default());
             }
-            Some(Phase::Acting(_)) => self.close_open_calls(why, because),
+            Some(Phase::Acting(_)) => self.close_open_calls(why, cause),
             Some(Phase::Compacting(_)) => {
                 self.abandon_summary(why);
-                self.leave_history(&Unchanged::Interrupted, None);
+                self.end_unchanged(&CompactionEnd::Interrupted, None);
             }
             Some(Phase::Backend(run)) => {
                 let end = if run.is_lost {
@@ -269,53 +237,40 @@ impl Draft<'_> {
                 } else {
                     RunEnd::INTERRUPTED
                 };
-                self.flush_running_tail();
-                self.close_open_calls(why, because);
+                self.flush_text();
+                self.close_open_calls(why, cause);
                 self.end_run(UnfinishedText::Keep, &end);
             }
             Some(Phase::Between | Phase::Limited(_)) | None => {}
         }
     }
 
-    /// Gives every call that has no result the same one, so that none is left unanswered. A call that did not
-    /// start has no intent in the journal, and gets none now.
-    fn close_open_calls(&mut self, why: &str, because: WaitEndCause) {
+    /// Records the same result for every call without one. A call that did not start has no intent in the journal, and gets none.
+    fn close_open_calls(&mut self, why: &str, cause: WaitEndCause) {
         let calls = self.turn().map(|turn| turn.calls().to_vec());
         let calls = calls.unwrap_or_default();
         for call in calls.iter().filter(|call| !call.state.is_done()) {
             let (exec_id, tool_call_id) = (call.exec_id, call.call.id.clone());
             match &call.state {
                 CallState::AwaitingApproval { .. } => {
-                    let (decision, reason) = (Decision::Deny, Some(because.word()));
                     let data = ApprovalDecidedData {
-                        tool_call_id,
-                        decision,
-                        reason,
-                        timed_out: None,
-                        remember: None,
-                        project: None,
-                        withdrawn: None,
+                        reason: Some(cause.code()),
+                        ..ApprovalDecidedData::new(tool_call_id, Decision::Deny)
                     };
                     self.record_step(exec_id, data);
                 }
                 CallState::AwaitingResult { .. } => {
-                    let reason = because.word();
-                    self.record_step(
-                        exec_id,
-                        ToolCallCanceledData {
-                            tool_call_id,
-                            reason,
-                        },
-                    );
+                    let data = ToolCallCanceledData::new(tool_call_id, cause.code());
+                    self.record_step(exec_id, data);
                 }
                 CallState::AwaitingAnswer { request_id, .. } => {
-                    let (request_id, reason) = (request_id.clone(), because.word());
-                    self.record_step(exec_id, UserInputCanceledData { request_id, reason });
+                    let data = UserInputCanceledData::new(request_id.clone(), cause.code());
+                    self.record_step(exec_id, data);
                 }
                 CallState::Queued | CallState::Running { .. } | CallState::Done { .. } => {}
             }
             let result = ToolResult::failure(&call.call.id, why);
-            self.close_call(exec_id, ToolStatus::Cancelled, result, None);
+            self.close_call(exec_id, ToolStatus::Cancelled, result);
         }
     }
 }

@@ -23,7 +23,7 @@ use crate::input::{DecisionContext, Input};
 use crate::state::Thread;
 
 impl Thread {
-    /// Says what follows from an input. Total and pure: the thread does not change, and what cannot be is rejected.
+    /// Decides the events and commands that follow from an input. Total and pure: the thread does not change, and an invalid input is rejected.
     pub fn decide(&self, input: Input, ctx: &DecisionContext<'_>) -> Result<Decision, Rejected> {
         let mut draft = Draft::new(self, ctx);
         match input {
@@ -51,7 +51,7 @@ impl Thread {
                 exec_id,
                 session_id,
             } => draft.backend_session(exec_id, session_id)?,
-            Input::BackendSaid { exec_id, event } => draft.backend_said(exec_id, *event)?,
+            Input::BackendReported { exec_id, event } => draft.backend_reported(exec_id, *event)?,
             Input::BackendPause { exec_id } => draft.backend_pause(exec_id)?,
             Input::BackendSteered {
                 exec_id,

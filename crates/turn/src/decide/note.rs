@@ -10,7 +10,7 @@ impl Draft<'_> {
         if !data.is_about_session() {
             return Err(Rejected::NotEmittable(data.event_type()));
         }
-        self.check_room()?;
+        self.check_quota()?;
         self.record(data);
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Permissions that a backend asks for: approvals of ours.
+//! Permission requests of an external agent, which become approvals.
 
 use serde_json::json;
 use windlass_core::backend::PermissionRequest;
@@ -18,17 +18,17 @@ use crate::state::{Call, CallState};
 const WITHDRAWN: &str = "the agent no longer asks for it";
 const DECIDED_BEFORE: &str = "it was decided before the agent's process was gone";
 
-/// The call that a request names.
-struct Named {
+/// The call that a permission request refers to.
+struct ReferencedCall {
     step: ExecId,
-    /// Whether nothing is asked or allowed for it yet.
+    /// Whether it is neither approved nor waiting for an approval.
     is_open: bool,
     /// Digest of the approved call.
     allowed: Option<Digest128>,
 }
 
 impl Draft<'_> {
-    /// A permission request is an ordinary approval, decided by the same clients.
+    /// Turns a permission request into an ordinary approval, which the same clients decide.
     pub(super) fn ask_permission(
         &mut self,
         exec_id: ExecId,
@@ -43,40 +43,45 @@ impl Draft<'_> {
             ..
         } = request;
         let run = self.running_backend(exec_id)?;
-        // One that was answered is another one under the same name: an agent may use it again.
+        // An agent may reuse the ID of an answered request for another one.
         let is_open = |call: &Call| matches!(call.state, CallState::AwaitingApproval { .. });
-        if run.call_asking(&request_id).is_some_and(is_open) {
+        if run.call_of_request(&request_id).is_some_and(is_open) {
             return Ok(());
         }
         if call_id
             .as_ref()
             .is_some_and(|id| run.ended_by_us.contains(id))
         {
-            self.answer(exec_id, request_id, Decision::Deny, None);
+            self.answer_request(exec_id, request_id, Decision::Deny, None);
             return Ok(());
         }
-        let named = call_id.as_deref().and_then(|id| run.call_named(id));
-        let mut asked = ToolCall {
+        let referenced = call_id.as_deref().and_then(|id| run.call_by_id(id));
+        let mut requested = ToolCall {
             id: call_id.clone().unwrap_or_else(|| request_id.clone()),
             name,
             arguments,
         };
-        if let Some(call) = named.filter(|_| asked.arguments.is_null()) {
+        if let Some(call) = referenced.filter(|_| requested.arguments.is_null()) {
             // The request contains only the ID of the call.
-            asked.name.clone_from(&call.call.name);
-            asked.arguments.clone_from(&call.call.arguments);
+            requested.name.clone_from(&call.call.name);
+            requested.arguments.clone_from(&call.call.arguments);
         }
-        let named = named.map(|call| {
+        let referenced = referenced.map(|call| {
             let is_allowed = self.thread.verdict_on(call.exec_id) == Some(Decision::Allow);
-            Named {
+            ReferencedCall {
                 step: call.exec_id,
                 is_open: matches!(call.state, CallState::Running { .. }) && !is_allowed,
-                allowed: run.asked_for(call.exec_id).filter(|_| is_allowed),
+                allowed: run
+                    .permission_of(call.exec_id)
+                    .filter(|_| is_allowed)
+                    .map(|it| call_digest(&it.call)),
             }
         });
         // An approval covers the call as it was requested, not any later call with the same name.
-        let allowed = named.as_ref().and_then(|named| named.allowed);
-        let is_allowed = allowed == Some(call_digest(&asked));
+        let allowed = referenced
+            .as_ref()
+            .and_then(|referenced| referenced.allowed);
+        let is_allowed = allowed == Some(call_digest(&requested));
         let allows_all = self
             .plan()
             .backend
@@ -84,47 +89,53 @@ impl Draft<'_> {
             .is_some_and(|backend| backend.allows_all);
         let auto_approves = allows_all || self.turn().is_some_and(|turn| turn.auto_approves);
         let rules = &self.plan().approvals;
-        match rules.decide(&asked.name, &asked.arguments, true) {
+        match rules.decide(&requested.name, &requested.arguments, true) {
             ApprovalAction::Deny => {
                 let why = Some(REFUSED_BY_RULE.to_owned());
-                self.answer(exec_id, request_id, Decision::Deny, why);
+                self.answer_request(exec_id, request_id, Decision::Deny, why);
                 return Ok(());
             }
             ApprovalAction::Ask if !auto_approves && !is_allowed => {}
             ApprovalAction::Ask | ApprovalAction::Allow => {
-                self.answer(exec_id, request_id, Decision::Allow, None);
+                self.answer_request(exec_id, request_id, Decision::Allow, None);
                 return Ok(());
             }
         }
-        let step = match named {
-            Some(named) if named.is_open => Some(named.step),
+        let step = match referenced {
+            Some(referenced) if referenced.is_open => Some(referenced.step),
             // The permission request arrived before the call's own event.
-            None => self.open_observed(asked.clone()),
-            // It asks once more for a call: the request itself is one.
+            None => self.open_observed(requested.clone()),
+            // The agent requests a permission for an approved or ended call again: the request itself becomes a call.
             Some(_) => {
-                asked.id.clone_from(&request_id);
-                self.open_observed(asked.clone())
+                requested.id.clone_from(&request_id);
+                self.open_observed(requested.clone())
             }
         };
         if let Some(call) = step.and_then(|step| self.call(step)).cloned() {
-            self.require(&call, asked, request_id, title);
+            self.require(&call, requested, request_id, title);
         }
         Ok(())
     }
 
-    /// Requires an approval for the call as the request describes it, whatever was observed before.
-    fn require(&mut self, call: &Call, asked: ToolCall, request_id: String, title: Option<String>) {
-        let digest = call_digest(&asked);
-        let turn = self.turn();
-        let mut settled = turn.into_iter().flat_map(|turn| &turn.settled);
-        let decided = settled
-            .find(|settled| settled.is_about(digest))
+    /// Requires an approval for the call as the request describes it, even if the observed call was different.
+    fn require(
+        &mut self,
+        call: &Call,
+        requested: ToolCall,
+        request_id: String,
+        title: Option<String>,
+    ) {
+        let digest = call_digest(&requested);
+        let decisions = self.turn().into_iter();
+        let mut decisions = decisions.flat_map(|turn| &turn.offline_decisions);
+        let decided = decisions
+            .find(|it| it.is_about(digest))
             .map(|it| it.is_allowed);
         let data = ApprovalRequiredData {
-            digest: Digest128::of_json(&asked.arguments).to_string(),
+            digest: Digest128::of_json(&requested.arguments).to_string(),
             tool_call: ToolCall {
                 id: call.call.id.clone(),
-                ..asked
+                ..requested
             },
             display_name: title,
             expires_at: self.after(self.plan().wait_timeout),
@@ -132,50 +143,42 @@ impl Draft<'_> {
         };
         self.record_step(call.exec_id, data);
         if let Some(is_allowed) = decided {
+            let decision = if is_allowed {
+                Decision::Allow
+            } else {
+                Decision::Deny
+            };
             let data = ApprovalDecidedData {
-                tool_call_id: call.call.id.clone(),
-                decision: if is_allowed {
-                    Decision::Allow
-                } else {
-                    Decision::Deny
-                },
                 reason: Some(DECIDED_BEFORE.to_owned()),
-                timed_out: None,
-                remember: None,
-                project: None,
-                withdrawn: None,
+                ..ApprovalDecidedData::new(call.call.id.clone(), decision)
             };
             self.decide_call(call, data);
         }
     }
 
     pub(super) fn withdraw(&mut self, exec_id: ExecId, request_id: &str) -> Result<(), Rejected> {
-        let call = self.running_backend(exec_id)?.call_asking(request_id);
+        let call = self.running_backend(exec_id)?.call_of_request(request_id);
         let call = call.filter(|call| matches!(call.state, CallState::AwaitingApproval { .. }));
         let call = call.cloned().ok_or_else(|| not_open(request_id))?;
         self.record_withdrawal(&call);
         if call.call.id == request_id {
             let result = ToolResult::failure(request_id, WITHDRAWN);
-            self.close_call(call.exec_id, ToolStatus::Cancelled, result, None);
+            self.close_call(call.exec_id, ToolStatus::Cancelled, result);
         }
         Ok(())
     }
 
     pub(super) fn record_withdrawal(&mut self, call: &Call) {
         let data = ApprovalDecidedData {
-            tool_call_id: call.call.id.clone(),
-            decision: Decision::Deny,
             reason: Some(WITHDRAWN.to_owned()),
-            timed_out: None,
-            remember: None,
-            project: None,
             withdrawn: Some(true),
+            ..ApprovalDecidedData::new(call.call.id.clone(), Decision::Deny)
         };
         self.record_step(call.exec_id, data);
     }
 
     /// Forwards the decision about an agent's call, if its process still exists.
-    pub(super) fn pass_on(
+    pub(super) fn forward_decision(
         &mut self,
         call: &Call,
         request_id: String,
@@ -192,27 +195,27 @@ impl Draft<'_> {
                 let why =
                     "the agent's process was gone before it made this call; it may make it again";
                 let result = ToolResult::failure(&call.call.id, why);
-                self.close_call(call.exec_id, ToolStatus::Unknown, result, None);
+                self.close_call(call.exec_id, ToolStatus::Unknown, result);
             }
             (true, Decision::Deny) => {}
             (false, decision) => {
                 if is_request_itself && decision == Decision::Allow {
                     let result = ToolResult::success(&call.call.id, json!("allowed"));
-                    self.close_call(call.exec_id, ToolStatus::Success, result, None);
+                    self.close_call(call.exec_id, ToolStatus::Success, result);
                 }
-                self.answer(exec_id, request_id, decision, reason);
+                self.answer_request(exec_id, request_id, decision, reason);
             }
         }
     }
 
-    fn answer(
+    fn answer_request(
         &mut self,
         exec_id: ExecId,
         request_id: String,
         decision: Decision,
         reason: Option<String>,
     ) {
-        self.says.push(Command::AnswerBackend {
+        self.backend_commands.push(Command::AnswerBackend {
             exec_id,
             request_id,
             decision,
@@ -220,9 +223,9 @@ impl Draft<'_> {
         });
     }
 
-    /// Returns the request by which a backend asks for a call.
+    /// Returns the ID of the agent's permission request for a call.
     pub(super) fn request_for(&self, exec_id: ExecId) -> Option<String> {
-        let run = self.turn()?.run()?;
-        run.request_for(exec_id).map(str::to_owned)
+        let permission = self.turn()?.run()?.permission_of(exec_id)?;
+        Some(permission.request_id.clone())
     }
 }

@@ -1,4 +1,4 @@
-//! Changing an input before its turn begins.
+//! Changes of a queued input.
 
 use windlass_core::events::InputEditedData;
 use windlass_core::typed_id::TurnId;

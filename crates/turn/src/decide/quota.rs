@@ -12,134 +12,121 @@ use windlass_core::budget::{Budget, Limit, Refused, Spent};
 use windlass_core::error::QuotaExceeded;
 
 use super::reason::millis;
-
 use crate::decision::Rejected;
 use crate::draft::Draft;
 use crate::input::Failure;
 
 impl Draft<'_> {
     /// Rejects a new message if the session has reached its limits. Queued messages count, because they were already accepted.
-    pub(super) fn check_room(&self) -> Result<(), Rejected> {
-        let steered = self.turn().map_or(0, |turn| turn.steered.len());
-        let waiting = self.thread.queue.len() + steered;
-        self.exceeded(waiting)
-            .map_or(Ok(()), |quota| Err(Rejected::Quota(quota)))
+    pub(super) fn check_quota(&self) -> Result<(), Rejected> {
+        let exceeded = self.exceeded(self.waiting_inputs());
+        exceeded.map_or(Ok(()), |quota| Err(Rejected::Quota(quota)))
     }
 
     /// Rejects an input if the queue is full.
-    pub(super) fn check_waiting(&self) -> Result<(), Rejected> {
-        let steered = self.turn().map_or(0, |turn| turn.steered.len());
-        let waiting = self.thread.queue.len() + steered;
+    pub(super) fn check_queue_limit(&self) -> Result<(), Rejected> {
         let limit = self.plan().max_waiting_inputs;
-        match limit.filter(|limit| waiting >= *limit) {
+        match limit.filter(|limit| self.waiting_inputs() >= *limit) {
             None => Ok(()),
-            Some(limit) => Err(Rejected::Quota(QuotaExceeded {
-                what: "waiting inputs",
-                limit: limit as u64,
-                subject: format!("session {}", self.thread.session_id),
-            })),
+            Some(limit) => Err(Rejected::Quota(self.quota("waiting inputs", limit as u64))),
         }
     }
 
-    /// Says why a turn cannot make another model call.
+    fn waiting_inputs(&self) -> usize {
+        let steered = self.turn().map_or(0, |turn| turn.steered.len());
+        self.thread.queue.len() + steered
+    }
+
+    fn quota(&self, what: &'static str, limit: u64) -> QuotaExceeded {
+        let subject = format!("session {}", self.thread.session_id);
+        QuotaExceeded {
+            what,
+            limit,
+            subject,
+        }
+    }
+
+    /// Returns the quota failure that prevents another model call.
     pub(super) fn quota_failure(&self) -> Option<Failure> {
-        let quota = self.exceeded(0)?;
-        Some(Failure {
-            code: "quota_exceeded".to_owned(),
-            message: format!("Quota exceeded: {quota}"),
-            user_message: "The session has reached its limit.".to_owned(),
-            fields: None,
-        })
+        let message = format!("Quota exceeded: {}", self.exceeded(0)?);
+        let user_message = "The session has reached its limit.";
+        Some(Failure::new("quota_exceeded", message, user_message))
     }
 
     fn exceeded(&self, waiting: usize) -> Option<QuotaExceeded> {
         let limits = self.plan().limits;
         let messages = (self.thread.history.len() + waiting) as u64;
-        let held = [
+        let sizes = [
             ("messages", limits.max_messages, messages),
             ("events", limits.max_events, self.thread.head),
         ];
-        held.into_iter().find_map(|(what, limit, held)| {
-            let limit = limit.filter(|limit| held >= *limit)?;
-            let subject = format!("session {}", self.thread.session_id);
-            Some(QuotaExceeded {
-                what,
-                limit,
-                subject,
-            })
+        sizes.into_iter().find_map(|(what, limit, size)| {
+            let limit = limit.filter(|limit| size >= *limit)?;
+            Some(self.quota(what, limit))
         })
     }
 
-    /// Says why the budget lets no further model call begin.
+    /// Returns the budget failure that prevents another model call.
     pub(super) fn budget_failure(&self) -> Option<Failure> {
         let reserve = &self.plan().reserve;
-        let mut budgets = self.budgets().into_iter();
-        budgets.find_map(|(scope, budget, spent)| {
-            let refused = budget.refuses_call(&spent, reserve)?;
-            Some(budget_exceeded(scope, &refused))
-        })
+        self.find_failure(|budget, spent| budget.refuses_call(spent, reserve))
     }
 
     /// Returns the budget failure that prevents an external agent from starting.
     pub(super) fn run_failure(&self) -> Option<Failure> {
         let reserve = &self.plan().reserve;
+        self.find_failure(|budget, spent| budget.refuses_run(spent, reserve))
+    }
+
+    fn find_failure(&self, refuse: impl Fn(&Budget, &Spent) -> Option<Refused>) -> Option<Failure> {
         let mut budgets = self.budgets().into_iter();
         budgets.find_map(|(scope, budget, spent)| {
-            let refused = budget.refuses_run(&spent, reserve)?;
-            Some(budget_exceeded(scope, &refused))
+            Some(budget_exceeded(scope, &refuse(budget, &spent)?))
         })
     }
 
-    /// Says why the budget lets no further tool call begin, as the model reads it.
+    /// Returns the reason that prevents another tool call, for the model.
     pub(super) fn refused_by_budget(&self) -> Option<String> {
         let mut budgets = self.budgets().into_iter();
         budgets.find_map(|(scope, budget, spent)| {
             let Refused { allowed, .. } = budget.refuses_tool_call(&spent)?;
             Some(format!(
-                "not run: the {scope}'s budget of {allowed} tool calls is used up. Make no more calls; say what you have \
-                 found and what is left to do"
+                "not run: the {scope}'s budget of {allowed} tool calls is used up. Make no more calls; report your \
+                 findings and the remaining work"
             ))
         })
     }
 
-    /// Says that a turn which is stopped for its time had a budget of that much.
+    /// Returns the budget failure of a turn that used up the time of a budget.
     pub(super) fn time_failure(&self) -> Option<Failure> {
-        let mut budgets = self.budgets().into_iter();
-        budgets.find_map(|(scope, budget, spent)| {
-            let (allowed, used) = (budget.seconds?, spent.millis / 1000);
-            let refused = Refused {
-                limit: Limit::Seconds,
-                allowed,
-                used,
-                reserve: 0,
-            };
-            (used >= allowed).then(|| budget_exceeded(scope, &refused))
+        self.find_failure(|budget, spent| {
+            Refused::check(Limit::Seconds, budget.seconds?, spent.millis / 1000, 0)
         })
     }
 
-    /// Returns when a turn that begins now is stopped: by its own time, or by that of a budget.
+    /// Returns the deadline of a turn that begins now: by its own timeout or a budget's time limit, whichever is earlier.
     pub(super) fn deadline(&self, timeout: Option<Duration>) -> Option<DateTime<Utc>> {
         let timeout = timeout.or(self.plan().turn_timeout);
-        let left = |(_, budget, spent): (_, &Budget, Spent)| {
+        let remaining = |(_, budget, spent): (_, &Budget, Spent)| {
             let span = Duration::from_secs(budget.seconds?);
             Some(span.saturating_sub(Duration::from_millis(spent.millis)))
         };
-        let budgets = self.budgets().into_iter().filter_map(left);
+        let budgets = self.budgets().into_iter().filter_map(remaining);
         self.after(budgets.chain(timeout).min())
     }
 
     /// Returns the budgets that apply to the turn, and the usage of each so far.
     fn budgets(&self) -> [(&'static str, &Budget, Spent); 2] {
         let turn = self.turn();
-        let mut of_turn = turn.map_or_else(Spent::default, |turn| turn.spent);
-        let mut of_thread = self.thread.spent;
-        let took = turn.map_or(0, |turn| millis(turn.started_at, self.now()));
-        of_turn.millis += took;
-        of_thread.millis += took;
+        let mut turn_spent = turn.map_or_else(Spent::default, |turn| turn.spent);
+        let mut thread_spent = self.thread.spent;
+        let elapsed = turn.map_or(0, |turn| millis(turn.started_at, self.now()));
+        turn_spent.millis += elapsed;
+        thread_spent.millis += elapsed;
         let budgets = &self.plan().budgets;
         [
-            ("turn", &budgets.turn, of_turn),
-            ("thread", &budgets.thread, of_thread),
+            ("turn", &budgets.turn, turn_spent),
+            ("thread", &budgets.thread, thread_spent),
         ]
     }
 }
@@ -156,10 +143,10 @@ fn budget_exceeded(scope: &str, refused: &Refused) -> Failure {
     Failure {
         code: "budget_exceeded".to_owned(),
         message: format!(
-            "The {scope}'s budget is used up: {limit}: {refused}. Raise {limit} and say \"go on\": the work goes on from here"
+            "The {scope}'s budget is used up: {limit}: {refused}. Raise {limit} and send \"continue\": the work resumes from here"
         ),
         user_message: format!(
-            "The {scope}'s budget is used up ({limit}). Raise it and say \"go on\"."
+            "The {scope}'s budget is used up ({limit}). Raise it and send \"continue\"."
         ),
         fields: Some(fields.into_iter().collect()),
     }

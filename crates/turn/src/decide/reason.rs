@@ -1,5 +1,7 @@
 //! Model calls: their beginning, their text, their end.
 
+use std::time::Duration;
+
 use chrono::{DateTime, Utc};
 use serde_json::Value;
 use windlass_core::derived_id::message_of_step;
@@ -28,35 +30,35 @@ const PREVIEW_CHARS: usize = 60;
 /// The treatment of the text of an incomplete model call.
 #[derive(Clone, Copy)]
 pub(super) enum UnfinishedText<'a> {
-    /// It is the model's own words and stays.
+    /// The text is the model's own and remains in the conversation.
     Keep,
     /// The message is completed and marked with the failure; without text, it contains a report of the failure.
     Fail(&'a Failure),
-    /// It was shown to people, so it stays for them, but the model does not see it again.
+    /// The text was shown to users and remains visible to them; the model does not see it again.
     Void(&'a Failure),
     /// The text is complete and remains in the conversation.
     Whole,
 }
 
 impl UnfinishedText<'_> {
-    pub(super) fn ending(&self) -> Ending {
+    pub(super) fn completeness(&self) -> Completeness {
         match self {
-            UnfinishedText::Fail(_) | UnfinishedText::Whole => Ending::Whole,
-            UnfinishedText::Keep | UnfinishedText::Void(_) => Ending::CutShort,
+            UnfinishedText::Fail(_) | UnfinishedText::Whole => Completeness::Complete,
+            UnfinishedText::Keep | UnfinishedText::Void(_) => Completeness::CutShort,
         }
     }
 }
 
 /// Whether the text or reasoning of a model call was cut short.
 #[derive(Clone, Copy)]
-pub(super) enum Ending {
+pub(super) enum Completeness {
     /// The call ended, successfully or not.
-    Whole,
+    Complete,
     /// An interrupt or a crash stopped it.
     CutShort,
 }
 
-impl Ending {
+impl Completeness {
     fn is_cut_short(self) -> Option<bool> {
         matches!(self, Self::CutShort).then_some(true)
     }
@@ -67,10 +69,10 @@ impl Thread {
     pub fn chunk(&self, exec_id: ExecId, ctx: &DecisionContext<'_>) -> Result<Decision, Rejected> {
         let mut draft = Draft::new(self, ctx);
         match draft.running_backend(exec_id) {
-            Ok(_) => draft.flush_running_tail(),
+            Ok(_) => draft.flush_text(),
             Err(_) => {
                 draft.running_reason(exec_id)?;
-                draft.flush_tail(exec_id);
+                draft.flush_text_of(exec_id);
             }
         }
         Ok(draft.finish()?)
@@ -78,44 +80,36 @@ impl Thread {
 }
 
 pub(super) fn preview(text: &str) -> Option<String> {
-    if text.is_empty() {
-        return None;
-    }
-    let cut = text
-        .char_indices()
-        .nth(PREVIEW_CHARS)
-        .map_or(text.len(), |(at, _)| at);
-    Some(text[..cut].to_owned())
+    (!text.is_empty()).then(|| text.chars().take(PREVIEW_CHARS).collect())
 }
 
 /// The failure of a turn without any model output. If it counted as completed, users would wait for an answer.
 pub(super) fn no_output() -> Failure {
     let text = "Turn completed without engine output";
-    Failure {
-        code: "no_output".to_owned(),
-        message: text.to_owned(),
-        user_message: text.to_owned(),
-        fields: None,
-    }
+    Failure::new("no_output", text, text)
 }
 
 fn output_mismatch(errors: Vec<String>) -> Failure {
     let listed = errors.join("; ");
     let text = format!("The answer does not match the output schema: {listed}");
     Failure {
-        code: OUTPUT_SCHEMA_MISMATCH.to_owned(),
-        user_message: text.clone(),
-        message: text,
         fields: Some(ErrorFields::from([("errors".to_owned(), errors.into())])),
+        ..Failure::new(OUTPUT_SCHEMA_MISMATCH, text.clone(), text)
     }
 }
 
+/// Returns a duration in milliseconds.
+pub(super) fn whole_millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Returns the milliseconds between two times; 0 if the clock went back.
 pub(super) fn millis(from: DateTime<Utc>, to: DateTime<Utc>) -> u64 {
     u64::try_from((to - from).num_milliseconds()).unwrap_or(0)
 }
 
 impl Draft<'_> {
-    /// Does the first step of a turn.
+    /// Starts the first step of a turn.
     pub(super) fn start_work(&mut self) {
         match self.plan().backend {
             Some(_) => self.begin_backend(),
@@ -128,14 +122,13 @@ impl Draft<'_> {
         self.start_reason_after(None);
     }
 
-    /// The same, after a failed compaction.
+    /// Makes the next model call, after a failed compaction if there was one.
     pub(super) fn start_reason_after(&mut self, failure: Option<&str>) {
         let done = self.turn().map_or(0, |turn| turn.iterations);
         self.call_model(done + 1, failure);
     }
 
-    /// Makes the newest model call again. It is the same one of the turn, under a new step: a turn that was
-    /// disturbed may do as much as one that was not.
+    /// Repeats the newest model call under a new step. It counts as the same iteration, so that a crash does not cost the turn a model call.
     pub(super) fn repeat_reason(&mut self) {
         let newest = self.turn().map_or(1, |turn| turn.iterations);
         self.call_model(newest, None);
@@ -151,7 +144,7 @@ impl Draft<'_> {
                 let exec_id = ExecId::from_uuid(self.new_uuid());
                 self.record_step(exec_id, ReasonStartedData { iteration });
             }
-            ContextWindow::Shorten { kept } => self.start_compaction(kept),
+            ContextWindow::Shorten { recent_messages } => self.start_compaction(recent_messages),
             ContextWindow::Full => self.fail_turn(&self.context_full(failure)),
         }
     }
@@ -164,7 +157,7 @@ impl Draft<'_> {
     }
 
     /// Returns the open message of a step of a model or an external agent.
-    fn speaking(&self, exec_id: ExecId) -> Option<&Reason> {
+    fn open_message(&self, exec_id: ExecId) -> Option<&Reason> {
         let reason = match &self.turn()?.phase {
             Phase::Reasoning(reason) => reason,
             Phase::Backend(run) => &run.part,
@@ -173,61 +166,44 @@ impl Draft<'_> {
         Some(reason).filter(|reason| reason.exec_id == exec_id)
     }
 
-    /// Brings text of the running model call, or backend, that is still in the actor's hands into the events.
-    pub(super) fn flush_running_tail(&mut self) {
+    /// Records the unflushed text of the running model call or external agent.
+    pub(super) fn flush_text(&mut self) {
         match self.turn().map(|turn| &turn.phase) {
-            Some(Phase::Reasoning(reason)) => self.flush_tail(reason.exec_id),
-            Some(Phase::Backend(run)) => self.flush_tail(run.part.exec_id),
+            Some(Phase::Reasoning(reason)) => self.flush_text_of(reason.exec_id),
+            Some(Phase::Backend(run)) => self.flush_text_of(run.part.exec_id),
             _ => {}
         }
     }
 
-    /// Brings text that is still in the actor's hands into the events, once.
-    fn flush_tail(&mut self, exec_id: ExecId) {
+    /// Records the unflushed text, once.
+    fn flush_text_of(&mut self, exec_id: ExecId) {
         if let Some(tail) = self.ctx.tail.take() {
-            self.record_tail(exec_id, tail);
+            self.record_text(exec_id, tail);
         }
     }
 
     /// Records deltas of a step's streamed text.
-    pub(super) fn record_tail(&mut self, exec_id: ExecId, tail: &UnflushedText) {
-        let Some(turn_id) = self.turn().map(|turn| turn.id) else {
+    pub(super) fn record_text(&mut self, exec_id: ExecId, tail: &UnflushedText) {
+        let (Some(turn), Some(open)) = (self.turn(), self.open_message(exec_id)) else {
             return;
         };
-        let Some(Reason {
-            text_started,
-            thinking_started,
-            ..
-        }) = self.speaking(exec_id)
-        else {
-            return;
-        };
-        let (text_started, thinking_started) = (*text_started, *thinking_started);
+        let turn_id = turn.id;
+        let starts_text = open.text_started.is_none();
+        let starts_thinking = open.thinking_started.is_none();
         if !tail.thinking.is_empty() {
-            if thinking_started.is_none() {
+            if starts_thinking {
                 self.record_step(exec_id, ReasonThinkingStartedData {});
             }
-            self.record_step(
-                exec_id,
-                ReasonThinkingDeltaData {
-                    turn_id,
-                    delta: tail.thinking.clone(),
-                },
-            );
+            let data = ReasonThinkingDeltaData::new(turn_id, tail.thinking.clone());
+            self.record_step(exec_id, data);
         }
         if !tail.text.is_empty() {
-            if text_started.is_none() {
-                let message_id = message_of_step(exec_id);
-                self.record_step(exec_id, OutputMessageStartedData { message_id });
+            if starts_text {
+                let data = OutputMessageStartedData::new(message_of_step(exec_id));
+                self.record_step(exec_id, data);
             }
-            self.record_step(
-                exec_id,
-                OutputMessageDeltaData {
-                    turn_id,
-                    delta: tail.text.clone(),
-                    message_id: None,
-                },
-            );
+            let data = OutputMessageDeltaData::new(turn_id, tail.text.clone());
+            self.record_step(exec_id, data);
         }
     }
 
@@ -244,47 +220,29 @@ impl Draft<'_> {
             return self.model_failed(exec_id, no_output(), answer.metadata);
         }
         self.finished = Some(exec_id);
-        self.flush_tail(exec_id);
+        self.flush_text_of(exec_id);
         // Closes the streamed item, even if the answer does not repeat its text.
         let streamed = self.running_reason(exec_id)?.thinking.joined();
         let streamed = (!streamed.is_empty()).then_some(streamed);
-        let thought = answer.thinking.as_deref().or(streamed.as_deref());
-        self.close_thinking(exec_id, thought, Ending::Whole);
-        let Answer {
-            text,
-            thinking,
-            thinking_signature,
-            reasoning_items,
-            calls,
-            mismatch,
-            phase,
-            metadata,
-            prompt,
-        } = answer;
-        let usage = metadata.usage;
-        self.record_generation(exec_id, &calls, metadata, prompt);
-        let tool_call_count = calls.len();
+        let thinking = answer.thinking.as_deref().or(streamed.as_deref());
+        self.close_thinking(exec_id, thinking, Completeness::Complete);
+        let (calls, usage) = (answer.calls, answer.metadata.usage);
+        self.record_generation(exec_id, &calls, answer.metadata, answer.prompt);
+        let requested = calls.iter().map(|requested| &requested.call);
         let message = Message {
-            phase,
-            thinking,
-            thinking_signature,
-            reasoning_items,
-            ..self.agent_message(exec_id, text, calls.iter().map(|requested| &requested.call))
+            phase: answer.phase,
+            thinking: answer.thinking,
+            thinking_signature: answer.thinking_signature,
+            reasoning_items: answer.reasoning_items,
+            ..self.agent_message(exec_id, answer.text, requested)
         };
-        self.record_answer(exec_id, message, None, Ending::Whole);
-        self.record_step(
-            exec_id,
-            ReasonCompletedData {
-                success: true,
-                has_tool_calls: tool_call_count > 0,
-                tool_call_count,
-                text_preview: None,
-                error: None,
-                duration_ms: None,
-                usage,
-            },
-        );
-        self.after_answer(calls, mismatch)
+        self.record_answer(exec_id, message, None, Completeness::Complete);
+        let data = ReasonCompletedData {
+            usage,
+            ..ReasonCompletedData::new(true, !calls.is_empty(), calls.len())
+        };
+        self.record_step(exec_id, data);
+        self.after_answer(calls, answer.mismatch)
     }
 
     /// Tells whether the model returned no text, thinking or call in the whole turn, and the turn was not steered.
@@ -292,10 +250,10 @@ impl Draft<'_> {
         let reason = self.running_reason(exec_id)?;
         let is_shown = reason.text_started.is_some() || reason.thinking_started.is_some();
         let is_pending = self.ctx.tail.is_some_and(|tail| !tail.is_empty());
-        let says_nothing =
+        let is_empty =
             answer.text.is_empty() && answer.thinking.is_none() && answer.calls.is_empty();
         let is_first = |turn: &Turn| turn.iterations <= 1 && turn.steered.is_empty();
-        Ok(says_nothing && !is_shown && !is_pending && self.turn().is_some_and(is_first))
+        Ok(is_empty && !is_shown && !is_pending && self.turn().is_some_and(is_first))
     }
 
     fn after_answer(
@@ -309,7 +267,7 @@ impl Draft<'_> {
         let at_limit = turn.iterations >= self.plan().max_iterations;
         let has_more_to_read = !turn.steered.is_empty();
         match (calls.is_empty(), at_limit) {
-            (true, false) if has_more_to_read => self.go_on(),
+            (true, false) if has_more_to_read => self.continue_turn(),
             (true, _) if mismatch.is_empty() => self.complete_turn(),
             (true, at_limit) => self.reject_output(mismatch, at_limit),
             (false, true) => self.stop_at_limit(),
@@ -323,12 +281,8 @@ impl Draft<'_> {
         let Some(turn) = self.turn() else { return };
         match turn.last_message_id {
             Some(message_id) if !turn.is_repairing && !at_limit => {
-                let turn_id = turn.id;
-                self.record(OutputRejectedData {
-                    turn_id,
-                    message_id,
-                    errors,
-                });
+                let data = OutputRejectedData::new(turn.id, message_id, errors);
+                self.record(data);
                 self.start_reason();
             }
             _ => self.fail_turn(&output_mismatch(errors)),
@@ -347,7 +301,7 @@ impl Draft<'_> {
         }
         self.running_reason(exec_id)?;
         self.finished = Some(exec_id);
-        self.flush_tail(exec_id);
+        self.flush_text_of(exec_id);
         self.abandon_reason(&failure.message, UnfinishedText::Fail(&failure), metadata);
         self.fail_turn(&failure);
         Ok(())
@@ -364,7 +318,7 @@ impl Draft<'_> {
             return;
         };
         let (exec_id, started_at) = (reason.exec_id, reason.started_at);
-        let (said, thought) = (reason.text.joined(), reason.thinking.joined());
+        let (text, thinking) = (reason.text.joined(), reason.thinking.joined());
         let usage = metadata.usage;
         let metadata = LlmGenerationMetadata {
             model: if metadata.model.is_empty() {
@@ -376,19 +330,15 @@ impl Draft<'_> {
             error: Some(why.to_owned()),
             ..metadata
         };
-        let ending = leftover.ending();
-        let thought = (!thought.is_empty()).then_some(thought.as_str());
-        self.close_thinking(exec_id, thought, ending);
+        let thinking = (!thinking.is_empty()).then_some(thinking.as_str());
+        self.close_thinking(exec_id, thinking, leftover.completeness());
         self.record_generation(exec_id, &[], metadata, None);
-        self.record_leftover(exec_id, said, leftover, ending);
+        self.record_leftover(exec_id, text, leftover);
         let data = ReasonCompletedData {
-            success: false,
-            has_tool_calls: false,
-            tool_call_count: 0,
-            text_preview: None,
             error: Some(why.to_owned()),
             duration_ms: Some(millis(started_at, self.now())),
             usage,
+            ..ReasonCompletedData::new(false, false, 0)
         };
         self.record_step(exec_id, data);
     }
@@ -396,18 +346,17 @@ impl Draft<'_> {
     pub(super) fn record_leftover(
         &mut self,
         exec_id: ExecId,
-        said: String,
+        text: String,
         leftover: UnfinishedText<'_>,
-        ending: Ending,
     ) {
         let (failure, is_report) = match leftover {
             UnfinishedText::Keep | UnfinishedText::Whole => (None, false),
-            UnfinishedText::Fail(failure) => (Some(failure), said.is_empty()),
+            UnfinishedText::Fail(failure) => (Some(failure), text.is_empty()),
             UnfinishedText::Void(failure) => (Some(failure), true),
         };
         let text = match leftover {
-            UnfinishedText::Fail(failure) if said.is_empty() => failure.user_message.clone(),
-            _ => said,
+            UnfinishedText::Fail(failure) if text.is_empty() => failure.user_message.clone(),
+            _ => text,
         };
         if text.is_empty() {
             return;
@@ -418,29 +367,26 @@ impl Draft<'_> {
             let report = is_report.then(|| (REPORT_MARK.to_owned(), Value::Bool(true)));
             std::iter::once(code).chain(report).collect()
         });
-        self.record_answer(exec_id, message, failure, ending);
+        self.record_answer(exec_id, message, failure, leftover.completeness());
     }
 
     pub(super) fn close_thinking(
         &mut self,
         exec_id: ExecId,
         thinking: Option<&str>,
-        ending: Ending,
+        completeness: Completeness,
     ) {
         let Some(thinking) = thinking.map(str::to_owned) else {
             return;
         };
-        let reason = self.speaking(exec_id);
+        let reason = self.open_message(exec_id);
         let started_at = reason.and_then(|reason| reason.thinking_started);
-        let started_at = started_at.filter(|at| *at != self.now());
-        self.record_step(
-            exec_id,
-            ReasonThinkingCompletedData {
-                thinking,
-                started_at,
-                interrupted: ending.is_cut_short(),
-            },
-        );
+        let data = ReasonThinkingCompletedData {
+            thinking,
+            started_at: started_at.filter(|at| *at != self.now()),
+            interrupted: completeness.is_cut_short(),
+        };
+        self.record_step(exec_id, data);
     }
 
     pub(super) fn agent_message<'c>(
@@ -454,12 +400,8 @@ impl Draft<'_> {
             calls.map(|call| ContentPart::ToolCall(ToolCallContentPart::from(call.clone())));
         let mut content: Vec<ContentPart> = text.into_iter().chain(calls).collect();
         content.shrink_to_fit();
-        Message::from_parts(
-            message_of_step(exec_id),
-            MessageRole::Agent,
-            content,
-            self.now(),
-        )
+        let id = message_of_step(exec_id);
+        Message::from_parts(id, MessageRole::Agent, content, self.now())
     }
 
     pub(super) fn record_answer(
@@ -467,22 +409,21 @@ impl Draft<'_> {
         exec_id: ExecId,
         message: Message,
         failure: Option<&Failure>,
-        ending: Ending,
+        completeness: Completeness,
     ) {
-        let reason = self.speaking(exec_id);
+        let reason = self.open_message(exec_id);
         let started_at = reason.and_then(|reason| reason.text_started);
-        // A message without text says by this that some was shown.
+        // For a message without text, this shows that text was streamed.
         let started_at = started_at.filter(|at| *at != self.now() || message.text().is_none());
+        let id = message.id.uuid();
         let data = OutputMessageCompletedData {
-            metadata: None,
-            usage: None,
             error_code: failure.map(|failure| failure.code.clone()),
             error_fields: failure.and_then(|failure| failure.fields.clone()),
             started_at,
-            interrupted: ending.is_cut_short(),
-            message,
+            interrupted: completeness.is_cut_short(),
+            ..OutputMessageCompletedData::new(message)
         };
-        self.record_as(data.message.id.uuid(), Some(exec_id), data);
+        self.record_as(id, Some(exec_id), data);
     }
 
     pub(super) fn record_generation(
@@ -498,24 +439,17 @@ impl Draft<'_> {
             last_message_id: history.last().map(|message| message.id),
             digest: history.digest().to_string(),
         };
-        let prompt = prompt.unwrap_or_else(own_prompt);
-        let output = LlmGenerationOutput {
-            text: None,
-            tool_calls: calls
-                .iter()
-                .map(|requested| requested.call.clone())
-                .collect(),
-        };
         let mut tools = self.plan().tool_names.to_vec();
         tools.extend(self.thread.discovered_tools(self.plan()));
-        self.record_step(
-            exec_id,
-            LlmGenerationData {
-                prompt,
-                tools,
-                output,
-                metadata,
+        let data = LlmGenerationData {
+            prompt: prompt.unwrap_or_else(own_prompt),
+            tools,
+            output: LlmGenerationOutput {
+                text: None,
+                tool_calls: calls.iter().map(|it| it.call.clone()).collect(),
             },
-        );
+            metadata,
+        };
+        self.record_step(exec_id, data);
     }
 }

@@ -3,17 +3,16 @@
 use windlass_core::events::{LlmGenerationMetadata, ToolStatus, TurnReleasedData, TurnResumedData};
 use windlass_core::tools::{SideEffectClass, ToolResult};
 
-use super::compact::Unchanged;
+use super::compact::CompactionEnd;
 use super::end::WaitEndCause;
 use super::reason::{UnfinishedText, millis};
 use crate::draft::Draft;
 use crate::input::Failure;
 use crate::state::{Call, CallState, Phase};
 
-/// A turn that brings the process down this often, with no tool call running to its end in between, fails at the restart
-/// that follows.
+/// Consecutive crashes of a turn, with no tool call completing in between, after which the turn fails at the next restart.
 const MAX_CRASHES: u32 = 3;
-/// A turn that brings the process down this often in all fails, whatever its calls did in between.
+/// Total crashes of a turn after which it fails.
 const MAX_TOTAL_CRASHES: u32 = 10;
 const OUTCOME_UNKNOWN: &str =
     "the process stopped while this call ran: its outcome is unknown; it was not repeated";
@@ -45,8 +44,8 @@ impl Draft<'_> {
             _ => None,
         });
         if let Some(crashes) = crashes {
-            let often = format!("The process stopped {crashes} times while this turn ran");
-            return self.give_up(&failure("crashed", &often));
+            let message = format!("The process stopped {crashes} times while this turn ran");
+            return self.give_up(&failure("crashed", &message));
         }
         match self.turn().map(|turn| &turn.phase) {
             Some(Phase::Reasoning(_)) => {
@@ -59,11 +58,11 @@ impl Draft<'_> {
                 self.repeat_reason();
             }
             Some(Phase::Acting(_)) => self.advance(),
-            // Nothing of it was shown: the same step is done again, if that can be paid for.
+            // Nothing of it was shown: the same step is repeated, if the budget allows it.
             Some(Phase::Compacting(_)) => {
                 self.abandon_summary("the process stopped");
                 if let Some(failure) = self.budget_failure() {
-                    self.leave_history(&Unchanged::Interrupted, None);
+                    self.end_unchanged(&CompactionEnd::Interrupted, None);
                     self.fail_turn(&failure);
                 }
             }
@@ -77,12 +76,10 @@ impl Draft<'_> {
     /// so the time since the turn's newest record is added, which is never too short.
     fn extension(&self) -> Option<u64> {
         let turn = self.turn()?;
-        let mut deadlines = turn
-            .calls()
-            .iter()
-            .filter_map(|call| call.state.expires_at());
-        let away = millis(turn.recorded_at, self.now());
-        (deadlines.next().is_some() && away > 0).then_some(away)
+        let mut calls = turn.calls().iter();
+        let has_deadline = calls.any(|call| call.state.expires_at().is_some());
+        let downtime = millis(turn.recorded_at, self.now());
+        (has_deadline && downtime > 0).then_some(downtime)
     }
 
     /// Releases the turn to another process. A parked turn needs no such record, because no process is executing it.
@@ -109,7 +106,7 @@ impl Draft<'_> {
         let lost: Vec<Call> = calls.iter().filter(is_lost).cloned().collect();
         for call in lost {
             let result = ToolResult::failure(&call.call.id, OUTCOME_UNKNOWN);
-            self.close_call(call.exec_id, ToolStatus::Unknown, result, None);
+            self.close_call(call.exec_id, ToolStatus::Unknown, result);
         }
     }
 
@@ -126,10 +123,5 @@ impl Draft<'_> {
 }
 
 fn failure(code: &str, message: &str) -> Failure {
-    Failure {
-        code: code.to_owned(),
-        message: message.to_owned(),
-        user_message: "The turn could not be completed.".to_owned(),
-        fields: None,
-    }
+    Failure::new(code, message, "The turn could not be completed.")
 }

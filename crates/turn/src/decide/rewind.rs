@@ -1,4 +1,4 @@
-//! Going back to where a turn ended.
+//! Rewinding the conversation to the end of a turn.
 
 use windlass_core::events::SessionRewoundData;
 use windlass_core::typed_id::TurnId;
@@ -16,15 +16,12 @@ impl Draft<'_> {
             return Err(Rejected::Busy(busy));
         }
         let end = {
-            let mut newest_first = self.thread.ends.iter().rev();
-            newest_first.find(|end| end.turn_id == turn_id).copied()
+            let mut ends = self.thread.ends.iter().rev();
+            ends.find(|end| end.turn_id == turn_id).copied()
         };
-        let end = end.ok_or(Rejected::UnknownTurn(turn_id))?;
+        let to_sequence = end.ok_or(Rejected::UnknownTurn(turn_id))?.seq;
         self.turn_id = Some(turn_id);
-        self.record(SessionRewoundData {
-            to_sequence: end.seq,
-            to_turn: turn_id,
-        });
+        self.record(SessionRewoundData::new(to_sequence, turn_id));
         Ok(())
     }
 }

@@ -16,12 +16,13 @@ use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 use windlass_turn::{
     Answer, Approval, Command, Decision, DecisionContext, Failure, Input, OnBusy, Phase, QueueEdit,
-    Rejected, RequestedCall, Thread, ToolOutcome, ToolSpec, TurnPlan, UnflushedText, Wait, derive,
+    Rejected, RequestedCall, RequiredWait, Thread, ToolOutcome, ToolSpec, TurnPlan, UnflushedText,
+    derive,
 };
 
-/// Something that happens to a thread. Calls are named by the provider's id; `#id` names the step of that call.
+/// An action on a thread. Calls are named by the provider's id; `#id` names the step of that call.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Step {
+pub(crate) enum ThreadAction {
     Say(&'static str),
     SayIf(&'static str, OnBusy),
     Steer(&'static str),
@@ -137,13 +138,13 @@ pub(crate) fn plan() -> TurnPlan {
 }
 
 /// Says what one step leads to: the types of its events, then `=>` and its commands; or `!` and why it is refused.
-pub(crate) fn check(plan: TurnPlan, given: &[Step], when: Step, then: &[&str]) {
+pub(crate) fn check(plan: TurnPlan, given: &[ThreadAction], when: ThreadAction, then: &[&str]) {
     let mut world = World::after(plan, given);
     assert_eq!(world.play(when), then, "given {given:?}, when {when:?}");
 }
 
 /// Checks the conversation after some steps.
-pub(crate) fn transcript(plan: TurnPlan, given: &[Step], then: &[&str]) {
+pub(crate) fn transcript(plan: TurnPlan, given: &[ThreadAction], then: &[&str]) {
     let world = World::after(plan, given);
     assert_eq!(world.transcript(), then, "given {given:?}");
 }
@@ -166,7 +167,7 @@ impl World {
     }
 
     /// Plays steps that must all be taken.
-    pub(crate) fn after(plan: TurnPlan, given: &[Step]) -> Self {
+    pub(crate) fn after(plan: TurnPlan, given: &[ThreadAction]) -> Self {
         let mut world = Self::new(plan);
         for step in given {
             let said = world.play(*step);
@@ -177,8 +178,8 @@ impl World {
     }
 
     /// Plays a step and returns the result.
-    pub(crate) fn play(&mut self, step: Step) -> Vec<String> {
-        if let Step::UnflushedText(text) = step {
+    pub(crate) fn play(&mut self, step: ThreadAction) -> Vec<String> {
+        if let ThreadAction::UnflushedText(text) = step {
             self.tail = Some(UnflushedText {
                 text: text.to_owned(),
                 thinking: String::new(),
@@ -186,17 +187,17 @@ impl World {
             return Vec::new();
         }
         let decision = match step {
-            Step::Streams(text) => self.chunk(text, ""),
-            Step::Thinks(thinking) => self.chunk("", thinking),
-            Step::Restart => {
-                let released = self.play(Step::Release).into_iter();
-                return released.chain(self.play(Step::Crash)).collect();
+            ThreadAction::Streams(text) => self.chunk(text, ""),
+            ThreadAction::Thinks(thinking) => self.chunk("", thinking),
+            ThreadAction::Restart => {
+                let released = self.play(ThreadAction::Release).into_iter();
+                return released.chain(self.play(ThreadAction::Crash)).collect();
             }
-            Step::Down(seconds) => {
+            ThreadAction::Down(seconds) => {
                 self.now += Duration::from_secs(seconds);
-                return self.play(Step::Crash);
+                return self.play(ThreadAction::Crash);
             }
-            Step::Crash => {
+            ThreadAction::Crash => {
                 let id = self.thread.session_id();
                 let folded = Thread::fold(id, self.events.iter().map(AsRef::as_ref));
                 self.thread = folded.unwrap_or_else(|invalid| panic!("{invalid}"));
@@ -385,7 +386,7 @@ impl World {
         self.thread.context().iter().map(|m| line(m)).collect()
     }
 
-    fn input(&mut self, step: Step) -> Input {
+    fn input(&mut self, step: ThreadAction) -> Input {
         let submit = |text: &str, on_busy| Input::Submit {
             message: InputMessage::user(text),
             on_busy,
@@ -393,39 +394,41 @@ impl World {
             turn_id: None,
         };
         match step {
-            Step::Say(text) => submit(text, OnBusy::Queue),
-            Step::SayIf(text, on_busy) => submit(text, on_busy),
-            Step::SayWithin(text, seconds) => Input::Submit {
+            ThreadAction::Say(text) => submit(text, OnBusy::Queue),
+            ThreadAction::SayIf(text, on_busy) => submit(text, on_busy),
+            ThreadAction::SayWithin(text, seconds) => Input::Submit {
                 message: InputMessage::user(text),
                 on_busy: OnBusy::Queue,
                 timeout: Some(Duration::from_secs(seconds)),
                 turn_id: None,
             },
-            Step::Compact => Input::Compact {
+            ThreadAction::Compact => Input::Compact {
                 message: InputMessage::user("it is long"),
                 turn_id: None,
             },
-            Step::Steer(text) => Input::Steer {
+            ThreadAction::Steer(text) => Input::Steer {
                 turn_id: None,
                 message: InputMessage::user(text),
             },
-            Step::Begin | Step::BeginFails => {
+            ThreadAction::Begin | ThreadAction::BeginFails => {
                 let front = self.thread.queue().front();
                 Input::Begin {
                     turn_id: front.map_or(TurnId::from_seed(0), |next| next.turn_id),
-                    failure: matches!(step, Step::BeginFails).then(failure),
+                    failure: matches!(step, ThreadAction::BeginFails).then(failure),
                 }
             }
-            Step::Model(text, calls) => self.answer(text, calls, None),
-            Step::Mismatch(text) => {
+            ThreadAction::Model(text, calls) => self.answer(text, calls, None),
+            ThreadAction::Mismatch(text) => {
                 let mut input = self.answer(text, &[], None);
                 if let Input::ModelFinished { answer, .. } = &mut input {
                     answer.mismatch = vec!["/a: it is wrong".to_owned()];
                 }
                 input
             }
-            Step::ModelRefused(id, tool) => self.answer("", &[(id, tool)], Some("no such tool")),
-            Step::ModelUsing(calls, tokens) => {
+            ThreadAction::ModelRefused(id, tool) => {
+                self.answer("", &[(id, tool)], Some("no such tool"))
+            }
+            ThreadAction::ModelUsing(calls, tokens) => {
                 let mut input = self.answer("hello", calls, None);
                 if let Input::ModelFinished { answer, .. } = &mut input {
                     answer.metadata.usage = Some(TokenUsage {
@@ -435,7 +438,7 @@ impl World {
                 }
                 input
             }
-            Step::ModelRead(calls, tokens) => {
+            ThreadAction::ModelRead(calls, tokens) => {
                 let mut input = self.answer("hello", calls, None);
                 if let Input::ModelFinished { answer, .. } = &mut input {
                     answer.metadata.usage = Some(TokenUsage {
@@ -445,7 +448,7 @@ impl World {
                 }
                 input
             }
-            Step::ResultFails(call) => {
+            ThreadAction::ResultFails(call) => {
                 let failed = ToolResult {
                     tool_call_id: self.name(call),
                     error: Some("broken".to_owned()),
@@ -455,75 +458,75 @@ impl World {
                     results: vec![failed],
                 }
             }
-            Step::ModelFails => Input::ModelFailed {
+            ThreadAction::ModelFails => Input::ModelFailed {
                 exec_id: self.model(),
                 failure: failure(),
                 metadata: Box::default(),
             },
-            Step::Done(call) => self.finish(call, None),
-            Step::Connects(call) => {
+            ThreadAction::Done(call) => self.finish(call, None),
+            ThreadAction::Connects(call) => {
                 let provider = "mail".to_owned();
-                self.finish(call, Some(Wait::Connection { provider }))
+                self.finish(call, Some(RequiredWait::Connection { provider }))
             }
-            Step::Asks(call) => {
+            ThreadAction::Asks(call) => {
                 let prompt = json!("sure?");
-                self.finish(call, Some(Wait::UserInput { prompt }))
+                self.finish(call, Some(RequiredWait::UserInput { prompt }))
             }
-            Step::Results(results) => {
+            ThreadAction::Results(results) => {
                 let results = results.iter();
                 let results = results.map(|(call, n)| ToolResult::success(self.name(call), *n));
                 Input::ToolResults {
                     results: results.collect(),
                 }
             }
-            Step::Allow(call) => self.verdict(call, Verdict::Allow),
-            Step::AllowRest(call) => Input::Approval {
+            ThreadAction::Allow(call) => self.verdict(call, Verdict::Allow),
+            ThreadAction::AllowRest(call) => Input::Approval {
                 call: self.name(call),
                 approval: Approval::Turn,
             },
-            Step::AllowInProject(call) => Input::Approval {
+            ThreadAction::AllowInProject(call) => Input::Approval {
                 call: self.name(call),
                 approval: Approval::Project,
             },
-            Step::Deny(call) => self.verdict(call, Verdict::Deny),
-            Step::Replies(call, answer) => Input::UserAnswer {
+            ThreadAction::Deny(call) => self.verdict(call, Verdict::Deny),
+            ThreadAction::Replies(call, answer) => Input::UserAnswer {
                 request: format!("input_{}", self.exec(call).uuid().as_simple()),
                 answer: json!(answer),
             },
-            Step::Interrupt => Input::Interrupt {
+            ThreadAction::Interrupt => Input::Interrupt {
                 turn_id: None,
                 reason: None,
             },
-            Step::CancelQueued => Input::Interrupt {
+            ThreadAction::CancelQueued => Input::Interrupt {
                 turn_id: self.thread.queue().back().map(|queued| queued.turn_id),
                 reason: None,
             },
-            Step::EditQueued(n, text) => Input::EditQueued {
+            ThreadAction::EditQueued(n, text) => Input::EditQueued {
                 turn_id: self.queued(n),
                 edit: QueueEdit {
                     content: Some(vec![ContentPart::text(text)]),
                     position: None,
                 },
             },
-            Step::MoveQueued(n, to) => Input::EditQueued {
+            ThreadAction::MoveQueued(n, to) => Input::EditQueued {
                 turn_id: self.queued(n),
                 edit: QueueEdit {
                     content: None,
                     position: Some(to),
                 },
             },
-            Step::RemoveQueued(n) => Input::RemoveQueued {
+            ThreadAction::RemoveQueued(n) => Input::RemoveQueued {
                 turn_id: self.queued(n),
                 reason: None,
             },
-            Step::Emit(call) => Input::Emit {
+            ThreadAction::Emit(call) => Input::Emit {
                 exec_id: self.exec(call),
                 data: EventData::Custom(CustomData {
                     name: "own".to_owned(),
                     payload: Value::Null,
                 }),
             },
-            Step::EmitForbidden(call) => Input::Emit {
+            ThreadAction::EmitForbidden(call) => Input::Emit {
                 exec_id: self.exec(call),
                 data: EventData::from(SessionUpdatedData {
                     title: None,
@@ -531,30 +534,32 @@ impl World {
                     changes: None,
                 }),
             },
-            Step::After(seconds) => {
+            ThreadAction::After(seconds) => {
                 self.now += Duration::from_secs(seconds);
                 Input::Timer
             }
-            Step::Release => Input::Release,
-            Step::Rewind(n) => Input::Rewind {
+            ThreadAction::Release => Input::Release,
+            ThreadAction::Rewind(n) => Input::Rewind {
                 turn_id: self.turn_id(n),
             },
-            Step::ImportUser(text) => self.import(MessageRole::User, vec![ContentPart::text(text)]),
-            Step::ImportAgent(text, calls) => {
+            ThreadAction::ImportUser(text) => {
+                self.import(MessageRole::User, vec![ContentPart::text(text)])
+            }
+            ThreadAction::ImportAgent(text, calls) => {
                 let calls = calls.iter().map(|(id, tool)| call(id, tool)).collect();
                 let message = Message::assistant_with_tools(text, calls);
                 self.import(MessageRole::Agent, message.content)
             }
-            Step::ImportResult(id) => {
+            ThreadAction::ImportResult(id) => {
                 let message = Message::tool_result(id, Some(json!(1)), None);
                 self.import(MessageRole::ToolResult, message.content)
             }
-            Step::Streams(_)
-            | Step::Thinks(_)
-            | Step::UnflushedText(_)
-            | Step::Crash
-            | Step::Down(_)
-            | Step::Restart => {
+            ThreadAction::Streams(_)
+            | ThreadAction::Thinks(_)
+            | ThreadAction::UnflushedText(_)
+            | ThreadAction::Crash
+            | ThreadAction::Down(_)
+            | ThreadAction::Restart => {
                 unreachable!("{step:?} is no input")
             }
         }
@@ -597,7 +602,7 @@ impl World {
         }
     }
 
-    fn finish(&self, call: &str, wait: Option<Wait>) -> Input {
+    fn finish(&self, call: &str, wait: Option<RequiredWait>) -> Input {
         Input::ToolFinished {
             exec_id: self.exec(call),
             outcome: Box::new(ToolOutcome {

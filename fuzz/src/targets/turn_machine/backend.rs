@@ -10,13 +10,13 @@ use windlass_core::backend::{
 use windlass_core::typed_id::{ExecId, MessageId};
 use windlass_turn::{Input, Rejected};
 
-use super::Owner;
+use super::MachineDriver;
 use super::inputs::{tail, text};
 use crate::targets::bytes::Bytes;
 
 const IDS: &[&str] = &["a", "b", "c", "d"];
 
-impl Owner {
+impl MachineDriver {
     /// What a running backend says is taken unless it names what is not there; what any other says is stale.
     pub(super) fn play_backend(&mut self, bytes: &mut Bytes<'_>) {
         let exec_id = self.step_or_stray(self.backend_step(), bytes);
@@ -38,7 +38,7 @@ impl Owner {
             }
             _ => {
                 let event = Box::new(said(bytes));
-                (Input::BackendSaid { exec_id, event }, false)
+                (Input::BackendReported { exec_id, event }, false)
             }
         };
         let runs = self.backend_step() == Some(exec_id);

@@ -12,10 +12,10 @@ use windlass_core::tools::{ToolCall, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 use windlass_turn::{
     Answer, Approval, CallState, Failure, Input, OnBusy, QueueEdit, Rejected, RequestedCall,
-    ToolOutcome, UnflushedText, Wait,
+    RequiredWait, ToolOutcome, UnflushedText,
 };
 
-use super::Owner;
+use super::MachineDriver;
 use super::plan::TOOLS;
 use crate::targets::bytes::Bytes;
 
@@ -28,7 +28,7 @@ const POLICIES: &[OnBusy] = &[
     OnBusy::Refuse,
 ];
 
-impl Owner {
+impl MachineDriver {
     pub(super) fn step(&mut self, bytes: &mut Bytes<'_>) {
         if self.backend_step().is_some() && !bytes.one_in(3) {
             return self.play_backend(bytes);
@@ -334,8 +334,8 @@ impl Owner {
         let id = MessageId::from_uuid(self.fresh());
         let call_id = bytes.pick(CALL_IDS).copied().unwrap_or("c0");
         let message = match bytes.below(5) {
-            0 => Message::from_parts(id, MessageRole::User, parts("said"), self.now),
-            1 => Message::from_parts(id, MessageRole::System, parts("told"), self.now),
+            0 => Message::from_parts(id, MessageRole::User, parts("user"), self.now),
+            1 => Message::from_parts(id, MessageRole::System, parts("system"), self.now),
             2 => Message {
                 id,
                 created_at: self.now,
@@ -350,7 +350,7 @@ impl Owner {
                 }
             }
         };
-        self.witness.imports(id);
+        self.checker.imports(id);
         let taken = self.submit(Input::Import { message }, None);
         assert!(
             taken.is_err() || self.thread.turn().is_none(),
@@ -369,7 +369,7 @@ impl Owner {
     }
 
     pub(super) fn step_or_stray(&mut self, step: Option<ExecId>, bytes: &mut Bytes<'_>) -> ExecId {
-        let old: Vec<_> = self.witness.started().copied().collect();
+        let old: Vec<_> = self.checker.started().copied().collect();
         let stray = ExecId::from_uuid(self.fresh());
         match step {
             Some(step) if !bytes.one_in(8) => step,
@@ -448,10 +448,10 @@ fn outcome(bytes: &mut Bytes<'_>) -> ToolOutcome {
         _ => (ToolStatus::Success, ToolResult::success("", "done")),
     };
     let wait = match bytes.below(6) {
-        4 => Some(Wait::Connection {
+        4 => Some(RequiredWait::Connection {
             provider: "mail".to_owned(),
         }),
-        5 => Some(Wait::UserInput {
+        5 => Some(RequiredWait::UserInput {
             prompt: json!("sure?"),
         }),
         _ => None,

@@ -1,12 +1,12 @@
 //! The turn machine under any order of inputs, those that fit and those that do not.
 //!
-//! The driver plays the part of the thread's owner: it keeps the steps that were started, answers them, crashes,
-//! moves the clock. The [`Witness`] looks at every commit and knows what must always hold.
+//! The driver plays the part of the thread's driver: it keeps the steps that were started, answers them, crashes,
+//! moves the clock. The [`InvariantChecker`] looks at every commit and knows what must always hold.
 
 mod backend;
+mod checker;
 mod inputs;
 mod plan;
-mod witness;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,39 +22,39 @@ use windlass_turn::{
 };
 
 use super::bytes::Bytes;
-use witness::Witness;
+use checker::InvariantChecker;
 
 /// Plays the inputs that the bytes stand for, and panics as soon as something does not hold.
 pub fn turn_machine(data: &[u8]) {
     play(data);
 }
 
-fn play(data: &[u8]) -> Owner {
+fn play(data: &[u8]) -> MachineDriver {
     let mut bytes = Bytes::new(data);
-    let mut owner = Owner::new(plan::plan(&mut bytes));
+    let mut driver = MachineDriver::new(plan::plan(&mut bytes));
     while !bytes.is_empty() {
-        owner.step(&mut bytes);
+        driver.step(&mut bytes);
     }
-    owner.settle();
-    owner
+    driver.settle();
+    driver
 }
 
-/// The owner of one thread, as far as the machine can tell.
-struct Owner {
+/// Drives one thread like its actor.
+struct MachineDriver {
     plan: TurnPlan,
     thread: Thread,
-    /// The fold of the events as a journal would give them back.
+    /// The fold of the recorded events.
     folded: Thread,
     events: Vec<Arc<Event>>,
     running: BTreeSet<ExecId>,
-    witness: Witness,
+    checker: InvariantChecker,
     now: DateTime<Utc>,
     moments: u64,
 }
 
 const BASE: Uuid = Uuid::from_u128(0x0190_0000_0000_7000_8000_0000_0000_0001);
 
-impl Owner {
+impl MachineDriver {
     fn new(plan: TurnPlan) -> Self {
         let session_id = SessionId::from_seed(1);
         Self {
@@ -63,7 +63,7 @@ impl Owner {
             folded: Thread::new(session_id),
             events: Vec::new(),
             running: BTreeSet::new(),
-            witness: Witness::default(),
+            checker: InvariantChecker::default(),
             now: DateTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000),
             moments: 0,
         }
@@ -109,13 +109,13 @@ impl Owner {
                 | Command::Summarise { exec_id }
                 | Command::RunTool { exec_id, .. }
                 | Command::RunBackend { exec_id, .. } => {
-                    self.witness.start(exec_id);
+                    self.checker.start(exec_id);
                     self.running.insert(exec_id);
                 }
                 Command::AnswerBackend { exec_id, .. } | Command::SteerBackend { exec_id, .. } => {
                     assert!(
                         self.running.contains(&exec_id),
-                        "{exec_id} is told something but does not run"
+                        "{exec_id} gets a command but does not run"
                     );
                 }
                 Command::Prepare { .. } => {}
@@ -128,7 +128,7 @@ impl Owner {
     /// Makes the events durable and moves on; the fold of what was stored must come to the same.
     fn append(&mut self, decision: Decision) -> usize {
         let events = decision.events.clone();
-        self.witness.look(&events, &decision.commands);
+        self.checker.look(&events, &decision.commands);
         for event in &events {
             let json = serde_json::to_string(event.as_ref());
             let stored = json.as_deref().map(serde_json::from_str::<Event>);
@@ -136,7 +136,7 @@ impl Owner {
                 panic!("the event cannot be stored: {event:?}")
             };
             assert_eq!(stored, **event, "the event is read as another");
-            self.witness.bound(event, json.map_or(0, |json| json.len()));
+            self.checker.bound(event, json.map_or(0, |json| json.len()));
             if let Err(misfit) = self.folded.evolve(&stored) {
                 panic!("{misfit}");
             }
@@ -146,8 +146,8 @@ impl Owner {
         assert_eq!(self.folded, self.thread, "the fold of the journal differs");
         let idles = |event: &Arc<Event>| matches!(event.data, EventData::SessionIdled(_));
         if events.iter().any(idles) {
-            self.witness.check_transcript(self.thread.history());
-            self.witness.check_transcript(self.thread.context());
+            self.checker.check_transcript(self.thread.history());
+            self.checker.check_transcript(self.thread.context());
         }
         self.check_sent();
         self.check_concurrency();
@@ -161,17 +161,17 @@ impl Owner {
             Some(Phase::Reasoning(reason)) if reason.text_started.is_none() => {
                 let context = self.thread.context();
                 let sent = plan.map_or_else(|| context.clone(), |plan| plan.cut(context));
-                self.witness.check_transcript(&sent);
+                self.checker.check_transcript(&sent);
             }
             Some(Phase::Compacting(_)) => {
-                self.witness
+                self.checker
                     .check_transcript(&self.thread.to_summarise(plan));
             }
             _ => {}
         }
     }
 
-    /// What the owner runs is what the thread says should run.
+    /// What the driver runs is what the thread says should run.
     fn compare(&self) {
         let pending = self.thread.pending_commands();
         assert_eq!(
@@ -230,16 +230,16 @@ impl Owner {
         self.running.clear();
         let turn = self.thread.turn();
         let at_work = turn.filter(|turn| !turn.is_waiting());
-        self.witness.crash(at_work.map(|turn| turn.id));
+        self.checker.crash(at_work.map(|turn| turn.id));
         let decision = self.with_context(None, |thread, ctx| thread.decide(Input::Recover, ctx));
         let Ok(decision) = decision else {
             panic!("a thread cannot recover")
         };
         self.append(decision);
-        self.witness.after_restart();
+        self.checker.after_restart();
         for command in self.thread.pending_commands() {
             if let Some(exec_id) = command.exec_id() {
-                self.witness.start(exec_id);
+                self.checker.start(exec_id);
                 self.running.insert(exec_id);
             }
         }
@@ -301,7 +301,7 @@ impl Owner {
             assert!(rounds > 0, "the queue does not get shorter");
         }
         assert!(self.running.is_empty(), "steps run without a turn");
-        self.witness.at_rest();
+        self.checker.at_rest();
     }
 }
 
@@ -366,19 +366,19 @@ mod tests {
     ];
 
     #[test]
-    fn the_driver_reaches_everything_that_a_turn_records() {
+    fn driver_reaches_every_event_type_of_a_turn() {
         let mut reached = BTreeSet::new();
         let mut ends = BTreeSet::new();
-        let mut kept = BTreeSet::new();
+        let mut verbatim = BTreeSet::new();
         for n in 0..2_000 {
-            let owner = play(&SplitMix64::of_iteration(0, n).bytes(200));
-            for event in &owner.events {
+            let driver = play(&SplitMix64::of_iteration(0, n).bytes(200));
+            for event in &driver.events {
                 reached.insert(event.event_type.clone());
                 if let EventData::TurnFailed(failed) = &event.data {
                     ends.extend(failed.error_code.clone());
                 }
                 if let EventData::ContextCompacted(data) = &event.data {
-                    kept.insert(data.kept_messages.filter(|_| data.summary.is_some()));
+                    verbatim.insert(data.kept_messages.filter(|_| data.summary.is_some()));
                 }
             }
         }
@@ -397,8 +397,8 @@ mod tests {
         ];
         assert_eq!(Vec::from_iter(&ends), codes);
         assert!(
-            kept.contains(&Some(0)) && kept.contains(&Some(2)),
-            "{kept:?}"
+            verbatim.contains(&Some(0)) && verbatim.contains(&Some(2)),
+            "{verbatim:?}"
         );
     }
 }

@@ -72,7 +72,7 @@ impl NetworkAccessList {
         self.allowed.is_empty() && self.blocked.is_empty()
     }
 
-    /// Decides about one URL; a list with patterns denies whatever is not a well-formed http or https URL.
+    /// Decides about one URL; a list with patterns denies any text that is not a well-formed http or https URL.
     pub fn is_url_allowed(&self, url: &str) -> bool {
         self.is_empty() || rules::allows(self, url)
     }

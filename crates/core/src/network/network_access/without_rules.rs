@@ -1,4 +1,4 @@
-//! The rules of a build that cannot parse URLs: whatever would need parsing is denied.
+//! The rules of a build that cannot parse URLs: every decision that needs parsing is a denial.
 
 use std::net::IpAddr;
 

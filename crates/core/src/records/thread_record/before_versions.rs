@@ -10,7 +10,7 @@ use super::{
     ClientTool, OnRestart, ThreadBudget, ThreadEnvironment, ThreadParent, ThreadRecord,
     ThreadRecordError,
 };
-use crate::turn_policy::PolicyBeforeVersions;
+use crate::turn_policy::{PolicyBeforeVersions, TurnPolicy};
 use crate::typed_id::{SessionId, TurnId};
 
 /// The version of the API's form of a thread, the only one that was ever stored.
@@ -20,8 +20,8 @@ const API_VERSION: u64 = 2;
 pub(super) struct RecordBeforeVersions {
     created_at: DateTime<Utc>,
     updated_at: DateTime<Utc>,
-    #[serde(flatten)]
-    policy: PolicyBeforeVersions,
+    #[serde(flatten, with = "PolicyBeforeVersions")]
+    policy: TurnPolicy,
     workspace: String,
     latest_turn_id: Option<TurnId>,
     archived: bool,
@@ -66,15 +66,18 @@ impl RecordBeforeVersions {
 
 impl From<RecordBeforeVersions> for ThreadRecord {
     fn from(old: RecordBeforeVersions) -> Self {
-        // Fields that are newer than this form have their defaults.
-        let mut record = Self {
+        let parent = old.parent.map(|parent| ThreadParent {
+            session_id: parent.thread_id,
+            turn_id: parent.turn_id,
+        });
+        Self {
             created_at: old.created_at,
             updated_at: old.updated_at,
             latest_turn_id: old.latest_turn_id,
             owner: old.agent,
             title: old.title,
             archived: old.archived,
-            policy: old.policy.into(),
+            policy: old.policy,
             workspace: old.workspace,
             environments: old.environments.unwrap_or_default(),
             budget: old.budget,
@@ -82,12 +85,7 @@ impl From<RecordBeforeVersions> for ThreadRecord {
             system_prompt: old.system_prompt,
             task_id: old.task_id,
             on_restart: old.on_restart,
-            ..Self::default()
-        };
-        record.parent = old.parent.map(|parent| ThreadParent {
-            session_id: parent.thread_id,
-            turn_id: parent.turn_id,
-        });
-        record
+            parent,
+        }
     }
 }

@@ -16,11 +16,11 @@ fn check(write: impl FnOnce(&mut Journal), then: &[&str]) {
     let mut journal = Journal::begun();
     let before = journal.events.len();
     write(&mut journal);
-    assert_eq!(journal.seen()[before..], *then);
+    assert_eq!(journal.descriptions()[before..], *then);
 }
 
 #[test]
-fn a_session_shows_its_own_changes() {
+fn session_changes_are_visible() {
     let mut journal = Journal::default();
     let outside = EventContext::default;
     journal.add(
@@ -53,13 +53,13 @@ fn a_session_shows_its_own_changes() {
     };
     journal.add(outside(), pruned);
     let words = ["session started", "session updated", "session forked", "-"];
-    assert_eq!(journal.seen(), words);
+    assert_eq!(journal.descriptions(), words);
 }
 
 #[test]
-fn a_turn_begins_with_its_input() {
+fn turn_starts_with_its_input() {
     assert_eq!(
-        Journal::begun().seen(),
+        Journal::begun().descriptions(),
         [
             "turn started: hello",
             "started UserMessage: hello",
@@ -76,7 +76,7 @@ fn messages_outside_of_turns_are_not_shown() {
     let message = message(MessageId::from_seed(70), MessageRole::User, "before");
     journal.add(EventContext::default(), InputMessageData { message });
     journal.add(EventContext::default(), answered("imported"));
-    assert_eq!(journal.seen(), ["-", "-"]);
+    assert_eq!(journal.descriptions(), ["-", "-"]);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn thinking_is_an_item_of_its_step() {
 }
 
 #[test]
-fn an_answer_is_an_item_of_its_message() {
+fn answer_is_an_item_of_its_message() {
     check(
         |journal| {
             journal.text_starts();
@@ -123,7 +123,7 @@ fn an_answer_is_an_item_of_its_message() {
 }
 
 #[test]
-fn an_answer_that_only_calls_tools_is_not_shown() {
+fn answer_with_only_calls_is_not_shown() {
     check(|journal| journal.step(MODEL, answered("")), &["-"]);
     let ends = OutputMessageCompletedData {
         started_at: Some(at(5)),
@@ -136,7 +136,7 @@ fn an_answer_that_only_calls_tools_is_not_shown() {
 }
 
 #[test]
-fn a_failed_answer_keeps_its_text_and_a_report_is_an_error() {
+fn failed_answer_retains_its_text_and_a_report_is_an_error() {
     let marked = |marks: &[&str], started_at, interrupted| {
         let mut data = answered("half");
         let marks = marks
@@ -173,7 +173,7 @@ fn a_failed_answer_keeps_its_text_and_a_report_is_an_error() {
 }
 
 #[test]
-fn a_call_ends_as_its_status_says() {
+fn call_status_determines_the_item_status() {
     let cases = [
         (
             ToolStatus::Success,
@@ -208,7 +208,7 @@ fn a_call_ends_as_its_status_says() {
 }
 
 #[test]
-fn a_call_that_never_began_is_not_shown() {
+fn call_that_never_started_is_not_shown() {
     let never = ToolCompletedData {
         started_at: None,
         ..tool_done(ToolStatus::Cancelled)
@@ -217,7 +217,7 @@ fn a_call_that_never_began_is_not_shown() {
 }
 
 #[test]
-fn the_tool_says_what_its_calls_are() {
+fn tool_shape_determines_the_item_kind() {
     check(
         |journal| {
             journal.tool_starts(Some(ToolShape::Command));
@@ -231,7 +231,7 @@ fn the_tool_says_what_its_calls_are() {
 }
 
 #[test]
-fn the_answer_of_a_person_is_not_shown() {
+fn users_answer_is_not_shown() {
     let private = ToolCompletedData {
         private: Some(true),
         ..tool_done(ToolStatus::Success)
@@ -243,7 +243,7 @@ fn the_answer_of_a_person_is_not_shown() {
 }
 
 #[test]
-fn live_output_of_a_call_is_a_delta_and_progress_is_not_shown() {
+fn call_output_is_a_delta_and_progress_is_not_shown() {
     let (tool_call_id, tool_name) = ("c1".to_owned(), "look".to_owned());
     let progress = ToolProgressData {
         tool_call_id: tool_call_id.clone(),
@@ -266,7 +266,7 @@ fn live_output_of_a_call_is_a_delta_and_progress_is_not_shown() {
 }
 
 #[test]
-fn waits_are_shown_as_they_begin_and_end() {
+fn waits_are_shown_at_start_and_end() {
     let id = || "c1".to_owned();
     let requested = ToolCallRequestedData {
         tool_calls: vec![call()],
@@ -363,7 +363,7 @@ fn waits_are_shown_as_they_begin_and_end() {
 }
 
 #[test]
-fn a_turn_is_steered_interrupted_and_resumed() {
+fn turn_is_steered_interrupted_and_resumed() {
     let steered = TurnSteeredData {
         turn_id: TURN,
         message_id: STEER,
@@ -435,7 +435,7 @@ fn compaction_is_an_item_of_its_step() {
 }
 
 #[test]
-fn a_turn_has_one_kind_of_end_with_three_statuses() {
+fn turn_ends_with_one_of_three_statuses() {
     let failed = TurnFailedData {
         turn_id: TURN,
         error: "boom".to_owned(),
@@ -467,7 +467,7 @@ fn a_turn_has_one_kind_of_end_with_three_statuses() {
 }
 
 #[test]
-fn a_turn_that_is_cancelled_in_the_queue_is_a_removed_input() {
+fn turn_cancelled_in_the_queue_is_a_removed_input() {
     let turn_id = TurnId::from_seed(50);
     let never = TurnCancelledData {
         iterations: None,
@@ -480,7 +480,7 @@ fn a_turn_that_is_cancelled_in_the_queue_is_a_removed_input() {
 }
 
 #[test]
-fn the_inner_steps_are_not_shown() {
+fn inner_steps_are_not_shown() {
     let generation = LlmGenerationData {
         prompt: PromptRef {
             message_count: 1,

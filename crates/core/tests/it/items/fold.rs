@@ -16,7 +16,7 @@ fn lines(log: &TurnLog) -> Vec<String> {
 }
 
 #[test]
-fn a_running_turn_shows_what_streams() {
+fn running_turn_shows_streamed_text() {
     let mut journal = Journal::begun();
     journal.text_starts();
     journal.text("hel");
@@ -47,7 +47,7 @@ fn a_running_turn_shows_what_streams() {
 }
 
 #[test]
-fn a_whole_text_takes_the_place_of_what_streamed() {
+fn complete_text_replaces_streamed_text() {
     let mut journal = Journal::begun();
     journal.text_starts();
     journal.text("hel");
@@ -66,7 +66,7 @@ fn a_whole_text_takes_the_place_of_what_streamed() {
 }
 
 #[test]
-fn a_call_keeps_its_arguments_beside_its_result() {
+fn ended_call_retains_its_arguments() {
     let mut journal = Journal::begun();
     journal.tool_starts(Some(ToolShape::Command));
     let log = TurnLog::fold(&journal.events);
@@ -91,7 +91,7 @@ fn a_call_keeps_its_arguments_beside_its_result() {
 }
 
 #[test]
-fn a_wait_is_open_until_it_is_answered_or_its_call_ends() {
+fn wait_is_open_until_its_answer_or_the_end_of_its_call() {
     let mut journal = Journal::begun();
     journal.tool_starts(None);
     let required = ApprovalRequiredData {
@@ -134,7 +134,7 @@ fn a_wait_is_open_until_it_is_answered_or_its_call_ends() {
 }
 
 #[test]
-fn figures_of_a_running_turn_are_counted() {
+fn counters_of_a_running_turn() {
     let mut journal = Journal::begun();
     journal.turn(TurnSteeredData {
         turn_id: TURN,
@@ -184,7 +184,7 @@ fn figures_of_a_running_turn_are_counted() {
 }
 
 #[test]
-fn what_does_not_fit_changes_nothing() {
+fn unrelated_event_changes_nothing() {
     let mut journal = Journal::begun();
     journal.text("lost");
     journal.step(MODEL, answered("hello"));

@@ -125,7 +125,7 @@ impl Journal {
         self.step(CALL, data);
     }
 
-    pub(super) fn seen(&self) -> Vec<String> {
+    pub(super) fn descriptions(&self) -> Vec<String> {
         let changes = self.events.iter().map(|event| change(event));
         changes
             .map(|change| change.map_or_else(|| "-".to_owned(), |change| describe(&change)))

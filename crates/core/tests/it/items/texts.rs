@@ -27,7 +27,7 @@ fn parts_are_joined_and_images_are_named() {
 }
 
 #[test]
-fn a_summary_is_short_or_comes_with_the_input() {
+fn summary_is_truncated_or_supplied_by_the_client() {
     let mut message = Message::user("ä".repeat(SUMMARY_CHARS + 1));
     assert_eq!(input_summary(&message), "ä".repeat(SUMMARY_CHARS));
     let request = TurnRequest {

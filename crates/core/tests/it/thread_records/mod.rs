@@ -40,7 +40,7 @@ fn smallest_record_before_versions_is_readable() {
 }
 
 #[test]
-fn unknown_version_is_an_error_of_its_own() {
+fn unknown_version_is_a_distinct_error() {
     for (name, text, version) in [
         ("version", VERSION_1, json!(2)),
         ("version", VERSION_1, json!("1")),

@@ -14,13 +14,13 @@ use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::{
     Answer, Approval, Call, CallState, CompactionPlan, Decision, DecisionContext, Failure, Input,
-    OnBusy, Phase, Rejected, RequestedCall, Thread, ToolOutcome, ToolSpec, TurnPlan, UnflushedText,
-    Wait, derive,
+    OnBusy, Phase, Rejected, RequestedCall, RequiredWait, Thread, ToolOutcome, ToolSpec, TurnPlan,
+    UnflushedText, derive,
 };
 
 const TOOLS: [&str; 5] = ["once", "pure", "serial", "ask", "client"];
 
-struct Player<'a> {
+struct EventPlayer<'a> {
     plan: TurnPlan,
     thread: Thread,
     events: Vec<Arc<Event>>,
@@ -35,7 +35,7 @@ pub(crate) fn play(seed: u64) -> Vec<Arc<Event>> {
     let chunks = (0..seed % 20).map(|n| derive(base, n).as_u128().to_le_bytes());
     // The first half of a derived id is its random part.
     let bytes: Vec<u8> = chunks.flat_map(|chunk| chunk.into_iter().take(7)).collect();
-    let mut player = Player {
+    let mut player = EventPlayer {
         plan: TurnPlan {
             backend: backend::plan(seed),
             compaction: seed.is_multiple_of(3).then_some(CompactionPlan {
@@ -89,7 +89,7 @@ fn plan() -> TurnPlan {
     }
 }
 
-impl Player<'_> {
+impl EventPlayer<'_> {
     fn below(&mut self, n: usize) -> usize {
         self.bytes.next().map_or(0, |byte| usize::from(*byte) % n)
     }
@@ -202,10 +202,10 @@ impl Player<'_> {
             (ToolStatus::Success, ToolResult::success("", "done"))
         };
         let wait = match self.below(5) {
-            3 => Some(Wait::Connection {
+            3 => Some(RequiredWait::Connection {
                 provider: "mail".to_owned(),
             }),
-            4 => Some(Wait::UserInput {
+            4 => Some(RequiredWait::UserInput {
                 prompt: json!("sure?"),
             }),
             _ => None,

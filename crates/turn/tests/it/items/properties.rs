@@ -108,11 +108,11 @@ impl Watcher {
             "order of items"
         );
         let folded = self.log.turn(ended.id);
-        let told = TurnView {
+        let expected = TurnView {
             input_message_id: folded.and_then(|turn| turn.input_message_id),
             ..ended.clone()
         };
-        assert_eq!(Some(&told), folded, "the end does not tell all of the turn");
+        assert_eq!(Some(&expected), folded, "the end record is incomplete");
         assert_eq!(
             self.log.items_of(ended.id).count(),
             ended.outline.item_ids.len()
@@ -148,7 +148,7 @@ fn items_start_once_and_end_once_within_their_turn() {
 }
 
 #[test]
-fn the_end_of_a_turn_says_what_was_counted() {
+fn end_of_a_turn_has_its_counters() {
     for seed in 0..SEEDS {
         let events = play(seed);
         let (log, counted) = (TurnLog::fold(&events), counted(&events));
@@ -169,7 +169,7 @@ fn the_end_of_a_turn_says_what_was_counted() {
 }
 
 #[test]
-fn a_stored_journal_folds_to_the_same() {
+fn stored_journal_folds_to_the_same_state() {
     for seed in 0..SEEDS / 4 {
         let events = play(seed);
         let prefix = &events[..events.len() - events.len() / 3];
@@ -186,7 +186,7 @@ fn a_stored_journal_folds_to_the_same() {
 }
 
 #[test]
-fn the_plays_reach_every_kind_of_end() {
+fn scenarios_reach_every_kind_of_end() {
     let mut seen = BTreeSet::new();
     for seed in 0..SEEDS {
         let log = TurnLog::fold(&play(seed));

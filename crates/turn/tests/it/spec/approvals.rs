@@ -8,12 +8,12 @@ use windlass_core::tools::ToolCall;
 use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_turn::TurnPlan;
 
-use crate::world::Step::{
+use crate::world::ThreadAction::{
     After, Allow, AllowInProject, AllowRest, Deny, Done, Interrupt, Model, Say,
 };
-use crate::world::{Step, check, plan, transcript};
+use crate::world::{ThreadAction, check, plan, transcript};
 
-const ASKED: &[Step] = &[Say("hi"), Model("", &[("a", "ask")])];
+const ASKED: &[ThreadAction] = &[Say("hi"), Model("", &[("a", "ask")])];
 
 fn patient() -> TurnPlan {
     TurnPlan {
@@ -22,12 +22,12 @@ fn patient() -> TurnPlan {
     }
 }
 
-fn asked_and(step: Step) -> Vec<Step> {
+fn asked_and(step: ThreadAction) -> Vec<ThreadAction> {
     [ASKED, &[step]].concat()
 }
 
 #[test]
-fn a_call_does_not_run_before_it_is_allowed() {
+fn call_does_not_run_before_its_approval() {
     check(
         plan(),
         &ASKED[..1],
@@ -45,7 +45,7 @@ fn a_call_does_not_run_before_it_is_allowed() {
 }
 
 #[test]
-fn an_allowed_call_runs() {
+fn approved_call_runs() {
     for name in ["a", "#a"] {
         check(
             plan(),
@@ -57,7 +57,7 @@ fn an_allowed_call_runs() {
 }
 
 #[test]
-fn a_call_that_is_allowed_with_the_rest_of_the_turn_is_the_last_that_is_asked_for() {
+fn approval_for_the_turn_covers_later_calls() {
     let again = [ASKED, &[AllowRest("a"), Done("a")]].concat();
     check(
         plan(),
@@ -89,7 +89,7 @@ fn a_call_that_is_allowed_with_the_rest_of_the_turn_is_the_last_that_is_asked_fo
 }
 
 #[test]
-fn a_refused_call_is_answered_and_the_turn_goes_on() {
+fn denied_call_is_answered_and_the_turn_continues() {
     check(
         plan(),
         ASKED,
@@ -114,7 +114,7 @@ fn a_refused_call_is_answered_and_the_turn_goes_on() {
 }
 
 #[test]
-fn the_first_decision_wins_and_an_equal_one_changes_nothing() {
+fn first_decision_wins_and_an_equal_one_changes_nothing() {
     check(plan(), &asked_and(Allow("a")), Allow("a"), &[]);
     check(
         plan(),
@@ -126,7 +126,7 @@ fn the_first_decision_wins_and_an_equal_one_changes_nothing() {
 }
 
 #[test]
-fn a_call_that_nobody_decides_about_counts_as_refused() {
+fn expired_approval_counts_as_denied() {
     check(patient(), ASKED, After(59), &[]);
     check(
         patient(),
@@ -150,7 +150,7 @@ fn a_call_that_nobody_decides_about_counts_as_refused() {
 }
 
 #[test]
-fn an_interrupt_refuses_what_waits() {
+fn interrupt_denies_pending_approvals() {
     check(
         plan(),
         ASKED,
@@ -172,7 +172,7 @@ fn an_interrupt_refuses_what_waits() {
 }
 
 #[test]
-fn nothing_is_approved_that_was_not_asked_for() {
+fn approval_without_a_request_is_rejected() {
     check(
         plan(),
         &[Say("hi"), Model("", &[("a", "client")])],
@@ -205,7 +205,7 @@ fn ruled(tool: &str, action: ApprovalAction) -> TurnPlan {
 }
 
 #[test]
-fn a_rule_lets_a_call_run_that_would_be_asked_about() {
+fn allow_rule_skips_the_approval() {
     check(
         ruled("ask", ApprovalAction::Allow),
         &ASKED[..1],
@@ -222,7 +222,7 @@ fn a_rule_lets_a_call_run_that_would_be_asked_about() {
 }
 
 #[test]
-fn a_call_that_was_allowed_for_good_asks_nobody_unless_a_rule_refuses_it() {
+fn project_approval_applies_unless_a_rule_denies() {
     let remembered = |tool: &str| {
         let call = ToolCall {
             id: "of another turn".to_owned(),
@@ -265,7 +265,7 @@ fn a_call_that_was_allowed_for_good_asks_nobody_unless_a_rule_refuses_it() {
 }
 
 #[test]
-fn a_call_that_is_allowed_for_good_is_not_asked_about_again_in_its_turn() {
+fn project_approval_applies_within_its_turn() {
     let again = [ASKED, &[AllowInProject("a"), Done("a")]].concat();
     let begins = [
         "llm.generation",
@@ -279,7 +279,7 @@ fn a_call_that_is_allowed_for_good_is_not_asked_about_again_in_its_turn() {
 }
 
 #[test]
-fn a_rule_asks_about_a_call_that_would_run() {
+fn ask_rule_requires_an_approval() {
     let call = Model("", &[("a", "once")]);
     let asks = &[
         "llm.generation",
@@ -293,7 +293,7 @@ fn a_rule_asks_about_a_call_that_would_run() {
 }
 
 #[test]
-fn what_a_rule_refuses_does_not_run_though_everything_is_allowed_and_holds_up_nothing() {
+fn deny_rule_applies_even_if_the_turn_approves_all() {
     let refused = || ruled("serial", ApprovalAction::Deny);
     check(
         refused(),

@@ -8,7 +8,7 @@ use windlass_core::backend::{
 use windlass_core::events::{EventData, ToolOrigin};
 use windlass_turn::{BackendPlan, Input, Limits, Thread, TurnPlan};
 
-use crate::world::Step::*;
+use crate::world::ThreadAction::*;
 use crate::world::{World, plan};
 
 /// A plan whose turns `agent` executes.
@@ -92,7 +92,7 @@ pub(super) fn run_of(thread: &Thread) -> windlass_core::typed_id::ExecId {
 impl Backend for World {
     fn says(&mut self, event: BackendEvent) -> Vec<String> {
         let exec_id = run_of(&self.thread);
-        self.given(Input::BackendSaid {
+        self.given(Input::BackendReported {
             exec_id,
             event: Box::new(event),
         })
@@ -124,7 +124,7 @@ pub(super) fn at_work() -> World {
 }
 
 #[test]
-fn a_turn_begins_with_the_intent_to_run_the_backend() {
+fn turn_starts_with_the_intent_to_run_the_agent() {
     let mut world = World::new(agent_plan());
     assert_eq!(
         world.play(Say("hi")),
@@ -149,7 +149,7 @@ fn a_turn_begins_with_the_intent_to_run_the_backend() {
 }
 
 #[test]
-fn text_calls_and_the_end_are_recorded_as_ours_are() {
+fn agent_events_are_recorded_like_our_own() {
     let mut world = at_work();
     assert_eq!(
         world.says(text("I look.")),
@@ -197,7 +197,7 @@ fn text_calls_and_the_end_are_recorded_as_ours_are() {
 }
 
 #[test]
-fn calls_that_overlap_stand_with_their_results() {
+fn overlapping_calls_precede_their_results() {
     let mut world = at_work();
     for event in [
         calls("a"),
@@ -223,7 +223,7 @@ fn calls_that_overlap_stand_with_their_results() {
 }
 
 #[test]
-fn a_second_turn_takes_up_the_session() {
+fn second_turn_resumes_the_session() {
     let mut world = at_work();
     world.ends_with(ends(BackendEnd::Completed));
     assert_eq!(
@@ -234,7 +234,7 @@ fn a_second_turn_takes_up_the_session() {
 }
 
 #[test]
-fn what_was_said_without_the_backend_is_told_it() {
+fn messages_without_the_agent_are_sent_as_history() {
     for step in [ImportUser("by the way"), Rewind(0)] {
         let mut world = at_work();
         world.says(text("hello"));
@@ -255,7 +255,7 @@ fn what_was_said_without_the_backend_is_told_it() {
 }
 
 #[test]
-fn a_summary_is_told_in_the_place_of_what_it_stands_for() {
+fn summary_replaces_messages_in_the_history() {
     let mut world = at_work();
     world.says(text("hello"));
     world.ends_with(ends(BackendEnd::Completed));
@@ -273,7 +273,7 @@ fn a_summary_is_told_in_the_place_of_what_it_stands_for() {
 }
 
 #[test]
-fn a_history_has_the_newest_whole_turns_and_says_what_is_left_out() {
+fn history_has_the_newest_whole_turns_and_the_number_omitted() {
     let mut world = World::new(agent_plan());
     for n in ["one", "two", "three"] {
         world.play(Say(n));
@@ -297,7 +297,7 @@ fn a_history_has_the_newest_whole_turns_and_says_what_is_left_out() {
 }
 
 #[test]
-fn a_permission_is_an_approval() {
+fn permission_request_is_an_approval() {
     let mut world = at_work();
     world.says(calls("a"));
     assert_eq!(world.says(asks("r1", Some("a"))), ["approval.required"]);
@@ -311,7 +311,7 @@ fn a_permission_is_an_approval() {
 }
 
 #[test]
-fn an_allowance_holds_for_what_was_asked_and_for_nothing_else_under_the_same_name() {
+fn approval_covers_only_the_requested_arguments() {
     let other = |request: &str| {
         let BackendEvent::Permission(asked) = asks(request, Some("a")) else {
             unreachable!()
@@ -324,7 +324,7 @@ fn an_allowance_holds_for_what_was_asked_and_for_nothing_else_under_the_same_nam
     // The reported call differs from the requested one: the user sees the latter.
     world.says(other("r1"));
     let EventData::ApprovalRequired(shown) = &world.events.last().unwrap().data else {
-        panic!("nobody was asked")
+        panic!("no approval is required")
     };
     assert_eq!(shown.tool_call.arguments, json!({"command": "rm"}));
     world.play(Allow("a"));
@@ -352,7 +352,7 @@ fn an_allowance_holds_for_what_was_asked_and_for_nothing_else_under_the_same_nam
 }
 
 #[test]
-fn a_refusal_ends_the_call() {
+fn denial_ends_the_call() {
     let mut world = at_work();
     assert_eq!(
         world.says(asks("r1", Some("a"))),
@@ -373,7 +373,7 @@ fn a_refusal_ends_the_call() {
 }
 
 #[test]
-fn an_allowance_can_hold_for_the_turn() {
+fn approval_can_cover_the_turn() {
     let mut world = at_work();
     world.says(asks("r1", Some("a")));
     world.play(AllowRest("a"));
@@ -382,7 +382,7 @@ fn an_allowance_can_hold_for_the_turn() {
 }
 
 #[test]
-fn a_request_without_a_call_is_one_by_itself() {
+fn request_without_a_call_becomes_a_call() {
     let mut world = at_work();
     world.says(asks("r1", None));
     assert_eq!(
@@ -400,7 +400,7 @@ fn a_request_without_a_call_is_one_by_itself() {
 }
 
 #[test]
-fn a_name_of_a_request_that_is_used_again_is_asked_again() {
+fn reused_request_id_is_a_new_request() {
     let mut world = at_work();
     world.says(calls("a"));
     world.says(asks("r1", Some("a")));
@@ -430,7 +430,7 @@ fn a_name_of_a_request_that_is_used_again_is_asked_again() {
 }
 
 #[test]
-fn a_withdrawn_request_leaves_its_call_running() {
+fn withdrawn_request_leaves_its_call_running() {
     let mut world = at_work();
     world.says(asks("r1", Some("a")));
     world.says(BackendEvent::PermissionWithdrawn {
@@ -445,7 +445,7 @@ fn a_withdrawn_request_leaves_its_call_running() {
 }
 
 #[test]
-fn nobody_decides_in_time() {
+fn permission_request_expires() {
     let patient = TurnPlan {
         wait_timeout: Some(std::time::Duration::from_secs(5)),
         ..agent_plan()
@@ -465,7 +465,7 @@ fn nobody_decides_in_time() {
 }
 
 #[test]
-fn a_steer_that_is_taken_stands_where_it_was_taken() {
+fn accepted_steer_is_positioned_where_it_was_accepted() {
     let mut world = at_work();
     world.says(text("first"));
     assert_eq!(
@@ -488,7 +488,7 @@ fn a_steer_that_is_taken_stands_where_it_was_taken() {
 }
 
 #[test]
-fn a_steer_that_is_not_taken_is_the_next_prompt() {
+fn rejected_steer_is_the_next_prompt() {
     let mut world = at_work();
     world.play(Steer("wait"));
     world.says(text("first"));
@@ -507,7 +507,7 @@ fn a_steer_that_is_not_taken_is_the_next_prompt() {
 }
 
 #[test]
-fn a_steer_that_was_not_read_is_told_by_the_next_turn() {
+fn unread_steer_is_sent_by_the_next_turn() {
     let mut world = at_work();
     world.says(text("first"));
     world.play(Steer("wait"));
@@ -519,12 +519,12 @@ fn a_steer_that_was_not_read_is_told_by_the_next_turn() {
     assert_eq!(world.thread.backend_prompt(9).unwrap().text, "wait\n\nmore");
     // The external agent does not know the session any more: the messages are still sent only once.
     world.ends_with(fails(BackendErrorKind::ResumeRefused));
-    let told = world.thread.backend_prompt(1_000).unwrap().text;
+    let prompt = world.thread.backend_prompt(1_000).unwrap().text;
     assert!(
-        told.contains("User: hi") && !told.contains("User: wait"),
-        "{told}"
+        prompt.contains("User: hi") && !prompt.contains("User: wait"),
+        "{prompt}"
     );
-    assert!(told.ends_with("wait\n\nmore"), "{told}");
+    assert!(prompt.ends_with("wait\n\nmore"), "{prompt}");
     world.says(established("s2"));
     world.ends_with(ends(BackendEnd::Completed));
     world.play(Say("last"));
@@ -532,7 +532,7 @@ fn a_steer_that_was_not_read_is_told_by_the_next_turn() {
 }
 
 #[test]
-fn an_interrupt_keeps_what_was_said_and_ends_what_is_open() {
+fn interrupt_preserves_text_and_ends_open_calls() {
     let mut world = at_work();
     world.says(calls("a"));
     world.says(asks("r1", Some("b")));
@@ -558,7 +558,7 @@ fn an_interrupt_keeps_what_was_said_and_ends_what_is_open() {
 }
 
 #[test]
-fn a_failure_fails_the_turn_and_says_why() {
+fn failure_of_the_agent_fails_the_turn_with_its_reason() {
     let mut world = at_work();
     assert_eq!(
         world.ends_with(fails(BackendErrorKind::Auth)),
@@ -576,7 +576,7 @@ fn a_failure_fails_the_turn_and_says_why() {
 }
 
 #[test]
-fn a_session_that_is_full_stops_the_run_before_it_adds_more() {
+fn full_session_stops_the_run() {
     let held = |max_events| TurnPlan {
         limits: Limits {
             max_messages: None,
@@ -617,7 +617,7 @@ fn a_session_that_is_full_stops_the_run_before_it_adds_more() {
 }
 
 #[test]
-fn a_session_that_is_not_known_any_more_is_begun_anew_once() {
+fn unknown_session_is_replaced_once() {
     let mut world = at_work();
     world.ends_with(ends(BackendEnd::Completed));
     world.play(Say("more"));
@@ -665,7 +665,7 @@ fn limited(reset_in: Option<i64>, world: &World) -> BackendOutcome {
 }
 
 #[test]
-fn a_limit_waits_until_it_is_over() {
+fn rate_limit_parks_the_turn_until_it_resets() {
     let mut world = at_work();
     let outcome = limited(Some(60), &world);
     assert_eq!(
@@ -691,7 +691,7 @@ fn a_limit_waits_until_it_is_over() {
 }
 
 #[test]
-fn a_time_that_the_agent_says_is_bounded_and_believed_once() {
+fn reported_reset_time_is_bounded_and_trusted_once() {
     const DAY: i64 = 24 * 3600;
     let wait = |world: &mut World, reset_in| {
         let outcome = limited(reset_in, world);
@@ -714,7 +714,7 @@ fn a_time_that_the_agent_says_is_bounded_and_believed_once() {
 }
 
 #[test]
-fn a_limit_that_is_never_over_fails_the_turn() {
+fn endless_rate_limit_fails_the_turn() {
     let mut world = at_work();
     for _ in 0..50 {
         let outcome = limited(Some(1), &world);
@@ -732,7 +732,7 @@ fn a_limit_that_is_never_over_fails_the_turn() {
 }
 
 #[test]
-fn what_was_counted_of_a_session_outlives_a_run_that_did_not_reach_it() {
+fn session_totals_survive_a_run_without_a_report() {
     let mut world = at_work();
     let mut outcome = ends(BackendEnd::Completed);
     outcome.totals.cost_usd = Some(0.5);
@@ -755,7 +755,7 @@ fn what_was_counted_of_a_session_outlives_a_run_that_did_not_reach_it() {
 }
 
 #[test]
-fn a_wait_for_a_limit_can_be_interrupted() {
+fn wait_for_a_rate_limit_is_interrupted() {
     let mut world = at_work();
     let outcome = limited(None, &world);
     world.ends_with(outcome);
@@ -775,7 +775,7 @@ fn late_words_of_a_run_are_stale() {
     let exec_id = run_of(&world.thread);
     world.ends_with(ends(BackendEnd::Completed));
     for input in [
-        Input::BackendSaid {
+        Input::BackendReported {
             exec_id,
             event: Box::new(text("late")),
         },
@@ -799,7 +799,7 @@ fn notices_are_recorded_and_change_nothing() {
 }
 
 #[test]
-fn what_was_tried_is_on_record() {
+fn attempts_are_recorded() {
     let mut world = World::after(agent_plan(), &[Say("hi")]);
     let mut aborted = fails(BackendErrorKind::Killed(6));
     aborted.aborted_signal = true;

@@ -5,11 +5,11 @@ use windlass_core::backend::{BackendEnd, BackendErrorKind};
 use super::backend::{
     Backend, agent_plan, asks, at_work, calls, done, ends, established, fails, text,
 };
-use crate::world::Step::*;
+use crate::world::ThreadAction::*;
 use crate::world::World;
 
 #[test]
-fn a_session_that_was_not_established_is_told_the_same_again() {
+fn unestablished_session_gets_the_prompt_again() {
     let mut world = World::after(agent_plan(), &[Say("hi")]);
     assert_eq!(
         world.play(Crash),
@@ -26,7 +26,7 @@ fn a_session_that_was_not_established_is_told_the_same_again() {
 }
 
 #[test]
-fn a_session_that_was_established_is_taken_up() {
+fn established_session_is_resumed() {
     let mut world = at_work();
     world.says(text("half"));
     world.says(calls("a"));
@@ -44,8 +44,8 @@ fn a_session_that_was_established_is_taken_up() {
             "=> backend resume s1 GoOn"
         ]
     );
-    let told = world.thread.backend_prompt(9).unwrap().text;
-    assert!(told.ends_with("hurry"), "{told}");
+    let prompt = world.thread.backend_prompt(9).unwrap().text;
+    assert!(prompt.ends_with("hurry"), "{prompt}");
     let transcript = world.transcript();
     assert!(
         transcript[2].contains("outcome is unknown"),
@@ -54,8 +54,11 @@ fn a_session_that_was_established_is_taken_up() {
     // The agent does not know the session: it receives the whole conversation, including this turn.
     let refused = world.ends_with(fails(BackendErrorKind::ResumeRefused));
     assert_eq!(refused.last().unwrap(), "=> backend new History");
-    let told = world.thread.backend_prompt(10_000).unwrap().text;
-    assert!(told.contains("half") && told.ends_with("hurry"), "{told}");
+    let prompt = world.thread.backend_prompt(10_000).unwrap().text;
+    assert!(
+        prompt.contains("half") && prompt.ends_with("hurry"),
+        "{prompt}"
+    );
 }
 
 #[test]
@@ -75,7 +78,7 @@ fn three_crashes_in_a_row_are_too_many() {
 }
 
 #[test]
-fn an_orderly_stop_is_no_crash() {
+fn orderly_stop_is_not_a_crash() {
     let mut world = at_work();
     for _ in 0..5 {
         let again = world.play(Restart);
@@ -85,7 +88,7 @@ fn an_orderly_stop_is_no_crash() {
 }
 
 #[test]
-fn an_approval_still_waits_after_a_restart() {
+fn approval_is_still_pending_after_a_restart() {
     let mut world = at_work();
     world.says(asks("r1", Some("a")));
     for _ in 0..5 {
@@ -120,7 +123,7 @@ fn an_approval_still_waits_after_a_restart() {
 }
 
 #[test]
-fn a_refusal_after_a_restart_holds_too() {
+fn denial_after_a_restart_applies() {
     let mut world = at_work();
     world.says(asks("r1", Some("a")));
     world.play(Crash);
@@ -134,7 +137,7 @@ fn a_refusal_after_a_restart_holds_too() {
 }
 
 #[test]
-fn a_turn_can_be_stopped_while_its_process_is_gone() {
+fn turn_is_interrupted_while_its_process_is_gone() {
     let mut world = at_work();
     world.says(asks("r1", Some("a")));
     world.play(Crash);

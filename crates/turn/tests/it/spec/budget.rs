@@ -7,10 +7,10 @@ use windlass_core::events::{EventData, LlmGenerationMetadata, TurnFailedData};
 use windlass_turn::{Failure, Input, TurnPlan};
 
 use super::backend::{Backend, agent_plan, ends, established, fails};
-use crate::world::Step::{
+use crate::world::ThreadAction::{
     After, Begin, Compact, Crash, Done, Interrupt, Model, ModelUsing, Say, Steer,
 };
-use crate::world::{Step, World, check, plan};
+use crate::world::{ThreadAction, World, check, plan};
 
 const NO_RESERVE: Reserve = Reserve {
     tokens: 0,
@@ -73,7 +73,7 @@ const STOPPED: &[&str] = &[
     "turn.failed",
     "session.idled",
 ];
-const GOES_ON: &[&str] = &[
+const CONTINUES: &[&str] = &[
     "tool.completed",
     "act.completed",
     "reason.started",
@@ -81,14 +81,14 @@ const GOES_ON: &[&str] = &[
 ];
 
 #[test]
-fn a_turn_stops_before_the_call_that_may_not_fit() {
+fn turn_stops_before_a_call_that_may_exceed_the_budget() {
     let given = |used| [Say("hi"), ModelUsing(&[("a", "once")], used)];
     // Past usage plus the possible usage of a call must fit, to the last token.
-    check(turn_tokens(100, 30), &given(30), Done("a"), GOES_ON);
-    check(turn_tokens(100, 70), &given(30), Done("a"), GOES_ON);
+    check(turn_tokens(100, 30), &given(30), Done("a"), CONTINUES);
+    check(turn_tokens(100, 70), &given(30), Done("a"), CONTINUES);
     check(turn_tokens(100, 71), &given(30), Done("a"), STOPPED);
     // A call may use as much as the one before it.
-    check(turn_tokens(100, 0), &given(50), Done("a"), GOES_ON);
+    check(turn_tokens(100, 0), &given(50), Done("a"), CONTINUES);
     check(turn_tokens(100, 0), &given(51), Done("a"), STOPPED);
     let given = [Say("hi"), ModelUsing(&[("a", "once")], 30), Done("a")];
     let world = World::after(turn_tokens(100, 71), &given);
@@ -96,7 +96,7 @@ fn a_turn_stops_before_the_call_that_may_not_fit() {
 }
 
 #[test]
-fn a_limit_is_never_passed_by_more_than_a_call_uses_beyond_what_was_set_aside() {
+fn overrun_is_at_most_the_excess_of_one_call_over_its_reserve() {
     for used in 1..=40 {
         let mut world = World::after(turn_tokens(100, 20), &[Say("hi")]);
         let mut calls = 0;
@@ -114,15 +114,15 @@ fn a_limit_is_never_passed_by_more_than_a_call_uses_beyond_what_was_set_aside() 
 }
 
 #[test]
-fn a_turn_that_is_told_more_and_a_compaction_have_no_more_than_others() {
+fn steering_and_compaction_use_the_same_budget() {
     let calls = Budget {
         model_calls: Some(1),
         ..Budget::default()
     };
     let one_call = || allowing(calls, Budget::default(), NO_RESERVE);
     let mut world = World::after(one_call(), &[Say("hi"), Steer("and")]);
-    let said = world.play(Model("hello", &[]));
-    assert_eq!(said.last().map(String::as_str), Some("session.idled"));
+    let lines = world.play(Model("hello", &[]));
+    assert_eq!(lines.last().map(String::as_str), Some("session.idled"));
     assert_eq!(exceeded(&world).0, "turn_model_calls");
 
     let plan = allowing(Budget::default(), calls, NO_RESERVE);
@@ -145,7 +145,7 @@ fn a_turn_that_is_told_more_and_a_compaction_have_no_more_than_others() {
 }
 
 #[test]
-fn turns_share_what_their_thread_may_use_and_a_raise_lets_the_work_go_on() {
+fn turns_share_the_thread_budget_and_continue_after_a_raise() {
     let given = [
         Say("hi"),
         ModelUsing(&[], 60),
@@ -162,13 +162,13 @@ fn turns_share_what_their_thread_may_use_and_a_raise_lets_the_work_go_on() {
     let before = world.transcript();
     assert!(before.last().unwrap().contains('a'), "{before:?}");
     world.plan = thread_tokens(190);
-    let said = world.play(Say("go on"));
-    assert_eq!(said.last().map(String::as_str), Some("=> model"));
+    let lines = world.play(Say("continue"));
+    assert_eq!(lines.last().map(String::as_str), Some("=> model"));
     assert_eq!(world.transcript().len(), before.len() + 1);
 }
 
 #[test]
-fn an_input_of_a_thread_without_budget_is_kept_and_its_turn_fails() {
+fn input_without_budget_is_recorded_and_its_turn_fails() {
     let given = [Say("hi"), Say("second"), ModelUsing(&[], 60)];
     check(
         thread_tokens(60),
@@ -214,7 +214,7 @@ fn sums_are_the_same_after_a_crash() {
 }
 
 #[test]
-fn a_crash_is_no_way_around_a_limit() {
+fn crash_does_not_bypass_a_limit() {
     let plan = || turn_tokens(100, 40);
     // 40, and 40 for the call that is cut off: the same call again does not fit.
     let given = [Say("hi"), ModelUsing(&[("a", "pure")], 40), Done("a")];
@@ -225,7 +225,7 @@ fn a_crash_is_no_way_around_a_limit() {
 }
 
 #[test]
-fn a_call_that_somebody_stops_counts_and_one_that_the_provider_fails_does_not() {
+fn interrupted_call_is_charged_and_a_failed_call_is_not() {
     let reserve = Reserve {
         tokens: 7,
         ..NO_RESERVE
@@ -252,7 +252,7 @@ fn a_call_that_somebody_stops_counts_and_one_that_the_provider_fails_does_not() 
 }
 
 #[test]
-fn a_tool_call_too_many_is_not_run_and_the_model_reads_why() {
+fn tool_call_over_budget_does_not_run() {
     let two = Budget {
         tool_calls: Some(2),
         ..Budget::default()
@@ -263,8 +263,8 @@ fn a_tool_call_too_many_is_not_run_and_the_model_reads_why() {
     assert_eq!(world.count("tool.started"), 2);
     assert_eq!(world.count("tool.call_requested"), 0);
     world.play(Done("a"));
-    let said = world.play(Done("b"));
-    assert_eq!(said.last().map(String::as_str), Some("=> model"));
+    let lines = world.play(Done("b"));
+    assert_eq!(lines.last().map(String::as_str), Some("=> model"));
     let EventData::ToolCompleted(refused) = &world
         .events
         .iter()
@@ -280,20 +280,20 @@ fn a_tool_call_too_many_is_not_run_and_the_model_reads_why() {
 }
 
 #[test]
-fn a_call_that_repeats_after_a_crash_is_one_call() {
+fn repeated_call_after_a_crash_counts_once() {
     let one = Budget {
         tool_calls: Some(1),
         ..Budget::default()
     };
     let plan = allowing(one, Budget::default(), NO_RESERVE);
     let mut world = World::after(plan, &[Say("hi"), Model("", &[("a", "pure")])]);
-    let said = world.play(Crash);
-    assert_eq!(said, ["turn.resumed"]);
+    let lines = world.play(Crash);
+    assert_eq!(lines, ["turn.resumed"]);
     assert_eq!(world.pending(), ["=> run a"]);
 }
 
 #[test]
-fn a_turn_is_stopped_when_the_time_of_its_budget_is_over() {
+fn turn_stops_at_the_time_limit_of_its_budget() {
     let seconds = |n| Budget {
         seconds: Some(n),
         ..Budget::default()
@@ -317,12 +317,12 @@ fn a_turn_is_stopped_when_the_time_of_its_budget_is_over() {
 
     // A shorter time of the turn's own is not the budget's.
     let plan = allowing(seconds(5), Budget::default(), NO_RESERVE);
-    let world = World::after(plan, &[Step::SayWithin("hi", 2), After(2)]);
+    let world = World::after(plan, &[ThreadAction::SayWithin("hi", 2), After(2)]);
     assert_eq!(failed(&world).error_code.as_deref(), Some("turn_timeout"));
 }
 
 #[test]
-fn an_agent_of_others_begins_while_anything_is_left() {
+fn external_agent_starts_while_any_budget_is_left() {
     let plan = || TurnPlan {
         backend: agent_plan().backend,
         ..thread_tokens(100)
@@ -350,12 +350,12 @@ fn an_agent_of_others_begins_while_anything_is_left() {
     let mut world = World::after(plan(), &[Say("hi")]);
     run(&mut world, 60);
     world.plan = thread_tokens(100);
-    let said = world.play(Say("to the model"));
-    assert_eq!(said.last().map(String::as_str), Some("=> model"));
+    let lines = world.play(Say("to the model"));
+    assert_eq!(lines.last().map(String::as_str), Some("=> model"));
 }
 
 #[test]
-fn a_summary_that_is_cut_off_counts_like_any_other_call() {
+fn interrupted_summary_is_charged_like_any_call() {
     let reserve = Reserve {
         tokens: 7,
         ..NO_RESERVE
@@ -395,7 +395,7 @@ fn agent_with_reserve(tokens: u64) -> TurnPlan {
 }
 
 #[test]
-fn a_run_that_is_cut_off_costs_what_it_last_reported() {
+fn interrupted_run_is_charged_its_last_report() {
     for end in [Interrupt, Crash] {
         let mut world = World::after(agent_with_reserve(30), &[Say("hi")]);
         world.says(established("s1"));
@@ -414,7 +414,7 @@ fn a_run_that_is_cut_off_costs_what_it_last_reported() {
 }
 
 #[test]
-fn a_run_that_is_cut_off_without_a_report_costs_its_reservation() {
+fn interrupted_run_without_a_report_is_charged_its_reservation() {
     for end in [Interrupt, Crash] {
         let mut world = World::after(agent_with_reserve(30), &[Say("hi")]);
         world.says(established("s1"));
@@ -426,7 +426,7 @@ fn a_run_that_is_cut_off_without_a_report_costs_its_reservation() {
 }
 
 #[test]
-fn runs_that_are_lost_again_and_again_use_the_budget_up() {
+fn lost_runs_use_up_the_budget() {
     let mut world = World::after(
         TurnPlan {
             budgets: Budgets {
@@ -445,7 +445,7 @@ fn runs_that_are_lost_again_and_again_use_the_budget_up() {
 }
 
 #[test]
-fn a_run_that_never_began_costs_nothing() {
+fn run_that_never_started_is_free() {
     let mut world = World::after(agent_with_reserve(30), &[Say("hi")]);
     world.ends_with(fails(BackendErrorKind::SpawnFailed));
     assert_eq!(world.thread.spent().tokens(&world.plan.reserve), 0);

@@ -6,10 +6,10 @@ use windlass_core::typed_id::TurnId;
 use windlass_turn::OnBusy::{Interrupt, Queue, Refuse, Steer};
 use windlass_turn::{Input, Rejected};
 
-use crate::world::Step::{Begin, Model, Say, SayIf};
+use crate::world::ThreadAction::{Begin, Model, Say, SayIf};
 use crate::world::{World, check, plan, transcript};
 
-const PARKED: &[crate::world::Step] = &[Say("hi"), Model("", &[("a", "client")])];
+const PARKED: &[crate::world::ThreadAction] = &[Say("hi"), Model("", &[("a", "client")])];
 
 #[test]
 fn queue_lets_the_input_wait_for_its_own_turn() {
@@ -40,7 +40,7 @@ fn queue_lets_the_input_wait_for_its_own_turn() {
 }
 
 #[test]
-fn steer_tells_the_running_turn() {
+fn steer_reaches_the_running_turn() {
     check(
         plan(),
         &[Say("hi")],
@@ -69,7 +69,7 @@ fn interrupt_stops_the_turn_and_starts_the_next() {
 }
 
 #[test]
-fn an_input_that_interrupts_goes_before_those_that_wait() {
+fn interrupting_input_is_first_in_the_queue() {
     transcript(
         plan(),
         &[Say("hi"), Say("later"), SayIf("now", Interrupt), Begin],
@@ -78,7 +78,7 @@ fn an_input_that_interrupts_goes_before_those_that_wait() {
 }
 
 #[test]
-fn refuse_tells_the_caller() {
+fn refuse_rejects_the_input() {
     check(plan(), &[Say("hi")], SayIf("more", Refuse), &["! busy"]);
 }
 
@@ -93,7 +93,7 @@ fn refuse_also_refuses_while_a_queued_input_is_about_to_begin() {
 }
 
 #[test]
-fn nobody_waits_behind_a_parked_turn_without_knowing() {
+fn queueing_after_a_parked_turn_is_rejected() {
     check(
         plan(),
         PARKED,
@@ -129,7 +129,7 @@ fn nobody_waits_behind_a_parked_turn_without_knowing() {
 }
 
 #[test]
-fn a_turn_with_an_id_of_the_caller_is_begun_once() {
+fn turn_with_a_caller_id_starts_once() {
     let submit = |seed| Input::Submit {
         message: InputMessage::user("hi"),
         on_busy: Queue,
@@ -149,7 +149,7 @@ fn a_turn_with_an_id_of_the_caller_is_begun_once() {
 }
 
 #[test]
-fn an_input_cannot_bring_calls_or_results() {
+fn input_with_calls_or_results_is_rejected() {
     let call = ContentPart::ToolCall(ToolCallContentPart {
         id: "a".to_owned(),
         name: "once".to_owned(),
@@ -184,7 +184,7 @@ fn an_input_cannot_bring_calls_or_results() {
 }
 
 #[test]
-fn what_is_said_to_a_turn_that_is_over_does_not_reach_the_next_one() {
+fn steer_for_an_ended_turn_does_not_reach_the_next() {
     let mut world = World::after(plan(), &[Say("hi")]);
     let first = world.thread.turn().map(|turn| turn.id);
     let steer = |turn_id| Input::Steer {

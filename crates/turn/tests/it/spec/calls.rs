@@ -1,13 +1,13 @@
 //! Calls: when they run, and the order of their results.
 
-use crate::world::Step::{
+use crate::world::ThreadAction::{
     Asks, Connects, Done, Emit, EmitForbidden, Interrupt, Model, ModelRefused, Replies, Results,
     Say,
 };
 use crate::world::{World, check, plan, transcript};
 
 #[test]
-fn results_stand_in_the_order_of_the_calls_whatever_finishes_first() {
+fn results_are_stored_in_the_order_of_their_calls() {
     let calls = Model("", &[("a", "once"), ("b", "once"), ("c", "once")]);
     for order in [["a", "b", "c"], ["c", "b", "a"], ["b", "c", "a"]] {
         let [first, second, third] = order.map(Done);
@@ -26,7 +26,7 @@ fn results_stand_in_the_order_of_the_calls_whatever_finishes_first() {
 }
 
 #[test]
-fn calls_of_one_class_run_one_after_the_other_and_others_beside_them() {
+fn calls_of_one_class_run_sequentially() {
     let calls = Model("", &[("a", "serial"), ("b", "serial"), ("c", "once")]);
     let mut world = World::after(plan(), &[Say("hi"), calls]);
     assert_eq!(world.pending(), ["=> run a", "=> run c"]);
@@ -38,7 +38,7 @@ fn calls_of_one_class_run_one_after_the_other_and_others_beside_them() {
 }
 
 #[test]
-fn no_more_calls_run_at_once_than_planned() {
+fn parallel_calls_are_limited() {
     let mut narrow = plan();
     narrow.max_parallel_calls = 2;
     let calls = Model("", &[("a", "once"), ("b", "once"), ("c", "once")]);
@@ -49,7 +49,7 @@ fn no_more_calls_run_at_once_than_planned() {
 }
 
 #[test]
-fn a_call_whose_class_becomes_free_waits_for_a_place() {
+fn call_with_a_free_class_waits_for_a_slot() {
     let mut narrow = plan();
     narrow.max_parallel_calls = 1;
     let calls = Model("", &[("a", "serial"), ("b", "serial"), ("c", "once")]);
@@ -63,7 +63,7 @@ fn a_call_whose_class_becomes_free_waits_for_a_place() {
 }
 
 #[test]
-fn a_call_that_waits_for_a_client_takes_no_place() {
+fn call_that_waits_for_a_client_uses_no_slot() {
     let mut narrow = plan();
     narrow.max_parallel_calls = 1;
     let calls = Model("", &[("a", "client"), ("b", "once")]);
@@ -72,7 +72,7 @@ fn a_call_that_waits_for_a_client_takes_no_place() {
 }
 
 #[test]
-fn a_call_that_cannot_be_carried_out_is_answered_at_once() {
+fn invalid_call_is_answered_immediately() {
     check(
         plan(),
         &[Say("hi")],
@@ -97,7 +97,7 @@ fn a_call_that_cannot_be_carried_out_is_answered_at_once() {
 }
 
 #[test]
-fn a_result_is_taken_once() {
+fn result_is_accepted_once() {
     let calls = Model("", &[("a", "once"), ("b", "once")]);
     check(
         plan(),
@@ -108,7 +108,7 @@ fn a_result_is_taken_once() {
 }
 
 #[test]
-fn a_call_may_wait_for_a_connection_after_it_ran() {
+fn call_waits_for_a_connection_after_it_ran() {
     let given = &[Say("hi"), Model("", &[("a", "once")])];
     check(plan(), given, Connects("a"), &["tool.call_requested"]);
     let waits = &[given[0], given[1], Connects("a")];
@@ -128,7 +128,7 @@ fn a_call_may_wait_for_a_connection_after_it_ran() {
 }
 
 #[test]
-fn a_call_may_wait_for_an_answer_of_the_user() {
+fn call_waits_for_the_users_answer() {
     let given = &[Say("hi"), Model("", &[("a", "once")]), Asks("a")];
     check(
         plan(),
@@ -157,7 +157,7 @@ fn a_call_may_wait_for_an_answer_of_the_user() {
 }
 
 #[test]
-fn an_equal_answer_of_the_user_changes_nothing_and_another_is_refused() {
+fn equal_answer_changes_nothing_and_another_is_rejected() {
     let given = &[
         Say("hi"),
         Model("", &[("a", "once")]),
@@ -174,7 +174,7 @@ fn an_equal_answer_of_the_user_changes_nothing_and_another_is_refused() {
 }
 
 #[test]
-fn a_question_that_was_never_asked_has_no_answer() {
+fn answer_to_an_unknown_question_is_rejected() {
     check(
         plan(),
         &[Say("hi"), Model("", &[("a", "once")])],
@@ -184,7 +184,7 @@ fn a_question_that_was_never_asked_has_no_answer() {
 }
 
 #[test]
-fn a_step_records_only_what_it_may_and_only_while_it_runs() {
+fn step_records_only_allowed_events_while_it_runs() {
     let given = &[Say("hi"), Model("", &[("a", "once"), ("b", "client")])];
     check(plan(), given, Emit("a"), &["custom"]);
     check(

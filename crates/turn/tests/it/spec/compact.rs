@@ -3,21 +3,21 @@
 use windlass_core::events::EventData;
 use windlass_turn::Thread;
 
-use crate::world::Step::{
+use crate::world::ThreadAction::{
     Compact, Crash, Interrupt, Model, ModelFails, ModelUsing, Rewind, Say, Steer,
 };
-use crate::world::{Step, World, check, plan};
+use crate::world::{ThreadAction, World, check, plan};
 
-const ONE: &[Step] = &[Say("hi"), Model("hello", &[])];
+const ONE: &[ThreadAction] = &[Say("hi"), Model("hello", &[])];
 const SUMMARY: &str =
-    "user This is a summary of the conversation so far, which stands in its place:\n\nthey met";
+    "user This is a summary of the conversation so far, which it replaces:\n\nthey met";
 
-fn after(given: &[Step]) -> Vec<Step> {
+fn after(given: &[ThreadAction]) -> Vec<ThreadAction> {
     [ONE, given].concat()
 }
 
 #[test]
-fn a_compaction_is_a_turn_of_one_step() {
+fn compaction_is_a_turn_of_one_step() {
     check(
         plan(),
         ONE,
@@ -38,7 +38,7 @@ fn a_compaction_is_a_turn_of_one_step() {
 }
 
 #[test]
-fn the_model_reads_the_summary_and_what_came_after_and_people_read_all() {
+fn model_reads_the_summary_and_users_read_everything() {
     let given = after(&[
         Compact,
         Model("they met", &[]),
@@ -70,7 +70,7 @@ fn the_model_reads_the_summary_and_what_came_after_and_people_read_all() {
 }
 
 #[test]
-fn a_compaction_that_does_not_come_to_its_end_changes_nothing() {
+fn unfinished_compaction_changes_nothing() {
     for (step, end) in [
         (Interrupt, "turn.cancelled"),
         (ModelFails, "turn.failed"),
@@ -89,7 +89,7 @@ fn a_compaction_that_does_not_come_to_its_end_changes_nothing() {
 }
 
 #[test]
-fn a_compaction_goes_on_after_a_crash() {
+fn compaction_resumes_after_a_crash() {
     let given = after(&[Compact, Crash]);
     let world = World::after(plan(), &given);
     assert_eq!(world.pending(), ["=> summarise"]);
@@ -99,7 +99,7 @@ fn a_compaction_goes_on_after_a_crash() {
 }
 
 #[test]
-fn nothing_is_compacted_beside_a_turn_and_what_is_said_meanwhile_stays() {
+fn compaction_excludes_turns_and_preserves_new_input() {
     check(plan(), &[Say("hi")], Compact, &["! busy"]);
     let parked = &[Say("hi"), Model("", &[("a", "client")])];
     check(plan(), parked, Compact, &["! waiting for results of a"]);
@@ -110,7 +110,7 @@ fn nothing_is_compacted_beside_a_turn_and_what_is_said_meanwhile_stays() {
 }
 
 #[test]
-fn a_history_without_a_word_is_as_short_as_it_gets() {
+fn empty_history_is_not_compacted() {
     check(
         plan(),
         &[],
@@ -140,7 +140,7 @@ fn going_back_before_a_compaction_undoes_it() {
 }
 
 #[test]
-fn what_a_summary_cost_is_counted() {
+fn usage_of_a_summary_is_counted() {
     let given = [Say("hi"), ModelUsing(&[], 5), Compact, ModelUsing(&[], 7)];
     let world = World::after(plan(), &given);
     let EventData::TurnCompleted(end) = world.last("turn.completed") else {
@@ -151,17 +151,17 @@ fn what_a_summary_cost_is_counted() {
     assert_eq!(all, Some(12));
 }
 
-mod by_itself {
+mod automatic {
     //! Automatic compaction, because the next model call would not fit.
 
     use windlass_core::events::TokenUsage;
     use windlass_turn::{CompactionPlan, Input, TurnPlan};
 
     use super::*;
-    use crate::world::Step::{Done, ModelRead};
+    use crate::world::ThreadAction::{Done, ModelRead};
 
-    const WORK: &str = "user This is a summary of the conversation so far, which stands in its place. It covers the work on the \
-        message that follows it, which is not to be done again:\n\nthey met";
+    const WORK: &str = "user This is a summary of the conversation so far, which it replaces. It covers the work on the \
+        message that follows it, which must not be repeated:\n\nthey met";
     /// The provider counted more than there is room for.
     const FULL: u32 = 900;
 
@@ -210,7 +210,7 @@ mod by_itself {
     }
 
     #[test]
-    fn what_fits_is_left_as_it_is() {
+    fn fitting_history_is_not_compacted() {
         let given = [Say("hi"), ModelRead(&[], 750), Say("more")];
         let world = World::after(small(100), &given);
         assert_eq!(world.pending(), ["=> model"]);
@@ -218,7 +218,7 @@ mod by_itself {
     }
 
     #[test]
-    fn a_turn_that_would_not_fit_begins_with_a_summary() {
+    fn turn_that_does_not_fit_starts_with_a_summary() {
         let given = [Say("hi"), ModelRead(&[], FULL)];
         let begun = [
             "turn.started",
@@ -297,7 +297,7 @@ mod by_itself {
     }
 
     #[test]
-    fn going_back_finds_what_the_model_read_then() {
+    fn rewind_restores_the_earlier_context() {
         let given = [
             Say("hi"),
             Model("hello", &[]),
@@ -324,7 +324,7 @@ mod by_itself {
     }
 
     #[test]
-    fn a_summary_that_is_too_long_is_made_again_with_less_and_then_the_turn_fails() {
+    fn too_long_summary_is_repeated_with_less_and_then_fails() {
         let given = [Say("hi"), ModelRead(&[], FULL), Say(long(900))];
         let too_long = long(9_000);
         let mut world = World::after(small(400), &given);
@@ -336,7 +336,11 @@ mod by_itself {
             "=> summarise",
         ];
         assert_eq!(world.play(Model(too_long, &[])), again);
-        assert_eq!(world.thread.to_summarise(None).len(), 3, "less is kept");
+        assert_eq!(
+            world.thread.to_summarise(None).len(),
+            3,
+            "fewer messages remain verbatim"
+        );
         let failed = [
             "llm.generation",
             "context.compacted",
@@ -355,7 +359,7 @@ mod by_itself {
     }
 
     #[test]
-    fn what_cannot_be_made_shorter_ends_the_turn_with_advice() {
+    fn turn_that_cannot_be_compacted_fails_with_advice() {
         let mut tight = small(100);
         if let Some(compaction) = &mut tight.compaction {
             compaction.prompt_tokens = 950;
@@ -370,7 +374,7 @@ mod by_itself {
     }
 
     #[test]
-    fn what_an_earlier_turn_was_about_does_not_stay_in_the_way() {
+    fn input_of_an_earlier_turn_is_summarised() {
         // With its input the summary is too long, so the turn fails; the next one is about something else.
         let given = [Say("hi"), ModelRead(&[], FULL), Say(long(900))];
         let mut world = World::after(small(0), &given);
@@ -386,7 +390,7 @@ mod by_itself {
     }
 
     #[test]
-    fn a_compaction_that_fails_is_tried_once_more() {
+    fn failed_compaction_is_retried_once() {
         let given = [Say("hi"), ModelRead(&[], 950), Say("more")];
         let again = [
             "llm.generation",
@@ -403,7 +407,7 @@ mod by_itself {
     }
 
     #[test]
-    fn a_turn_goes_on_without_one_while_an_answer_fits_and_does_not_try_again() {
+    fn turn_continues_without_compaction_while_an_answer_fits() {
         let given = [
             Say("hi"),
             ModelRead(&[], 850),
@@ -420,7 +424,7 @@ mod by_itself {
     }
 
     #[test]
-    fn a_crash_a_stop_and_words_meanwhile() {
+    fn crash_interrupt_and_steer_during_compaction() {
         let given = [Say("hi"), ModelRead(&[], FULL), Say("more")];
         let world = World::after(small(0), &[&given[..], &[Crash]].concat());
         assert_eq!(world.pending(), ["=> summarise"]);
@@ -439,7 +443,7 @@ mod by_itself {
     }
 
     #[test]
-    fn what_is_said_meanwhile_counts_too() {
+    fn steered_input_counts_towards_the_window() {
         let given = [Say("hi"), Model("hello", &[]), Say("more")];
         let mut world = World::after(small(0), &given);
         world.play(Steer(long(1_500)));
@@ -448,7 +452,7 @@ mod by_itself {
     }
 
     #[test]
-    fn a_message_that_is_larger_than_the_window_is_cut_and_the_journal_keeps_it() {
+    fn oversized_message_is_truncated_only_in_the_request() {
         let given = [Say(long(100_000))];
         let world = World::after(small(0), &given);
         assert_eq!(world.pending(), ["=> model"]);
@@ -461,7 +465,7 @@ mod by_itself {
     }
 
     #[test]
-    fn what_a_summary_used_says_nothing_of_the_next_request() {
+    fn usage_of_a_summary_does_not_predict_the_next_request() {
         let mut world = World::after(small(0), &[Say("hi"), ModelRead(&[], FULL), Say("more")]);
         let exec_id = world.model();
         let answer = windlass_turn::Answer {

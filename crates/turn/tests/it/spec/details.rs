@@ -7,7 +7,7 @@ use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::ExecId;
 use windlass_turn::{Answer, Input, ToolOutcome, TurnPlan};
 
-use crate::world::Step::*;
+use crate::world::ThreadAction::*;
 use crate::world::{World, check, plan};
 
 fn newest<'a>(world: &'a World, kind: &str) -> &'a Event {
@@ -18,7 +18,7 @@ fn newest<'a>(world: &'a World, kind: &str) -> &'a Event {
 }
 
 #[test]
-fn an_input_that_waits_belongs_to_the_turn_that_it_will_have() {
+fn queued_input_belongs_to_its_future_turn() {
     let world = World::after(plan(), &[Say("x"), Say("y")]);
     let event = newest(&world, "input.queued");
     let EventData::InputQueued(queued) = &event.data else {
@@ -32,7 +32,7 @@ fn an_input_that_waits_belongs_to_the_turn_that_it_will_have() {
 }
 
 #[test]
-fn what_is_noted_of_a_session_belongs_to_no_turn() {
+fn session_records_belong_to_no_turn() {
     let mut world = World::after(plan(), &[Say("x")]);
     let noted = SessionUpdatedData {
         title: Some("another title".to_owned()),
@@ -45,7 +45,7 @@ fn what_is_noted_of_a_session_belongs_to_no_turn() {
 }
 
 #[test]
-fn a_summary_counts_as_a_model_call() {
+fn summary_counts_as_a_model_call() {
     let given = [Say("x"), Model("a", &[]), Compact, ModelUsing(&[], 7)];
     let world = World::after(plan(), &given);
     let EventData::TurnCompleted(data) = world.last("turn.completed") else {
@@ -56,7 +56,11 @@ fn a_summary_counts_as_a_model_call() {
 
 /// Says that the newest event of a type fits no other step than its own.
 #[track_caller]
-fn is_of_its_step_alone(given: &[crate::world::Step], last: crate::world::Step, kind: &str) {
+fn is_of_its_step_alone(
+    given: &[crate::world::ThreadAction],
+    last: crate::world::ThreadAction,
+    kind: &str,
+) {
     let before = World::after(plan(), given);
     let mut after = World::after(plan(), given);
     after.play(last);
@@ -78,7 +82,7 @@ fn is_of_its_step_alone(given: &[crate::world::Step], last: crate::world::Step, 
 }
 
 #[test]
-fn what_a_step_tells_fits_no_other_step() {
+fn event_of_a_step_is_invalid_for_another_step() {
     let compacting = [Say("x"), Model("a", &[]), Compact];
     let answer = Model("they met", &[]);
     is_of_its_step_alone(&compacting, answer, "llm.generation");
@@ -87,7 +91,7 @@ fn what_a_step_tells_fits_no_other_step() {
 }
 
 #[test]
-fn a_result_under_the_name_of_another_call_does_not_fit() {
+fn result_with_the_id_of_another_call_is_invalid() {
     let given = [Say("x"), Model("", &[("a", "once"), ("b", "once")])];
     let mut before = World::after(plan(), &given);
     let mut after = World::after(plan(), &given);
@@ -103,7 +107,7 @@ fn a_result_under_the_name_of_another_call_does_not_fit() {
 }
 
 #[test]
-fn calls_that_are_to_be_allowed_count_among_those_that_run() {
+fn pending_approvals_count_as_running() {
     let one_at_a_time = || TurnPlan {
         max_parallel_calls: 1,
         ..plan()
@@ -123,7 +127,7 @@ fn calls_that_are_to_be_allowed_count_among_those_that_run() {
 }
 
 #[test]
-fn only_an_answer_that_was_asked_for_is_private() {
+fn only_a_users_answer_is_private() {
     let given = [Say("x"), Model("", &[("a", "once"), ("b", "once")])];
     let asked = [Done("b"), Asks("a"), Replies("a", "yes")];
     let world = World::after(plan(), &[&given[..], &asked].concat());
@@ -138,7 +142,7 @@ fn only_an_answer_that_was_asked_for_is_private() {
 }
 
 #[test]
-fn an_act_says_how_many_of_its_calls_succeeded() {
+fn act_counts_successful_calls() {
     let calls = Model("", &[("a", "client"), ("b", "once"), ("c", "once")]);
     let given = [Say("x"), calls, Done("b"), Done("c"), ResultFails("a")];
     let world = World::after(plan(), &given);
@@ -149,7 +153,7 @@ fn an_act_says_how_many_of_its_calls_succeeded() {
 }
 
 #[test]
-fn an_image_of_a_result_keeps_its_address_or_its_bytes() {
+fn image_of_a_result_retains_its_url_or_data() {
     for (base64, url) in [("https://example.com/a.png", true), ("aGk=", false)] {
         let mut world = World::after(plan(), &[Say("x"), Model("", &[("a", "once")])]);
         let image = ToolResultImage {
@@ -184,7 +188,7 @@ fn an_image_of_a_result_keeps_its_address_or_its_bytes() {
 }
 
 #[test]
-fn a_call_that_is_allowed_is_not_remembered_by_itself() {
+fn approved_call_is_not_remembered_automatically() {
     let given = [Say("x"), Model("", &[("a", "ask")])];
     for (step, remember) in [
         (Allow("a"), None),
@@ -201,7 +205,7 @@ fn a_call_that_is_allowed_is_not_remembered_by_itself() {
 }
 
 #[test]
-fn what_is_not_answered_any_more_says_why() {
+fn late_answer_is_rejected_with_the_reason() {
     for (reason, word) in [
         (None, "turn_terminal"),
         (Some(windlass_turn::PROCESS_STOPPED), "process_restart"),
@@ -225,21 +229,21 @@ fn what_is_not_answered_any_more_says_why() {
 }
 
 #[test]
-fn a_failure_from_outside_tells_the_model_at_least_that() {
+fn external_failure_has_an_error_for_the_model() {
     let given = [Say("x"), Model("", &[("a", "client")]), ResultFails("a")];
     let world = World::after(plan(), &given);
     let EventData::ToolCompleted(data) = world.last("tool.completed") else {
         panic!("another event")
     };
-    let told = data.result.iter().flatten().find_map(|part| match part {
+    let value = data.result.iter().flatten().find_map(|part| match part {
         ContentPart::ToolResult(part) => part.result.clone(),
         _ => None,
     });
-    assert_eq!(told, Some(serde_json::json!({"error": "broken"})));
+    assert_eq!(value, Some(serde_json::json!({"error": "broken"})));
 }
 
 #[test]
-fn a_host_notes_what_is_about_the_session_alone() {
+fn host_records_only_session_events() {
     let mut world = World::after(plan(), &[Say("x"), Model("a", &[])]);
     let of_turn = world.last("turn.completed").clone();
     assert!(world.decide(Input::Note { data: of_turn }).is_err());
@@ -255,7 +259,7 @@ fn a_host_notes_what_is_about_the_session_alone() {
 }
 
 #[test]
-fn a_question_that_nobody_answers_in_time_is_taken_back() {
+fn unanswered_question_expires() {
     let plan = TurnPlan {
         wait_timeout: Some(std::time::Duration::from_secs(5)),
         ..plan()
@@ -270,7 +274,7 @@ fn a_question_that_nobody_answers_in_time_is_taken_back() {
 }
 
 #[test]
-fn a_message_keeps_all_that_the_model_said_beside_its_text() {
+fn message_retains_phase_thinking_and_reasoning() {
     let mut world = World::after(plan(), &[Say("x")]);
     let answer = Answer {
         text: "hello".to_owned(),
@@ -294,7 +298,7 @@ fn a_message_keeps_all_that_the_model_said_beside_its_text() {
 }
 
 #[test]
-fn an_answer_says_whether_it_has_calls() {
+fn answer_records_whether_it_has_calls() {
     for (calls, has_calls) in [(&[][..], false), (&[("a", "once")][..], true)] {
         let calls: &'static [(&str, &str)] = calls;
         let world = World::after(plan(), &[Say("x"), Model("t", calls)]);
@@ -309,7 +313,7 @@ fn an_answer_says_whether_it_has_calls() {
 }
 
 #[test]
-fn a_result_that_nobody_brings_in_time_says_how_long_it_had() {
+fn expired_call_records_its_timeout() {
     let plan = TurnPlan {
         wait_timeout: Some(std::time::Duration::from_secs(5)),
         ..plan()
@@ -323,8 +327,8 @@ fn a_result_that_nobody_brings_in_time_says_how_long_it_had() {
 }
 
 #[test]
-fn only_a_turn_in_which_nothing_was_said_thought_or_called_has_no_output() {
-    let fails = |given: &[crate::world::Step], answer: Answer| {
+fn only_a_silent_turn_has_no_output() {
+    let fails = |given: &[crate::world::ThreadAction], answer: Answer| {
         let plan = TurnPlan {
             needs_output: true,
             ..plan()

@@ -5,10 +5,10 @@ use std::time::Duration;
 use windlass_core::events::EventData;
 use windlass_turn::TurnPlan;
 
-use crate::world::Step::{
+use crate::world::ThreadAction::{
     After, Begin, Done, Model, ModelFails, Say, SayWithin, Streams, UnflushedText,
 };
-use crate::world::{Step, World, check, plan, transcript};
+use crate::world::{ThreadAction, World, check, plan, transcript};
 
 fn at_most(max_iterations: usize) -> TurnPlan {
     TurnPlan {
@@ -24,7 +24,7 @@ fn hasty() -> TurnPlan {
     }
 }
 
-fn code_of_end(plan: TurnPlan, steps: &[Step]) -> Option<String> {
+fn code_of_end(plan: TurnPlan, steps: &[ThreadAction]) -> Option<String> {
     let world = World::after(plan, steps);
     match world.last("turn.failed") {
         EventData::TurnFailed(failed) => failed.error_code.clone(),
@@ -33,7 +33,7 @@ fn code_of_end(plan: TurnPlan, steps: &[Step]) -> Option<String> {
 }
 
 #[test]
-fn calls_in_the_last_allowed_answer_do_not_run_and_are_answered() {
+fn calls_in_the_last_allowed_answer_do_not_run() {
     let given = &[Say("hi"), Model("", &[("a", "once")]), Done("a")];
     let last = Model("", &[("b", "once"), ("c", "client")]);
     check(
@@ -70,7 +70,7 @@ fn calls_in_the_last_allowed_answer_do_not_run_and_are_answered() {
 }
 
 #[test]
-fn a_final_answer_in_the_last_allowed_call_is_an_ordinary_end() {
+fn final_answer_in_the_last_allowed_call_completes_the_turn() {
     check(
         at_most(1),
         &[Say("hi")],
@@ -86,7 +86,7 @@ fn a_final_answer_in_the_last_allowed_call_is_an_ordinary_end() {
 }
 
 #[test]
-fn a_turn_that_takes_too_long_fails_and_keeps_what_was_said() {
+fn timed_out_turn_fails_and_preserves_its_text() {
     check(hasty(), &[Say("hi")], After(59), &[]);
     let given = &[Say("hi"), Streams("hel"), UnflushedText("lo")];
     check(
@@ -112,7 +112,7 @@ fn a_turn_that_takes_too_long_fails_and_keeps_what_was_said() {
 }
 
 #[test]
-fn a_turn_that_waits_too_long_fails_with_every_call_answered() {
+fn parked_turn_times_out_with_every_call_answered() {
     let waits = &[Say("hi"), Model("", &[("a", "client"), ("b", "once")])];
     check(
         hasty(),
@@ -130,8 +130,8 @@ fn a_turn_that_waits_too_long_fails_with_every_call_answered() {
 }
 
 #[test]
-fn an_input_may_bring_its_own_deadline_also_when_it_waits() {
-    let timed_out = |given: &[Step]| {
+fn queued_input_may_have_its_own_deadline() {
+    let timed_out = |given: &[ThreadAction]| {
         let said = World::after(hasty(), given).play(After(5));
         said.contains(&"turn.failed".to_owned())
     };
@@ -149,7 +149,7 @@ fn an_input_may_bring_its_own_deadline_also_when_it_waits() {
 }
 
 #[test]
-fn the_next_deadline_is_the_nearest() {
+fn next_deadline_is_the_earliest() {
     let mut hurried = hasty();
     hurried.wait_timeout = Some(Duration::from_secs(5));
     let waits = &[Say("hi"), Model("", &[("a", "client")])];
@@ -164,7 +164,7 @@ fn the_next_deadline_is_the_nearest() {
 }
 
 #[test]
-fn a_failed_model_call_leaves_one_agent_message_marked_as_error() {
+fn failed_model_call_leaves_one_message_marked_as_error() {
     check(
         plan(),
         &[Say("hi")],
@@ -194,7 +194,7 @@ fn a_failed_model_call_leaves_one_agent_message_marked_as_error() {
 }
 
 #[test]
-fn the_end_carries_the_figures_of_the_turn() {
+fn end_contains_the_metrics_of_the_turn() {
     let steps = &[
         Say("hi"),
         Model("", &[("a", "once"), ("b", "once")]),

@@ -6,7 +6,7 @@ use windlass_core::session::SessionStatus;
 use windlass_core::tools::{ToolResult, ToolResultImage};
 use windlass_turn::{Input, ToolOutcome};
 
-use crate::world::Step::{After, Done, Interrupt, Model, ModelUsing, Say, Streams};
+use crate::world::ThreadAction::{After, Done, Interrupt, Model, ModelUsing, Say, Streams};
 use crate::world::{World, plan};
 
 #[test]
@@ -26,7 +26,7 @@ fn usage_adds_up_over_the_calls_of_a_turn_and_the_turns_of_a_session() {
 }
 
 #[test]
-fn a_cancelled_turn_tells_what_it_used() {
+fn cancelled_turn_records_its_usage() {
     let given = [Say("hi"), ModelUsing(&[("a", "once")], 3), Interrupt];
     let world = World::after(plan(), &given);
     let EventData::TurnCancelled(end) = world.last("turn.cancelled") else {
@@ -37,7 +37,7 @@ fn a_cancelled_turn_tells_what_it_used() {
 }
 
 #[test]
-fn times_are_those_of_the_moments() {
+fn times_come_from_the_context() {
     let given = [
         Say("hi"),
         After(1),
@@ -64,7 +64,7 @@ fn times_are_those_of_the_moments() {
 }
 
 #[test]
-fn a_session_started_with_its_first_turn() {
+fn session_starts_with_its_first_turn() {
     let world = World::new(plan());
     assert_eq!(world.thread.status(), SessionStatus::Started);
     assert_eq!(world.thread.started_at(), None);
@@ -81,7 +81,7 @@ fn a_session_started_with_its_first_turn() {
 }
 
 #[test]
-fn a_result_keeps_its_images_and_the_time_it_measured() {
+fn result_retains_images_and_duration() {
     let mut world = World::after(plan(), &[Say("hi"), Model("", &[("a", "once")])]);
     let image = ToolResultImage {
         base64: "AA==".to_owned(),

@@ -2,7 +2,7 @@
 
 use windlass_core::events::EventData;
 
-use crate::world::Step::{ImportAgent, ImportResult, ImportUser, Model, Say};
+use crate::world::ThreadAction::{ImportAgent, ImportResult, ImportUser, Model, Say};
 use crate::world::{World, check, plan, transcript};
 
 const LOST: &str = "the result of this call was lost; it may or may not have taken effect";
@@ -36,24 +36,24 @@ fn calls_and_results_must_pair_up() {
         plan(),
         &[ImportAgent("", &[("a", "once")])],
         ImportAgent("next", &[]),
-        &["! the calls before it have no results yet"],
+        &["! earlier calls have no results yet"],
     );
     check(
         plan(),
         &[],
         ImportResult("a"),
-        &["! it answers no call before it"],
+        &["! it does not answer an earlier call"],
     );
     check(
         plan(),
         &[ImportAgent("", &[("a", "once")]), ImportResult("a")],
         ImportResult("a"),
-        &["! it answers no call before it"],
+        &["! it does not answer an earlier call"],
     );
 }
 
 #[test]
-fn nothing_is_imported_into_a_turn() {
+fn import_during_a_turn_is_rejected() {
     check(
         plan(),
         &[Say("hi")],
@@ -63,7 +63,7 @@ fn nothing_is_imported_into_a_turn() {
 }
 
 #[test]
-fn a_dangling_call_is_repaired_once() {
+fn dangling_call_is_repaired_once() {
     let given = &[
         ImportAgent("", &[("a", "once"), ("b", "once")]),
         ImportResult("a"),
@@ -115,21 +115,21 @@ fn calls_with_one_id_each_get_a_result() {
 }
 
 #[test]
-fn what_is_said_after_a_dangling_call_comes_after_its_result() {
+fn input_after_a_dangling_call_follows_its_result() {
     let repaired = format!("tool_result a: {LOST}");
     transcript(
         plan(),
         &[
             ImportAgent("", &[("a", "once")]),
-            ImportUser("go on"),
+            ImportUser("next"),
             Say("hi"),
         ],
-        &["agent [a]", &repaired, "user go on", "user hi"],
+        &["agent [a]", &repaired, "user next", "user hi"],
     );
 }
 
 #[test]
-fn a_repaired_result_has_the_id_of_its_event() {
+fn repaired_result_has_the_id_of_its_event() {
     let world = World::after(plan(), &[ImportAgent("", &[("a", "once")]), Say("hi")]);
     let repaired = world
         .events

@@ -2,7 +2,9 @@
 
 use windlass_core::events::{EventData, ToolStatus};
 
-use crate::world::Step::{Done, Interrupt, Model, ModelFails, Say, SayIf, Streams, UnflushedText};
+use crate::world::ThreadAction::{
+    Done, Interrupt, Model, ModelFails, Say, SayIf, Streams, UnflushedText,
+};
 use crate::world::{World, check, plan, transcript};
 
 #[test]
@@ -17,7 +19,7 @@ fn there_must_be_a_turn_to_interrupt() {
 }
 
 #[test]
-fn a_silent_model_call_leaves_no_message() {
+fn silent_model_call_leaves_no_message() {
     check(
         plan(),
         &[Say("hi")],
@@ -35,7 +37,7 @@ fn a_silent_model_call_leaves_no_message() {
 }
 
 #[test]
-fn the_partial_text_stays_with_its_tail() {
+fn partial_text_is_preserved_with_unflushed_text() {
     let given = &[Say("hi"), Streams("hel"), UnflushedText("lo, wor")];
     check(
         plan(),
@@ -60,7 +62,7 @@ fn the_partial_text_stays_with_its_tail() {
 }
 
 #[test]
-fn text_that_was_never_written_starts_before_the_interrupt() {
+fn unflushed_text_is_recorded_before_the_interrupt() {
     check(
         plan(),
         &[Say("hi"), UnflushedText("hel")],
@@ -111,7 +113,7 @@ fn finished_results_stay_and_running_calls_are_stopped() {
 }
 
 #[test]
-fn a_call_that_did_not_start_does_not_start_and_is_answered() {
+fn queued_call_is_answered_without_starting() {
     let given = &[Say("hi"), Model("", &[("a", "serial"), ("b", "serial")])];
     check(
         plan(),
@@ -152,7 +154,7 @@ fn results_of_stopped_steps_are_stale_in_the_next_turn_too() {
     world.remember_model();
     for step in [
         SayIf("now", windlass_turn::OnBusy::Interrupt),
-        crate::world::Step::Begin,
+        crate::world::ThreadAction::Begin,
     ] {
         world.play(step);
     }

@@ -10,8 +10,8 @@ use windlass_core::typed_id::SessionId;
 use windlass_turn::Thread;
 
 use crate::items::player::play;
-use crate::world::Step::*;
-use crate::world::{Step, World, plan};
+use crate::world::ThreadAction::*;
+use crate::world::{ThreadAction, World, plan};
 
 /// Gives an event the number that comes next.
 fn next(thread: &Thread, event: &Event) -> Event {
@@ -34,7 +34,7 @@ fn refuses(thread: &Thread, event: &Event, why: &str) {
 
 /// Says why the newest event of a type cannot come once more.
 #[track_caller]
-fn not_again(given: &[Step], kind: &str, why: &str) {
+fn not_again(given: &[ThreadAction], kind: &str, why: &str) {
     let world = World::after(plan(), given);
     let mut newest_first = world.events.iter().rev();
     let event = newest_first.find(|event| event.event_type == kind);
@@ -42,12 +42,12 @@ fn not_again(given: &[Step], kind: &str, why: &str) {
     refuses(&world.thread, &next(&world.thread, event), why);
 }
 
-const CALL_ASK: Step = Model("", &[("a", "ask")]);
-const CALL_CLIENT: Step = Model("", &[("a", "client")]);
-const CALL_ONCE: Step = Model("", &[("a", "once")]);
+const CALL_ASK: ThreadAction = Model("", &[("a", "ask")]);
+const CALL_CLIENT: ThreadAction = Model("", &[("a", "client")]);
+const CALL_ONCE: ThreadAction = Model("", &[("a", "once")]);
 
 #[test]
-fn what_has_happened_does_not_happen_again() {
+fn repeated_event_is_invalid() {
     let begun = [Say("x"), Say("y"), Model("a", &[]), Begin];
     not_again(&begun, "input.queued", "its turn is known already");
     let (no_turn, runs) = ("no such turn is running", "a turn is running");
@@ -61,7 +61,7 @@ fn what_has_happened_does_not_happen_again() {
     );
     let said = || vec![Say("x")];
     let answered = || vec![Say("x"), Model("y", &[])];
-    let table: Vec<(Vec<Step>, &str, &str)> = vec![
+    let table: Vec<(Vec<ThreadAction>, &str, &str)> = vec![
         (said(), "turn.started", runs),
         (said(), "input.message", "the message is there already"),
         (said(), "reason.started", open),
@@ -186,7 +186,7 @@ fn what_has_happened_does_not_happen_again() {
 
 /// Says why the newest event of a type in one journal cannot come in another.
 #[track_caller]
-fn not_there(from: &[Step], kind: &str, given: &[Step], why: &str) {
+fn not_there(from: &[ThreadAction], kind: &str, given: &[ThreadAction], why: &str) {
     let (from, to) = (World::after(plan(), from), World::after(plan(), given));
     let event = from.events.iter().rfind(|event| event.event_type == kind);
     let turn_id = to.thread.turn().map(|turn| turn.id);
@@ -200,7 +200,7 @@ fn not_there(from: &[Step], kind: &str, given: &[Step], why: &str) {
 }
 
 #[test]
-fn nothing_ends_that_did_not_begin() {
+fn end_without_a_beginning_is_invalid() {
     let open = "a step of the turn is still open";
     let waits = "the call does not wait for this";
     let answered = &[Say("x"), Model("y", &[])];
@@ -219,7 +219,7 @@ fn nothing_ends_that_did_not_begin() {
         done,
         "tool.completed",
         &[Say("x"), CALL_ASK],
-        "nobody allowed the call",
+        "the call was not approved",
     );
     not_there(
         &[Say("x"), CALL_ASK, Allow("a")],
@@ -264,7 +264,7 @@ fn nothing_ends_that_did_not_begin() {
 }
 
 #[test]
-fn an_event_has_its_own_number_and_kind() {
+fn invalid_event_has_its_seq_and_type() {
     let world = World::after(plan(), &[Say("x")]);
     let newest = world.events.last().unwrap();
     refuses(&world.thread, newest, "its number is not a later one");
@@ -305,7 +305,7 @@ const REPEATABLE: &[&str] = &[
 ];
 
 #[test]
-fn whatever_begins_or_ends_something_comes_once() {
+fn duplicate_beginning_or_end_is_invalid() {
     let mut repeated = BTreeSet::new();
     for seed in 0..200 {
         let mut thread = Thread::new(SessionId::from_seed(1));
@@ -348,7 +348,7 @@ fn torn_messages(events: &[Arc<Event>]) -> BTreeSet<Uuid> {
 }
 
 #[test]
-fn what_retention_leaves_of_a_journal_still_fits() {
+fn pruned_journal_is_valid() {
     for seed in 0..200 {
         let events: Vec<Arc<Event>> = play(seed).into_iter().collect();
         let id = SessionId::from_seed(1);
@@ -370,7 +370,7 @@ fn what_retention_leaves_of_a_journal_still_fits() {
 }
 
 #[test]
-fn what_was_imported_after_a_pruned_turn_is_kept() {
+fn import_after_a_pruned_turn_is_retained() {
     let world = World::after(plan(), &[Say("x"), Model("y", &[]), ImportUser("z")]);
     let left = world.events[2..].iter().map(AsRef::as_ref);
     let left = Thread::fold(world.thread.session_id(), left).unwrap();

@@ -1,10 +1,10 @@
 //! The records of a turn, their order and the number of commits.
 
-use crate::world::Step::{Done, Model, Say, Streams, Thinks, UnflushedText};
+use crate::world::ThreadAction::{Done, Model, Say, Streams, Thinks, UnflushedText};
 use crate::world::{World, check, plan, transcript};
 
 #[test]
-fn an_input_starts_a_turn_and_its_model_call_in_one_commit() {
+fn input_starts_turn_and_model_call_in_one_commit() {
     check(
         plan(),
         &[],
@@ -20,7 +20,7 @@ fn an_input_starts_a_turn_and_its_model_call_in_one_commit() {
 }
 
 #[test]
-fn an_answer_ends_the_turn_in_one_commit() {
+fn answer_ends_the_turn_in_one_commit() {
     check(
         plan(),
         &[Say("hi")],
@@ -36,7 +36,7 @@ fn an_answer_ends_the_turn_in_one_commit() {
 }
 
 #[test]
-fn text_that_was_not_written_yet_comes_before_its_answer() {
+fn unflushed_text_precedes_its_answer() {
     check(
         plan(),
         &[Say("hi"), UnflushedText("hello")],
@@ -64,7 +64,7 @@ fn streamed_text_starts_its_message_once() {
 }
 
 #[test]
-fn thinking_that_was_shown_is_closed_also_when_the_answer_does_not_repeat_it() {
+fn streamed_thinking_is_closed_even_if_the_answer_omits_it() {
     check(
         plan(),
         &[Say("hi"), Thinks("hm")],
@@ -81,7 +81,7 @@ fn thinking_that_was_shown_is_closed_also_when_the_answer_does_not_repeat_it() {
 }
 
 #[test]
-fn an_answer_with_a_call_starts_the_call_in_the_same_commit() {
+fn answer_starts_its_call_in_the_same_commit() {
     check(
         plan(),
         &[Say("hi")],
@@ -98,7 +98,7 @@ fn an_answer_with_a_call_starts_the_call_in_the_same_commit() {
 }
 
 #[test]
-fn the_last_result_starts_the_next_model_call_in_the_same_commit() {
+fn last_result_starts_the_next_model_call_in_the_same_commit() {
     check(
         plan(),
         &[Say("hi"), Model("", &[("a", "once")])],
@@ -113,7 +113,7 @@ fn the_last_result_starts_the_next_model_call_in_the_same_commit() {
 }
 
 #[test]
-fn a_plain_turn_is_two_commits_and_a_one_tool_turn_four() {
+fn plain_turn_is_two_commits_and_a_one_tool_turn_four() {
     let plain = World::after(plan(), &[Say("hi"), Model("hello", &[])]);
     assert_eq!(plain.commits, 2);
     let with_tool = &[
@@ -136,7 +136,7 @@ fn a_plain_turn_is_two_commits_and_a_one_tool_turn_four() {
 }
 
 #[test]
-fn events_of_the_fiftieth_turn_are_as_large_as_those_of_the_second() {
+fn event_size_does_not_grow_with_the_thread() {
     let turn = [
         Say("hi"),
         Model("", &[("a", "once")]),

@@ -6,7 +6,7 @@ use windlass_core::message::InputMessage;
 use windlass_core::turn_request::TurnRequest;
 use windlass_turn::{Input, OUTPUT_SCHEMA_MISMATCH, OnBusy, Thread, TurnPlan};
 
-use crate::world::Step::*;
+use crate::world::ThreadAction::*;
 use crate::world::{World, check, plan};
 
 const REPAIR: &[&str] = &[
@@ -26,12 +26,12 @@ fn failed(world: &World) -> (Option<String>, String) {
 }
 
 #[test]
-fn a_wrong_answer_is_repaired_in_the_same_commit() {
+fn mismatched_answer_is_rejected_in_the_same_commit() {
     check(plan(), &[Say("x")], Mismatch("no"), REPAIR);
 }
 
 #[test]
-fn the_model_reads_the_errors_after_its_answer() {
+fn model_reads_the_errors_after_its_answer() {
     let world = World::after(plan(), &[Say("x"), Mismatch("no")]);
     let context = world.context();
     assert_eq!(context.len(), 3, "{context:?}");
@@ -41,14 +41,14 @@ fn the_model_reads_the_errors_after_its_answer() {
 }
 
 #[test]
-fn a_repaired_answer_completes_the_turn() {
+fn repaired_answer_completes_the_turn() {
     let world = World::after(plan(), &[Say("x"), Mismatch("no"), Model("yes", &[])]);
     assert_eq!(world.count("turn.completed"), 1);
     assert_eq!(world.transcript().last().unwrap(), "agent yes");
 }
 
 #[test]
-fn a_second_wrong_answer_fails_the_turn() {
+fn second_mismatch_fails_the_turn() {
     let world = World::after(plan(), &[Say("x"), Mismatch("no"), Mismatch("nor this")]);
     let (code, error) = failed(&world);
     assert_eq!(code.as_deref(), Some(OUTPUT_SCHEMA_MISMATCH));
@@ -58,7 +58,7 @@ fn a_second_wrong_answer_fails_the_turn() {
 }
 
 #[test]
-fn the_repair_may_call_tools_and_is_still_the_only_one() {
+fn repair_may_call_tools_and_is_not_repeated() {
     let given = [
         Say("x"),
         Mismatch("no"),
@@ -79,7 +79,7 @@ fn each_turn_has_a_repair_of_its_own() {
 }
 
 #[test]
-fn an_answer_before_a_steer_is_not_the_final_one() {
+fn answer_before_a_steer_is_not_final() {
     let given = [Say("x"), Steer("more"), Mismatch("no")];
     let world = World::after(plan(), &given);
     assert_eq!(world.count("output.rejected"), 0);
@@ -97,7 +97,7 @@ fn without_a_model_call_left_there_is_no_repair() {
 }
 
 #[test]
-fn a_crash_during_the_repair_repeats_the_repair_only() {
+fn crash_during_the_repair_repeats_only_the_repair() {
     let given = [Say("x"), Mismatch("no"), Crash];
     let world = World::after(plan(), &given);
     assert_eq!(world.count("output.rejected"), 1);
@@ -110,7 +110,7 @@ fn a_crash_during_the_repair_repeats_the_repair_only() {
 }
 
 #[test]
-fn the_record_folds_to_the_same_state_wherever_it_is_cut() {
+fn fold_is_the_same_wherever_the_journal_is_split() {
     let given = [Say("x"), Mismatch("no"), Model("yes", &[])];
     let world = World::after(plan(), &given);
     let mut thread = Thread::new(world.thread.session_id());
@@ -121,7 +121,7 @@ fn the_record_folds_to_the_same_state_wherever_it_is_cut() {
 }
 
 #[test]
-fn a_rejection_fits_only_the_newest_answer_and_only_once() {
+fn rejection_is_valid_once_for_the_newest_answer() {
     let given = [Say("x"), Mismatch("no")];
     let world = World::after(plan(), &given);
     let mut before = World::after(plan(), &[Say("x")]);
@@ -134,7 +134,7 @@ fn a_rejection_fits_only_the_newest_answer_and_only_once() {
 }
 
 #[test]
-fn the_record_of_the_turn_says_that_its_answer_has_a_schema() {
+fn outline_records_the_output_schema() {
     let mut world = World::after(plan(), &[]);
     let schema = OutputSchema::new(serde_json::json!({"type": "object"}));
     let request = TurnRequest {

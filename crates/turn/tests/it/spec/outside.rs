@@ -6,15 +6,15 @@ use windlass_core::events::{EventData, ToolStatus};
 use windlass_core::session::SessionStatus;
 use windlass_turn::TurnPlan;
 
-use crate::world::Step::{
+use crate::world::ThreadAction::{
     After, Allow, Connects, Deny, Done, Interrupt, Model, ResultFails, Results, Say,
 };
-use crate::world::{Step, World, check, plan, transcript};
+use crate::world::{ThreadAction, World, check, plan, transcript};
 
-const ONE: &[Step] = &[Say("hi"), Model("", &[("a", "client")])];
-const TWO: &[Step] = &[Say("hi"), Model("", &[("a", "client"), ("b", "client")])];
-const TWINS: &[Step] = &[Say("hi"), Model("", &[("a", "client"), ("a", "client")])];
-const GOES_ON: &[&str] = &[
+const ONE: &[ThreadAction] = &[Say("hi"), Model("", &[("a", "client")])];
+const TWO: &[ThreadAction] = &[Say("hi"), Model("", &[("a", "client"), ("b", "client")])];
+const TWINS: &[ThreadAction] = &[Say("hi"), Model("", &[("a", "client"), ("a", "client")])];
+const CONTINUES: &[&str] = &[
     "tool.call_resolved",
     "tool.completed",
     "act.completed",
@@ -22,12 +22,12 @@ const GOES_ON: &[&str] = &[
     "=> model",
 ];
 
-fn and(given: &[Step], step: Step) -> Vec<Step> {
+fn and(given: &[ThreadAction], step: ThreadAction) -> Vec<ThreadAction> {
     [given, &[step]].concat()
 }
 
 #[test]
-fn a_client_side_call_parks_the_turn() {
+fn client_side_call_parks_the_turn() {
     check(
         plan(),
         &ONE[..1],
@@ -47,7 +47,7 @@ fn a_client_side_call_parks_the_turn() {
 }
 
 #[test]
-fn the_turn_goes_on_when_every_call_is_answered() {
+fn turn_continues_when_every_call_is_answered() {
     check(
         plan(),
         TWO,
@@ -58,7 +58,7 @@ fn the_turn_goes_on_when_every_call_is_answered() {
         plan(),
         &and(TWO, Results(&[("b", 2)])),
         Results(&[("a", 1)]),
-        GOES_ON,
+        CONTINUES,
     );
     transcript(
         plan(),
@@ -73,7 +73,7 @@ fn the_turn_goes_on_when_every_call_is_answered() {
 }
 
 #[test]
-fn an_equal_repeat_is_taken_and_changes_nothing() {
+fn equal_repeat_is_accepted_and_changes_nothing() {
     let one = and(TWO, Results(&[("a", 1)]));
     for name in ["a", "#a"] {
         let repeat = Results(if name == "a" {
@@ -94,17 +94,17 @@ fn an_equal_repeat_is_taken_and_changes_nothing() {
 }
 
 #[test]
-fn a_repeat_beside_a_new_answer_does_not_stop_it() {
+fn repeat_does_not_block_a_new_answer() {
     check(
         plan(),
         &and(TWO, Results(&[("a", 1)])),
         Results(&[("a", 1), ("b", 2)]),
-        GOES_ON,
+        CONTINUES,
     );
 }
 
 #[test]
-fn a_failure_from_outside_is_a_failure_of_the_call() {
+fn external_failure_fails_the_call() {
     let failed = and(ONE, ResultFails("a"));
     transcript(
         plan(),
@@ -126,7 +126,7 @@ fn a_failure_from_outside_is_a_failure_of_the_call() {
 }
 
 #[test]
-fn an_answer_to_an_earlier_turn_is_known_by_its_step_alone() {
+fn answer_to_an_earlier_turn_is_recognized_by_its_step() {
     let next = [
         ONE,
         &[Results(&[("a", 1)]), Model("hello", &[]), Say("again")],
@@ -152,7 +152,7 @@ fn an_answer_to_an_earlier_turn_is_known_by_its_step_alone() {
 }
 
 #[test]
-fn a_decision_about_an_earlier_turn_is_known() {
+fn decision_about_an_earlier_turn_is_recognized() {
     let given = [
         Say("hi"),
         Model("", &[("a", "ask")]),
@@ -181,7 +181,7 @@ fn another_answer_is_refused() {
 }
 
 #[test]
-fn an_unknown_call_is_refused_and_nothing_of_the_batch_is_taken() {
+fn unknown_call_rejects_the_whole_batch() {
     let mut world = World::after(plan(), TWO);
     let before = world.thread.clone();
     assert_eq!(
@@ -192,7 +192,7 @@ fn an_unknown_call_is_refused_and_nothing_of_the_batch_is_taken() {
 }
 
 #[test]
-fn calls_with_one_id_must_be_named_by_their_steps() {
+fn calls_with_the_same_id_need_their_step_ids() {
     check(
         plan(),
         TWINS,
@@ -219,7 +219,7 @@ fn calls_with_one_id_must_be_named_by_their_steps() {
 }
 
 #[test]
-fn a_repeat_is_known_when_a_later_call_has_the_same_id() {
+fn repeat_is_recognized_despite_a_later_call_with_the_same_id() {
     let second = [
         ONE,
         &[
@@ -233,7 +233,7 @@ fn a_repeat_is_known_when_a_later_call_has_the_same_id() {
 }
 
 #[test]
-fn a_repeat_is_known_when_the_call_was_approved_before() {
+fn repeat_is_recognized_after_an_approval() {
     let given = &[
         Say("hi"),
         Model("", &[("a", "ask")]),
@@ -245,7 +245,7 @@ fn a_repeat_is_known_when_the_call_was_approved_before() {
 }
 
 #[test]
-fn a_call_that_nobody_answers_ends_in_time_and_late_answers_are_refused() {
+fn unanswered_call_expires_and_late_answers_are_rejected() {
     let patient = || TurnPlan {
         wait_timeout: Some(Duration::from_secs(60)),
         ..plan()
@@ -268,7 +268,7 @@ fn a_call_that_nobody_answers_ends_in_time_and_late_answers_are_refused() {
 }
 
 #[test]
-fn an_interrupt_ends_the_wait() {
+fn interrupt_ends_the_wait() {
     check(
         plan(),
         ONE,

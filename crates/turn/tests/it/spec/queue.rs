@@ -7,12 +7,13 @@ use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::TurnId;
 use windlass_turn::{Input, OnBusy, QueueEdit};
 
-use crate::world::Step::{
+use crate::world::ThreadAction::{
     Begin, BeginFails, CancelQueued, Crash, EditQueued, Model, MoveQueued, RemoveQueued, Say,
 };
 use crate::world::{World, check, plan, transcript};
 
-const READY: &[crate::world::Step] = &[Say("hi"), Say("second"), Say("third"), Model("hello", &[])];
+const READY: &[crate::world::ThreadAction] =
+    &[Say("hi"), Say("second"), Say("third"), Model("hello", &[])];
 
 #[test]
 fn queued_inputs_begin_in_their_order() {
@@ -43,18 +44,18 @@ fn queued_inputs_begin_in_their_order() {
 }
 
 #[test]
-fn an_input_waits_behind_those_that_wait() {
+fn input_joins_the_end_of_the_queue() {
     check(plan(), READY, Say("fourth"), &["input.queued"]);
 }
 
 #[test]
-fn nothing_begins_while_a_turn_runs_or_without_an_input() {
+fn begin_needs_an_idle_thread_and_a_queued_input() {
     check(plan(), &[], Begin, &["! no turn"]);
     check(plan(), &[Say("hi"), Say("more")], Begin, &["! busy"]);
 }
 
 #[test]
-fn a_queued_input_is_cancelled_by_its_turn() {
+fn queued_input_is_cancelled_by_its_turn_id() {
     let given = &[Say("hi"), Say("second")];
     check(plan(), given, CancelQueued, &["turn.cancelled"]);
     let world = World::after(plan(), &[given[0], given[1], CancelQueued]);
@@ -74,7 +75,7 @@ fn a_queued_input_is_cancelled_by_its_turn() {
 }
 
 #[test]
-fn an_unknown_turn_cannot_be_cancelled() {
+fn cancelling_an_unknown_turn_is_rejected() {
     let mut world = World::after(plan(), READY);
     let unknown = Input::Interrupt {
         turn_id: Some(TurnId::from_seed(99)),
@@ -84,7 +85,7 @@ fn an_unknown_turn_cannot_be_cancelled() {
 }
 
 #[test]
-fn the_plan_of_a_cancelled_input_does_not_begin_the_next() {
+fn plan_of_a_cancelled_input_does_not_start_the_next() {
     let mut world = World::after(plan(), READY);
     let turn_id = world.thread.queue()[0].turn_id;
     let cancel = Input::Interrupt {
@@ -98,7 +99,7 @@ fn the_plan_of_a_cancelled_input_does_not_begin_the_next() {
 }
 
 #[test]
-fn an_input_whose_plan_fails_ends_and_the_next_goes_on() {
+fn failed_plan_fails_its_turn_and_the_next_continues() {
     check(
         plan(),
         READY,
@@ -120,14 +121,14 @@ fn an_input_whose_plan_fails_ends_and_the_next_goes_on() {
 }
 
 #[test]
-fn an_edited_input_begins_with_its_new_text() {
+fn edited_input_starts_with_its_new_text() {
     let given = [READY, &[EditQueued(0, "changed"), Begin]].concat();
     check(plan(), READY, EditQueued(0, "changed"), &["input.edited"]);
     transcript(plan(), &given, &["user hi", "agent hello", "user changed"]);
 }
 
 #[test]
-fn a_moved_input_begins_in_its_new_place() {
+fn moved_input_starts_at_its_new_position() {
     check(
         plan(),
         READY,
@@ -148,14 +149,14 @@ fn a_moved_input_begins_in_its_new_place() {
 }
 
 #[test]
-fn an_edit_that_changes_nothing_is_not_recorded() {
+fn unchanged_edit_is_not_recorded() {
     check(plan(), READY, EditQueued(0, "second"), &[]);
     check(plan(), READY, MoveQueued(1, 1), &[]);
     check(plan(), READY, MoveQueued(1, 7), &[]);
 }
 
 #[test]
-fn a_removed_input_does_not_begin() {
+fn removed_input_does_not_start() {
     check(
         plan(),
         READY,
@@ -170,7 +171,7 @@ fn a_removed_input_does_not_begin() {
 }
 
 #[test]
-fn a_turn_that_has_begun_is_not_in_the_queue() {
+fn started_turn_is_not_queued() {
     let begun = &[Say("hi")];
     for step in [EditQueued(0, "late"), MoveQueued(0, 0), RemoveQueued(0)] {
         check(plan(), begun, step, &["! not queued"]);
@@ -184,7 +185,7 @@ fn a_turn_that_has_begun_is_not_in_the_queue() {
 }
 
 #[test]
-fn an_edited_queue_survives_a_crash() {
+fn edited_queue_survives_a_crash() {
     let edits = [EditQueued(1, "changed"), MoveQueued(1, 0), Crash];
     let running = [&[Say("hi"), Say("second"), Say("third")], &edits[..]].concat();
     let world = World::after(plan(), &running);
@@ -200,7 +201,7 @@ fn an_edited_queue_survives_a_crash() {
 }
 
 #[test]
-fn the_summary_of_a_client_goes_with_its_text() {
+fn editing_the_text_drops_the_clients_summary() {
     let mut world = World::after(plan(), &[Say("hi")]);
     let request = TurnRequest {
         input_summary: Some("in short".to_owned()),
@@ -227,7 +228,7 @@ fn the_summary_of_a_client_goes_with_its_text() {
 }
 
 #[test]
-fn an_edit_cannot_bring_calls_or_results() {
+fn edit_with_calls_or_results_is_rejected() {
     let mut world = World::after(plan(), READY);
     let edit = QueueEdit {
         content: Some(Message::tool_result("a", None, None).content),

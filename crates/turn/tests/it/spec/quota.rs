@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::events::EventData;
 use windlass_turn::{Limits, TurnPlan};
 
-use crate::world::Step::{Begin, Done, ImportUser, Model, Results, Say, Steer};
+use crate::world::ThreadAction::{Begin, Done, ImportUser, Model, Results, Say, Steer};
 use crate::world::{World, check, plan};
 
 fn messages(n: u64) -> TurnPlan {
@@ -29,7 +29,7 @@ fn events(n: u64) -> TurnPlan {
 }
 
 #[test]
-fn a_full_session_takes_no_input() {
+fn full_session_rejects_input() {
     let turn = &[Say("hi"), Model("hello", &[])];
     check(messages(2), turn, Say("more"), &["! at most 2 messages"]);
     check(events(9), turn, Say("more"), &["! at most 9 events"]);
@@ -48,7 +48,7 @@ fn a_full_session_takes_no_input() {
 }
 
 #[test]
-fn what_waits_counts() {
+fn queued_inputs_count() {
     check(
         messages(3),
         &[Say("hi"), Say("second"), Say("third")],
@@ -64,7 +64,7 @@ fn what_waits_counts() {
 }
 
 #[test]
-fn a_turn_that_fills_the_session_fails_before_its_next_model_call() {
+fn turn_that_fills_the_session_fails() {
     let given = &[Say("hi"), Model("", &[("a", "once")])];
     check(
         messages(3),
@@ -85,7 +85,7 @@ fn a_turn_that_fills_the_session_fails_before_its_next_model_call() {
 }
 
 #[test]
-fn a_queued_input_that_finds_the_session_full_fails() {
+fn queued_input_fails_in_a_full_session() {
     check(
         messages(2),
         &[Say("hi"), Say("second"), Model("hello", &[])],
@@ -101,7 +101,7 @@ fn a_queued_input_that_finds_the_session_full_fails() {
 }
 
 #[test]
-fn an_input_that_would_wait_behind_too_many_is_refused() {
+fn full_queue_rejects_input() {
     let plan = || TurnPlan {
         max_waiting_inputs: Some(2),
         ..plan()
@@ -120,7 +120,7 @@ fn an_input_that_would_wait_behind_too_many_is_refused() {
 }
 
 #[test]
-fn a_call_too_many_that_would_wait_outside_fails_and_the_turn_goes_on() {
+fn excess_pending_call_fails_and_the_turn_continues() {
     let plan = TurnPlan {
         max_pending_calls: Some(2),
         ..plan()
@@ -137,7 +137,7 @@ fn a_call_too_many_that_would_wait_outside_fails_and_the_turn_goes_on() {
 }
 
 #[test]
-fn calls_of_one_class_that_may_not_wait_outside_all_fail_and_the_turn_goes_on() {
+fn excess_pending_calls_of_one_class_all_fail() {
     let mut plan = TurnPlan {
         max_pending_calls: Some(0),
         ..plan()

@@ -8,8 +8,8 @@ use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::turn_request::{TurnLabels, TurnRequest};
 use windlass_turn::{Input, OnBusy, TurnPlan};
 
-use crate::world::Step::*;
-use crate::world::{Step, World, check, plan};
+use crate::world::ThreadAction::*;
+use crate::world::{ThreadAction, World, check, plan};
 
 fn results(world: &World) -> Vec<&ToolCompletedData> {
     let ended = world.events.iter().filter_map(|event| match &event.data {
@@ -20,7 +20,7 @@ fn results(world: &World) -> Vec<&ToolCompletedData> {
 }
 
 #[test]
-fn a_result_says_what_was_decided_about_its_own_call() {
+fn result_records_the_approval_of_its_call() {
     let given = [
         Say("x"),
         Model("", &[("a", "ask"), ("b", "ask"), ("c", "once")]),
@@ -39,7 +39,7 @@ fn a_result_says_what_was_decided_about_its_own_call() {
 }
 
 #[test]
-fn an_answer_from_outside_does_not_hide_that_the_call_was_allowed() {
+fn external_result_retains_the_approval() {
     let given = [
         Say("x"),
         Model("", &[("a", "ask")]),
@@ -52,7 +52,7 @@ fn an_answer_from_outside_does_not_hide_that_the_call_was_allowed() {
 }
 
 #[test]
-fn the_records_of_a_call_say_whether_somebody_outside_carries_it_out() {
+fn records_of_a_call_show_external_execution() {
     for (tool, finish, external) in [
         ("client", Results(&[("a", 1)]), Some(true)),
         ("once", Done("a"), None),
@@ -81,7 +81,7 @@ fn outlines(world: &World) -> Vec<TurnOutline> {
 }
 
 #[test]
-fn the_end_of_a_turn_repeats_what_its_beginning_said() {
+fn end_of_a_turn_repeats_its_outline() {
     let request = TurnRequest {
         environment: Some(TurnEnvironment::new("local", "/srv").read_only()),
         input_summary: Some("in short".to_owned()),
@@ -116,7 +116,7 @@ fn the_end_of_a_turn_repeats_what_its_beginning_said() {
 }
 
 #[test]
-fn a_turn_whose_input_waited_says_since_when() {
+fn outline_of_a_queued_turn_has_its_creation_time() {
     let given = [
         Say("x"),
         Say("y"),
@@ -133,7 +133,7 @@ fn a_turn_whose_input_waited_says_since_when() {
 }
 
 #[test]
-fn a_tail_is_empty_without_text_and_without_thinking() {
+fn unflushed_text_is_empty_without_text_and_thinking() {
     for (text, thinking, length) in [("", "", 0), ("ab", "", 2), ("", "c", 1), ("ab", "c", 3)] {
         let tail = windlass_turn::UnflushedText {
             text: text.to_owned(),
@@ -144,12 +144,12 @@ fn a_tail_is_empty_without_text_and_without_thinking() {
 }
 
 #[test]
-fn text_that_is_not_recorded_yet_is_output() {
+fn unflushed_text_is_output() {
     let needs_output = || TurnPlan {
         needs_output: true,
         ..plan()
     };
-    let ends = |given: &[Step]| {
+    let ends = |given: &[ThreadAction]| {
         let mut world = World::after(needs_output(), given);
         let said = world.play(Model("", &[]));
         said.into_iter().find(|kind| kind.starts_with("turn."))
@@ -162,7 +162,7 @@ fn text_that_is_not_recorded_yet_is_output() {
 }
 
 #[test]
-fn a_late_answer_is_no_summary() {
+fn late_answer_is_not_a_summary() {
     let mut world = World::after(plan(), &[Say("x"), Model("y", &[])]);
     world.remember_model();
     world.play(Compact);

@@ -5,13 +5,13 @@ use std::time::Duration;
 use windlass_core::events::{EventData, ToolStatus};
 use windlass_turn::{Thread, TurnPlan};
 
-use crate::world::Step::{
+use crate::world::ThreadAction::{
     After, Allow, Asks, Compact, Crash, Deny, Done, Down, Model, Release, Replies, Restart,
     Results, Say, Steer, Streams,
 };
-use crate::world::{Step, World, check, plan, transcript};
+use crate::world::{ThreadAction, World, check, plan, transcript};
 
-fn and(given: &[Step], more: &[Step]) -> Vec<Step> {
+fn and(given: &[ThreadAction], more: &[ThreadAction]) -> Vec<ThreadAction> {
     [given, more].concat()
 }
 
@@ -23,13 +23,13 @@ fn status_of_last_call(world: &World) -> ToolStatus {
 }
 
 #[test]
-fn an_idle_thread_has_nothing_to_recover() {
+fn idle_thread_has_nothing_to_recover() {
     check(plan(), &[], Crash, &[]);
     check(plan(), &[Say("hi"), Model("hello", &[])], Crash, &[]);
 }
 
 #[test]
-fn a_model_call_is_made_again_under_a_new_step() {
+fn model_call_is_repeated_under_a_new_step() {
     let mut world = World::after(plan(), &[Say("hi")]);
     let before = world.model();
     assert_eq!(
@@ -48,7 +48,7 @@ fn a_model_call_is_made_again_under_a_new_step() {
 }
 
 #[test]
-fn a_model_call_that_is_made_again_does_not_count_against_the_limit() {
+fn repeated_model_call_does_not_count_against_the_limit() {
     let mut short = plan();
     short.max_iterations = 2;
     let given = [
@@ -67,7 +67,7 @@ fn a_model_call_that_is_made_again_does_not_count_against_the_limit() {
 }
 
 #[test]
-fn what_was_shown_before_the_crash_stays_for_people_and_not_for_the_model() {
+fn text_before_a_crash_remains_visible_to_users_only() {
     transcript(
         plan(),
         &[Say("hi"), Streams("hel"), Crash, Model("hello", &[])],
@@ -76,7 +76,7 @@ fn what_was_shown_before_the_crash_stays_for_people_and_not_for_the_model() {
 }
 
 #[test]
-fn a_tool_that_is_safe_to_repeat_runs_again_under_its_step() {
+fn idempotent_tool_runs_again_under_its_step() {
     for tool in ["pure", "same"] {
         let calls = match tool {
             "pure" => Model("", &[("a", "pure")]),
@@ -92,7 +92,7 @@ fn a_tool_that_is_safe_to_repeat_runs_again_under_its_step() {
 }
 
 #[test]
-fn a_tool_that_may_run_once_is_not_repeated() {
+fn at_most_once_tool_is_not_repeated() {
     let given = &[Say("hi"), Model("", &[("a", "once"), ("b", "pure")])];
     let mut world = World::after(plan(), given);
     assert_eq!(
@@ -105,7 +105,7 @@ fn a_tool_that_may_run_once_is_not_repeated() {
 }
 
 #[test]
-fn a_call_that_was_allowed_and_ran_is_not_repeated_either() {
+fn approved_call_that_ran_is_not_repeated() {
     let given = &[Say("hi"), Model("", &[("a", "ask")]), Allow("a"), Crash];
     let world = World::after(plan(), given);
     assert_eq!(status_of_last_call(&world), ToolStatus::Unknown);
@@ -113,7 +113,7 @@ fn a_call_that_was_allowed_and_ran_is_not_repeated_either() {
 }
 
 #[test]
-fn a_call_that_never_started_runs() {
+fn call_that_never_started_runs() {
     let given = &[
         Say("hi"),
         Model("", &[("a", "serial"), ("b", "serial")]),
@@ -152,7 +152,7 @@ fn time_without_the_daemon_does_not_count_against_a_wait() {
 }
 
 #[test]
-fn what_waits_still_waits_with_its_deadline() {
+fn pending_wait_retains_its_deadline() {
     let patient = || TurnPlan {
         wait_timeout: Some(Duration::from_secs(60)),
         ..plan()
@@ -188,7 +188,7 @@ fn what_waits_still_waits_with_its_deadline() {
 }
 
 #[test]
-fn a_call_that_waits_beside_a_running_one_still_waits() {
+fn pending_call_next_to_a_running_one_still_waits() {
     let given = &[
         Say("hi"),
         Model("", &[("a", "client"), ("b", "once")]),
@@ -201,7 +201,7 @@ fn a_call_that_waits_beside_a_running_one_still_waits() {
 }
 
 #[test]
-fn a_steer_that_was_not_read_is_read_after_the_crash() {
+fn unread_steer_is_read_after_the_crash() {
     transcript(
         plan(),
         &[Say("hi"), Steer("more"), Crash],
@@ -210,21 +210,21 @@ fn a_steer_that_was_not_read_is_read_after_the_crash() {
 }
 
 #[test]
-fn a_queued_input_is_prepared_after_a_crash() {
+fn queued_input_is_prepared_after_a_crash() {
     let given = &[Say("hi"), Say("more"), Model("hello", &[]), Crash];
     assert_eq!(World::after(plan(), given).pending(), ["=> prepare"]);
 }
 
 /// Plays all but the last step, which must be the restart that ends the turn.
 #[track_caller]
-fn fails_at_the_last_of(given: &[Step]) -> World {
+fn fails_at_the_last_of(given: &[ThreadAction]) -> World {
     let [before @ .., last] = given else {
         panic!("nothing is given")
     };
     let mut world = World::after(plan(), before);
     assert!(world.thread.turn().is_some(), "it fails before: {given:?}");
     world.play(*last);
-    assert!(world.thread.turn().is_none(), "it goes on: {given:?}");
+    assert!(world.thread.turn().is_none(), "it continues: {given:?}");
     let EventData::TurnFailed(failed) = world.last("turn.failed") else {
         panic!("another event")
     };
@@ -233,7 +233,7 @@ fn fails_at_the_last_of(given: &[Step]) -> World {
 }
 
 #[test]
-fn the_third_restart_fails_the_turn() {
+fn third_restart_fails_the_turn() {
     let two = &[Say("hi"), Crash, Crash];
     assert_eq!(World::after(plan(), two).pending(), ["=> model"]);
     check(
@@ -255,7 +255,7 @@ fn the_third_restart_fails_the_turn() {
 fn three_crashes_in_a_row_fail_the_turn_wherever_they_find_it() {
     let once = Model("", &[("a", "once")]);
     let pure = Model("", &[("a", "pure")]);
-    let refused = Step::ModelRefused("a", "none");
+    let refused = ThreadAction::ModelRefused("a", "none");
     for given in [
         &[Say("hi"), Crash, Crash, Crash][..],
         &[Say("hi"), pure, Crash, Crash, Crash],
@@ -312,7 +312,7 @@ fn three_crashes_in_a_row_fail_the_turn_wherever_they_find_it() {
 }
 
 #[test]
-fn a_call_that_comes_to_its_end_begins_the_count_anew() {
+fn completed_call_resets_the_crash_count() {
     let two = [Say("hi"), Crash, Crash];
     for ends in [
         &[Model("", &[("a", "once")]), Done("a")][..],
@@ -331,7 +331,7 @@ fn a_call_that_comes_to_its_end_begins_the_count_anew() {
 }
 
 #[test]
-fn a_stop_in_order_is_no_crash() {
+fn orderly_stop_is_not_a_crash() {
     let pure = Model("", &[("a", "pure")]);
     let compacts = &[Say("hi"), Model("hello", &[]), Compact];
     for given in [&[Say("hi")][..], &[Say("hi"), pure], compacts] {
@@ -348,7 +348,7 @@ fn a_stop_in_order_is_no_crash() {
 }
 
 #[test]
-fn only_who_is_at_work_on_a_turn_can_release_it() {
+fn only_the_executing_process_releases_a_turn() {
     for given in [
         &[][..],
         &[Say("hi"), Model("hello", &[])],
@@ -362,14 +362,14 @@ fn only_who_is_at_work_on_a_turn_can_release_it() {
 }
 
 #[test]
-fn giving_up_does_not_say_that_a_lost_call_was_cancelled() {
+fn lost_call_of_an_abandoned_turn_has_an_unknown_outcome() {
     let once = Model("", &[("a", "once")]);
     let world = fails_at_the_last_of(&[Say("hi"), Crash, Crash, once, Crash]);
     assert_eq!(status_of_last_call(&world), ToolStatus::Unknown);
 }
 
 #[test]
-fn the_tenth_crash_fails_the_turn_whatever_came_to_its_end_in_between() {
+fn tenth_crash_fails_the_turn() {
     let pure = Model("", &[("a", "pure")]);
     let mut given = vec![Say("hi")];
     for _ in 0..4 {

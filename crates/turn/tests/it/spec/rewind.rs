@@ -2,12 +2,12 @@
 
 use windlass_turn::Thread;
 
-use crate::world::Step::{
+use crate::world::ThreadAction::{
     Crash, Done, ImportAgent, ImportUser, Interrupt, Model, ModelUsing, Rewind, Say, Steer,
 };
 use crate::world::{World, check, plan, transcript};
 
-const TWO: &[crate::world::Step] = &[
+const TWO: &[crate::world::ThreadAction] = &[
     Say("one"),
     Model("first", &[]),
     Say("two"),
@@ -16,12 +16,12 @@ const TWO: &[crate::world::Step] = &[
     Model("second", &[]),
 ];
 
-fn after(given: &[crate::world::Step]) -> Vec<crate::world::Step> {
+fn after(given: &[crate::world::ThreadAction]) -> Vec<crate::world::ThreadAction> {
     [TWO, given].concat()
 }
 
 #[test]
-fn the_conversation_ends_after_the_turn_again() {
+fn rewind_truncates_the_conversation_to_the_turn() {
     check(plan(), TWO, Rewind(0), &["session.rewound"]);
     transcript(plan(), &after(&[Rewind(0)]), &["user one", "agent first"]);
     let given = &after(&[Rewind(0), Say("other"), Model("third", &[])]);
@@ -38,7 +38,7 @@ fn the_conversation_ends_after_the_turn_again() {
 }
 
 #[test]
-fn what_was_gone_back_over_is_no_longer_there_to_go_to() {
+fn dropped_turn_is_no_rewind_target() {
     check(plan(), &after(&[Rewind(0)]), Rewind(1), &["! unknown turn"]);
     check(
         plan(),
@@ -50,7 +50,7 @@ fn what_was_gone_back_over_is_no_longer_there_to_go_to() {
 }
 
 #[test]
-fn nothing_goes_back_while_a_turn_runs_or_an_input_waits() {
+fn rewind_needs_an_idle_thread() {
     check(plan(), &after(&[Say("three")]), Rewind(0), &["! busy"]);
     let waiting = &after(&[Say("three"), Say("four"), Interrupt]);
     check(plan(), waiting, Rewind(0), &["! busy"]);
@@ -58,8 +58,8 @@ fn nothing_goes_back_while_a_turn_runs_or_an_input_waits() {
 }
 
 #[test]
-fn a_fold_comes_to_the_same_as_the_thread_that_went_back() {
-    let ways: &[&[crate::world::Step]] = &[
+fn fold_equals_the_rewound_thread() {
+    let ways: &[&[crate::world::ThreadAction]] = &[
         &[Rewind(0)],
         &[Rewind(1)],
         &[Rewind(0), Say("x"), Model("y", &[]), Rewind(2)],
@@ -103,7 +103,7 @@ fn a_fold_comes_to_the_same_as_the_thread_that_went_back() {
 }
 
 #[test]
-fn what_was_used_stays_used() {
+fn rewind_does_not_reset_usage() {
     let given = &[
         Say("one"),
         Model("first", &[]),

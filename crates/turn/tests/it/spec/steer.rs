@@ -1,6 +1,6 @@
 //! The position of steering messages.
 
-use crate::world::Step::{Done, Interrupt, Model, Say, Steer};
+use crate::world::ThreadAction::{Done, Interrupt, Model, Say, Steer};
 use crate::world::{check, plan, transcript};
 
 #[test]
@@ -9,7 +9,7 @@ fn there_must_be_a_turn_to_steer() {
 }
 
 #[test]
-fn steered_text_stands_at_the_next_model_call() {
+fn steered_text_precedes_the_next_model_call() {
     let steered = &[
         Say("hi"),
         Model("", &[("a", "once"), ("b", "once")]),
@@ -33,7 +33,7 @@ fn steered_text_stands_at_the_next_model_call() {
 }
 
 #[test]
-fn a_final_answer_under_way_is_followed_by_another_model_call() {
+fn steer_during_the_final_answer_causes_another_model_call() {
     check(
         plan(),
         &[Say("hi"), Steer("more")],
@@ -59,7 +59,7 @@ fn a_final_answer_under_way_is_followed_by_another_model_call() {
 }
 
 #[test]
-fn steered_text_stays_when_the_turn_ends_before_reading_it() {
+fn unread_steered_text_remains_in_the_conversation() {
     transcript(
         plan(),
         &[Say("hi"), Steer("more"), Interrupt],

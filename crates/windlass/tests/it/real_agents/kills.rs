@@ -11,7 +11,7 @@ use super::{Conversation, PATIENCE};
 
 /// The notices about a prompt that is sent again.
 const NOTICES: [&str; 2] = [
-    "told the same once more",
+    "the prompt is sent again",
     "starts again with the conversation",
 ];
 

@@ -22,7 +22,7 @@ fn check_merge(one: &[&str], two: &[&str], left: &[&str]) {
 }
 
 #[test]
-fn r67_the_narrower_pattern_is_left_as_it_was_written() {
+fn r67_narrower_pattern_retains_its_spelling() {
     let prefix = "https://example.com/api/";
     check_merge(
         &["api.example.com"],

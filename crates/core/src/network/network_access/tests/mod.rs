@@ -17,13 +17,13 @@ mod without_rules;
 
 use super::*;
 
-/// Gives the list that allows only one pattern.
+/// Returns the list that allows only one pattern.
 #[cfg(feature = "url-rules")]
 fn only(pattern: &str) -> NetworkAccessList {
     NetworkAccessList::allow_only([pattern])
 }
 
-/// Gives the list that blocks only one pattern.
+/// Returns the list that blocks only one pattern.
 #[cfg(feature = "url-rules")]
 fn without(pattern: &str) -> NetworkAccessList {
     NetworkAccessList::block([pattern])

@@ -14,7 +14,7 @@ fn every_list_with_patterns_denies_all() {
 }
 
 #[test]
-fn merging_keeps_only_patterns_spelled_alike() {
+fn merging_retains_only_equal_patterns() {
     let one = NetworkAccessList::allow_only(["a.com", "b.com"]);
     let two = NetworkAccessList::allow_only(["b.com", "*.a.com"]);
     let merged = merge_network_access(Some(&one), Some(&two));

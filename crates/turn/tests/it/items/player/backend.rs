@@ -8,7 +8,7 @@ use windlass_core::backend::{
 use windlass_core::typed_id::ExecId;
 use windlass_turn::{BackendPlan, Input};
 
-use super::Player;
+use super::EventPlayer;
 
 /// An external agent executes the turns of every other group of seeds.
 pub(super) fn plan(seed: u64) -> Option<BackendPlan> {
@@ -18,7 +18,7 @@ pub(super) fn plan(seed: u64) -> Option<BackendPlan> {
     })
 }
 
-impl Player<'_> {
+impl EventPlayer<'_> {
     pub(super) fn has_backend(&self) -> bool {
         self.run().is_some()
     }
@@ -41,7 +41,7 @@ impl Player<'_> {
                 exec_id,
                 outcome: Box::new(self.outcome()),
             },
-            _ => Input::BackendSaid {
+            _ => Input::BackendReported {
                 exec_id,
                 event: Box::new(self.said()),
             },

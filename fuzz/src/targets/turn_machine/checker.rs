@@ -1,4 +1,4 @@
-//! What must always hold, checked against every commit.
+//! Invariants, checked after every commit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -11,13 +11,13 @@ use windlass_core::tools::SideEffectClass;
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 use windlass_turn::Command;
 
-/// How large an event may be beside the text of its own model call.
+/// Size limit of an event without the text of its model call, in bytes.
 const OWN_BYTES: usize = 2_048;
 
-/// How large the id of an item is in an event.
+/// Size of an item ID in an event, in bytes.
 const ITEM_ID_BYTES: usize = 40;
 
-/// How far a turn is.
+/// The progress of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Queued,
@@ -26,13 +26,13 @@ enum Stage {
     Ended,
 }
 
-/// How often a turn may bring the process down in a row.
+/// Number of consecutive crashes that fail a turn.
 const MAX_CRASHES: u32 = 3;
-/// How many crashes in all fail a turn.
+/// Total number of crashes that fail a turn.
 const MAX_TOTAL_CRASHES: u32 = 10;
 
 #[derive(Debug, Default)]
-pub(super) struct Witness {
+pub(super) struct InvariantChecker {
     head: u64,
     ids: BTreeSet<Uuid>,
     turns: BTreeMap<TurnId, Stage>,
@@ -53,7 +53,7 @@ pub(super) struct Witness {
     streamed: BTreeMap<ExecId, usize>,
 }
 
-impl Witness {
+impl InvariantChecker {
     pub(super) fn started(&self) -> impl Iterator<Item = &ExecId> {
         self.started.iter()
     }
@@ -96,7 +96,7 @@ impl Witness {
         let is_open = open.any(|stage| matches!(stage, Stage::Started | Stage::Interrupted));
         assert!(
             !is_open || (self.crashes < MAX_CRASHES && self.total_crashes < MAX_TOTAL_CRASHES),
-            "a turn goes on after {} crashes in a row, {} in all",
+            "a turn continues after {} consecutive crashes, {} in all",
             self.crashes,
             self.total_crashes
         );
