@@ -137,7 +137,7 @@ impl Stream for AnswerStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut reading = match std::mem::replace(&mut self.state, State::Gone) {
-            State::Ready(turn) => Box::pin(turn.read_on()) as PieceFuture,
+            State::Ready(turn) => Box::pin(turn.read_more()) as PieceFuture,
             State::PieceFuture(reading) => reading,
             ended @ (State::Ended(_) | State::Gone) => {
                 self.state = ended;
@@ -184,7 +184,7 @@ struct TurnReader {
 }
 
 impl TurnReader {
-    async fn read_on(mut self: Box<Self>) -> (Box<Self>, Option<String>) {
+    async fn read_more(mut self: Box<Self>) -> (Box<Self>, Option<String>) {
         let piece = self.next_piece().await;
         (self, piece)
     }

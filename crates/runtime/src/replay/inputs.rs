@@ -15,7 +15,7 @@ use super::answers::{end_of_call, failure_of};
 use super::results::{finished, results, waits};
 
 /// The cause of the next events.
-pub(super) enum Cause {
+pub(super) enum EventCause {
     /// An input of the thread's state machine.
     Input(Box<Input>),
     /// Streamed text that the step with this ID flushed.
@@ -26,22 +26,22 @@ pub(super) enum Cause {
     Unknown,
 }
 
-impl From<Input> for Cause {
+impl From<Input> for EventCause {
     fn from(input: Input) -> Self {
         Self::Input(Box::new(input))
     }
 }
 
-impl From<Option<Input>> for Cause {
+impl From<Option<Input>> for EventCause {
     fn from(input: Option<Input>) -> Self {
         input.map_or(Self::Unknown, Self::from)
     }
 }
 
 /// Returns the cause of a thread's next events.
-pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
+pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> EventCause {
     let Some(first) = rest.first() else {
-        return Cause::Unknown;
+        return EventCause::Unknown;
     };
     // The inputs of a compaction and the output of an external agent do not follow from the conversation.
     let is_elsewhere = |outline: Option<&TurnOutline>| {
@@ -49,10 +49,10 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
     };
     match (&first.data, thread.turn()) {
         (EventData::TurnStarted(data), None) if is_elsewhere(data.outline.as_ref()) => {
-            return Cause::Outside;
+            return EventCause::Outside;
         }
-        (EventData::SessionIdled(_), None) => return Cause::Outside,
-        (_, Some(turn)) if is_elsewhere(Some(&turn.outline)) => return Cause::Outside,
+        (EventData::SessionIdled(_), None) => return EventCause::Outside,
+        (_, Some(turn)) if is_elsewhere(Some(&turn.outline)) => return EventCause::Outside,
         _ => {}
     }
     match &first.data {
@@ -137,15 +137,15 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
         .into(),
         EventData::SessionStarted(_)
         | EventData::SessionUpdated(_)
-        | EventData::SessionForked(_) => Cause::Outside,
+        | EventData::SessionForked(_) => EventCause::Outside,
         data => match (first.context.exec_id, is_emitted(data)) {
             (Some(exec_id), true) => Input::Emit {
                 exec_id,
                 data: data.clone(),
             }
             .into(),
-            (None, true) => Cause::Outside,
-            (_, false) => Cause::Unknown,
+            (None, true) => EventCause::Outside,
+            (_, false) => EventCause::Unknown,
         },
     }
 }
@@ -228,7 +228,7 @@ fn submit(message: &Message, on_busy: OnBusy, deadline_ms: Option<u64>) -> Input
     }
 }
 
-fn text_of(event: Option<&Arc<Event>>) -> Cause {
+fn text_of(event: Option<&Arc<Event>>) -> EventCause {
     let tail = event.and_then(|event| match &event.data {
         EventData::ReasonThinkingDelta(data) => Some(UnflushedText {
             thinking: data.delta.clone(),
@@ -242,8 +242,8 @@ fn text_of(event: Option<&Arc<Event>>) -> Cause {
     });
     let exec_id = event.and_then(|event| event.context.exec_id);
     match exec_id.zip(tail) {
-        Some((exec_id, tail)) => Cause::Text(exec_id, tail),
-        None => Cause::Unknown,
+        Some((exec_id, tail)) => EventCause::Text(exec_id, tail),
+        None => EventCause::Unknown,
     }
 }
 

@@ -3,7 +3,7 @@
 use windlass_core::error::Result;
 use windlass_core::message::{ContentPart, InputMessage};
 use windlass_core::typed_id::{SessionId, TurnId};
-use windlass_turn::{QueueEdit, Queued};
+use windlass_turn::{Input, QueueEdit, Queued};
 
 use super::InProcessRuntime;
 use crate::thread::ThreadCommand;
@@ -68,11 +68,8 @@ impl InProcessRuntime {
         turn_id: TurnId,
         reason: Option<String>,
     ) -> Result<()> {
-        self.ask(session_id, |reply| ThreadCommand::RemoveQueued {
-            turn_id,
-            reason,
-            reply,
-        })
-        .await
+        let input = Box::new(Input::RemoveQueued { turn_id, reason });
+        self.ask(session_id, |reply| ThreadCommand::Decide { input, reply })
+            .await
     }
 }

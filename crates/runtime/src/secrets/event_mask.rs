@@ -240,7 +240,7 @@ fn mask_message(mask: &Mask, message: &mut Message) {
         mask.value(value);
     }
     let thinking = message.thinking.as_mut();
-    let has_secret = |item: &serde_json::Value| mask.is_in_value(item);
+    let has_secret = |item: &serde_json::Value| mask.occurs_in_value(item);
     if thinking.is_some_and(|text| mask.replace(text))
         || message.reasoning_items.iter().any(has_secret)
     {

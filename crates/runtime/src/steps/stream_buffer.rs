@@ -28,7 +28,7 @@ pub(crate) struct StreamBuffer {
 
 impl StreamBuffer {
     /// Tells whether a piece can be added without exceeding a chunk.
-    pub(crate) fn has_room_for(&self, piece: &str) -> bool {
+    pub(crate) fn fits(&self, piece: &str) -> bool {
         self.tail.len() + piece.len() <= CHUNK_BYTES
     }
 

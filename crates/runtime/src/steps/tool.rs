@@ -324,10 +324,10 @@ impl ToolRun {
             session_store: Some(Arc::new(Arc::clone(&backends.session_store)) as _),
             session_mutator: Some(Arc::new(Arc::clone(&backends.session_store)) as _),
             agent_store: Some(Arc::new(Arc::clone(&backends.agent_store)) as _),
-            egress_service: Some(Arc::new(RuledEgress::new(
-                platform.egress_service(),
-                self.context.network_access.clone(),
-            ))),
+            egress_service: Some(Arc::new(RuledEgress {
+                service: platform.egress_service(),
+                rules: self.context.network_access.clone(),
+            })),
             event_emitter: Some(Arc::clone(emitter) as _),
             event_context: Some(EventContext::of_step(self.turn_id, self.exec_id)),
             tool_call_id: Some(self.call.id.clone()),

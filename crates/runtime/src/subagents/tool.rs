@@ -1,6 +1,6 @@
 //! The tool `spawn_agent`: its arguments and its result.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -71,13 +71,7 @@ impl SpawnArguments {
 
 /// Starts an agent and waits for its answer.
 pub(super) struct SpawnAgent {
-    shared: Arc<SubagentsState>,
-}
-
-impl SpawnAgent {
-    pub(super) fn new(shared: Arc<SubagentsState>) -> Self {
-        Self { shared }
-    }
+    pub(super) shared: Arc<SubagentsState>,
 }
 
 #[async_trait]
@@ -125,7 +119,7 @@ impl Tool for SpawnAgent {
         arguments: Value,
         context: &ToolContext,
     ) -> ToolExecutionResult {
-        let inner = self.shared.runtime.get().and_then(Weak::upgrade);
+        let inner = self.shared.runtime.runtime().ok();
         let step = context.event_context.as_ref();
         let step = step.and_then(|step| step.turn_id.zip(step.exec_id));
         let (Some(inner), Some((turn_id, exec_id))) = (inner, step) else {

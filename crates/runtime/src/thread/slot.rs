@@ -14,7 +14,7 @@ use windlass_turn::Thread;
 use super::actor::{Actor, IdleThread};
 use super::command::{ReplySender, ThreadCommand};
 use super::fault::{LeftoverWork, ThreadFault};
-use super::fold::catch_up;
+use super::load::catch_up;
 use crate::inner::Inner;
 use crate::lock::lock;
 use crate::steps::backend::ProcessSlot;

@@ -180,7 +180,7 @@ fn limited(journal: &Arc<MemoryJournal>, usd: u64) -> RuntimeBackends {
     RuntimeBackends::on_memory(journal).with_daily_limit(limit)
 }
 
-/// Returns what is settled and what is reserved today, in millionths of a US dollar.
+/// Returns today's settled and reserved amounts, in millionths of a US dollar.
 async fn spent_today(journal: &MemoryJournal, clock: &TestClock) -> (u64, u64) {
     let spending = journal.ledger().spending(clock.now().date_naive()).await;
     let spending = spending.unwrap().into_iter();

@@ -245,7 +245,7 @@ async fn fork_before_a_turn_does_not_contain_it() {
             let child = fork(&fixture, ForkAt::Before(turn_id)).await.unwrap();
             assert_eq!(said(runtime, child).await, expected);
             assert_sound(&runtime.events_for(child).await.unwrap());
-            // What is shared is known by its place too.
+            // The shared part has the same sequence numbers.
             if turn_id != first.turn_id {
                 let at = ForkAt::Before(first.turn_id);
                 let forking = runtime.fork_session(child, at, ForkOptions::new());

@@ -81,7 +81,7 @@ impl RuntimeSessionStore for CountingSessions {
 
 #[tokio::test]
 async fn r43_work_per_turn_is_constant() {
-    // The CPU figure is the bench's. What can be counted: looks at stores, reads and appends of the journal, bytes.
+    // CPU time is measured by the benchmarks; this counts store reads, journal reads and appends, and bytes.
     let sessions = Arc::new(CountingSessions::default());
     let journal = SpyJournal::new(MemoryJournal::new());
     let backends = RuntimeBackends::on_journal(Arc::clone(&journal) as _)

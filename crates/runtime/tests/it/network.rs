@@ -17,7 +17,7 @@ use windlass_runtime::InProcessRuntimeBuilder;
 
 use crate::support::{Bundle, Call, Model, call, scripted_model, soon, tool};
 
-/// A network of two hosts that sends everybody elsewhere, and that does not look at rules.
+/// A network of two hosts that redirects every request and ignores the rules.
 #[derive(Clone, Default)]
 struct Network {
     asked: Arc<Mutex<Vec<EgressRequest>>>,
@@ -43,7 +43,7 @@ impl EgressService for Network {
     }
 }
 
-/// Runs a tool that follows redirects from a URL, with rules of its own; returns what it met, hop by hop.
+/// Runs a tool that follows redirects from a URL with its own rules; returns the outcome of each hop.
 async fn follow(own: Option<NetworkAccessList>, url: &str) -> (Vec<Value>, Vec<EgressRequest>) {
     let network = Network::default();
     let own = Arc::new(own);

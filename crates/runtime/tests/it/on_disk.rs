@@ -1,4 +1,4 @@
-//! Everything on disk: what a restart finds again.
+//! Data on disk after a restart.
 
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::session::SessionStatus;

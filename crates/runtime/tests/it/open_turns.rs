@@ -205,7 +205,7 @@ async fn parked_turn_is_visible_and_stays_parked_when_resumed() {
             (open.resumed_count, &open.pending[0].arguments),
             (times - 1, &json!({"n": 1}))
         );
-        // A second wish changes nothing.
+        // A second request changes nothing.
         for _ in 0..2 {
             let parked = soon(next.resume().await.unwrap().wait()).await.unwrap();
             assert_eq!(parked.stop_reason, StopReason::WaitingForApproval);

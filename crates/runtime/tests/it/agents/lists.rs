@@ -1,4 +1,4 @@
-//! What lists and traces show of an agent's turn.
+//! Lists and traces of turns of external agents.
 
 use std::sync::Arc;
 

@@ -138,7 +138,7 @@ fn crash_among_twenty_subagents_leaves_the_budget_exact() {
     let (model, gate) = (Model::default(), Gate::shut());
     // All wait when the process dies, so that it never dies behind the end: 26 calls of the 32 that the limit allows.
     script_with_gate(&model, &gate, 15);
-    // The disk is there before the first process and after the last.
+    // The disk outlives every process.
     let machine = Life::new();
     let options = SqliteOptions::new(directory.path().join("data"));
     let store = machine.run(SqliteStore::open(options)).unwrap();
@@ -167,7 +167,7 @@ fn crash_among_twenty_subagents_leaves_the_budget_exact() {
         let (calls, cost, cut_off) = spent(&fixture).await;
         assert_eq!(cost, calls * PRICE);
         assert!(cut_off >= AGENTS as u64, "{cut_off}");
-        // A call that was cut off counts as what was set aside for it, which is the price of the call before it.
+        // An interrupted call is charged as reserved, which is the price of the previous call.
         let counted = cost + cut_off * PRICE;
         assert!(cost <= LIMIT + RESERVE, "{cost} is too much");
         assert!(

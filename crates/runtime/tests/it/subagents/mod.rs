@@ -18,7 +18,7 @@ use windlass_runtime::{RuntimeBackends, SubagentSettings};
 
 use crate::support::{Call, Fixture, Model, Setup, SpyJournal, TestClock, call, soon};
 
-/// The session that people talk to.
+/// The session of the user.
 const ROOT: SessionId = SessionId::from_seed(7);
 
 /// A call that starts a subagent with this prompt.

@@ -22,7 +22,7 @@ fn script(model: &Model) {
     });
 }
 
-/// How often a type of record is there.
+/// Number of records of a type.
 async fn count(fixture: &Fixture, session: SessionId, kind: &str) -> usize {
     let events = events_of(fixture, session).await;
     let meant = events.iter().filter(|event| event.event_type == kind);

@@ -12,7 +12,7 @@ fn plain(name: &str) -> FnTool {
     tool(name, |_, _| async { ToolExecutionResult::success("done") })
 }
 
-/// What the model was offered in the calls of a conversation that begins with these words.
+/// Tools that were offered in the calls of a conversation whose first message is this text.
 fn offered(fixture: &Fixture, first: &str) -> Vec<String> {
     let requests = fixture.model.requests();
     let request = requests

@@ -132,7 +132,7 @@ pub(crate) struct Bundle {
     pub(crate) filter: Option<Arc<dyn MessageFilterProvider>>,
     pub(crate) view: Option<Arc<dyn ModelViewProvider>>,
     pub(crate) guardrails: Vec<Arc<dyn OutputGuardrail>>,
-    /// The command's name and what it answers.
+    /// The command's name and answer.
     pub(crate) command: Option<(&'static str, &'static str)>,
     /// Refuses any configuration that has this property.
     pub(crate) refuses: Option<&'static str>,

@@ -19,7 +19,7 @@ use super::{Bundle, Call, FnTool, Model, TestClock, assert_sound, assert_well_fo
 
 type Shape = Box<dyn FnOnce(SingleSessionBuilder) -> SingleSessionBuilder>;
 
-/// What a test wants different from a runtime with one plain session.
+/// Differences from a runtime with one plain session.
 #[derive(Default)]
 pub(crate) struct Setup {
     pub(crate) model: Model,
@@ -38,7 +38,7 @@ impl Setup {
             ..Self::default()
         }
     }
-    /// Uses a model that was made before.
+    /// Uses an existing model.
     pub(crate) fn of(model: &Model) -> Self {
         Self {
             model: model.clone(),
@@ -63,7 +63,7 @@ impl Setup {
         self.backends = Some(backends);
         self
     }
-    /// Sets who speaks with MCP servers.
+    /// Sets the connector to MCP servers.
     pub(crate) fn mcp(mut self, connector: Arc<dyn McpConnector>) -> Self {
         self.mcp = Some(connector);
         self
@@ -167,7 +167,7 @@ impl Fixture {
         self.try_run(text).await.expect("the turn is taken")
     }
 
-    /// Runs a turn in a task of its own.
+    /// Runs a turn in its own task.
     pub(crate) fn start(&self, text: &str) -> tokio::task::JoinHandle<Result<TurnResult>> {
         let (fixture, text) = (self.clone(), text.to_owned());
         tokio::spawn(async move { fixture.try_run(&text).await })
@@ -193,13 +193,13 @@ impl Fixture {
             .expect("the session is there")
     }
 
-    /// What must hold whenever no turn is open.
+    /// Invariants while no turn is open.
     pub(crate) async fn assert_sound(&self) {
         assert_well_formed(&self.messages().await);
         assert_sound(&self.events().await);
     }
 
-    /// Shows that the session is still good for a turn.
+    /// Asserts that the session can still run a turn.
     pub(crate) async fn assert_usable(&self) {
         self.model.rewrite([Call::answer("still here")]);
         let turn = self.run("are you there?").await;

@@ -1,4 +1,4 @@
-//! A model that says what the test wrote for it, and keeps what was sent to it.
+//! A scripted model that records its requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -18,7 +18,7 @@ use windlass_core::tools::ToolCall;
 
 use super::Gate;
 
-/// A piece of what the model does in one call.
+/// A step of one model call.
 pub(crate) enum Piece {
     Say(LlmStreamEvent),
     Fail(AgentLoopError),
@@ -33,7 +33,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Begins a call that says nothing at all, not even its end.
+    /// A call that stays silent and never ends.
     pub(crate) fn new() -> Self {
         Self {
             connect: VecDeque::new(),
@@ -86,15 +86,15 @@ type Rule = Box<dyn Fn(&LlmRequest) -> Call + Send>;
 #[derive(Default)]
 struct State {
     script: Mutex<VecDeque<Call>>,
-    /// What it says to a request, whatever it said before.
+    /// Answers derived from the request alone.
     rule: Mutex<Option<Rule>>,
-    /// What it says in conversations that begin with certain words.
+    /// Scripts of conversations, by the beginning of their first message.
     conversations: Mutex<HashMap<String, VecDeque<Call>>>,
     requests: Mutex<Vec<LlmRequest>>,
     made: AtomicUsize,
 }
 
-/// The model. Clones are one; when nothing is scripted it says "ok".
+/// The model. Clones share their state; without a script the answer is "ok".
 #[derive(Clone, Default)]
 pub(crate) struct Model(Arc<State>);
 
@@ -117,7 +117,7 @@ impl Model {
         calls.push_back(call);
     }
 
-    /// Lets it say what follows from a request alone: so it says the same again when it is asked again.
+    /// Derives answers from the request alone, so that a repeated request gets the same answer.
     pub(crate) fn answer_by(&self, rule: impl Fn(&LlmRequest) -> Call + Send + 'static) {
         *self.0.rule.lock().unwrap() = Some(Box::new(rule));
     }
@@ -135,12 +135,12 @@ impl Model {
         }
     }
 
-    /// Forgets what was not said yet.
+    /// Drops the unused part of the script.
     pub(crate) fn rewrite(&self, calls: impl IntoIterator<Item = Call>) {
         *self.0.script.lock().unwrap() = calls.into_iter().collect();
     }
 
-    /// Returns what was sent, call by call.
+    /// Returns the requests, in order.
     pub(crate) fn requests(&self) -> Vec<LlmRequest> {
         self.0.requests.lock().unwrap().clone()
     }
@@ -149,7 +149,7 @@ impl Model {
         self.0.requests.lock().unwrap().len()
     }
 
-    /// Returns who spoke and what, as it was sent with a call; the system prompt is left out.
+    /// Returns the messages of a request with their roles, without the system prompt.
     pub(crate) fn sent(&self, call: usize) -> Vec<String> {
         let requests = self.requests();
         let messages = requests[call].to_llm_messages();
@@ -169,7 +169,7 @@ impl Model {
             .collect()
     }
 
-    /// Returns how many drivers were made.
+    /// Returns the number of created drivers.
     pub(crate) fn made(&self) -> usize {
         self.0.made.load(Ordering::SeqCst)
     }
