@@ -80,7 +80,9 @@ impl ToolSet {
                 )));
             }
             if !names.insert(name) {
-                return Err(AgentLoopError::config(format!("there are two tools `{name}`; rename one")));
+                return Err(AgentLoopError::config(format!(
+                    "there are two tools `{name}`; rename one"
+                )));
             }
             let schema = tool.parameters_schema();
             let is_object = schema.is_object()

@@ -87,7 +87,10 @@ struct SessionHost {
 }
 
 impl SessionHost {
-    async fn assemble(&self, request: &SessionCompletionRequest) -> Result<(History, AssembledContext)> {
+    async fn assemble(
+        &self,
+        request: &SessionCompletionRequest,
+    ) -> Result<(History, AssembledContext)> {
         let history = self.inner.history(self.session_id).await?;
         let controls = request.controls.clone();
         let context_request = ContextRequest {

@@ -3,8 +3,8 @@
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::{SessionId, TurnId};
-use windlass_store::{StreamKey, StreamStatus};
 use windlass_store::queries::TurnRow;
+use windlass_store::{StreamKey, StreamStatus};
 
 use crate::errors::{from_journal, from_query};
 use crate::inner::Inner;
@@ -99,7 +99,9 @@ impl ForkParent<'_> {
         let journal = &self.inner.backends.journal;
         let reading = journal.read(&self.key, end, LAST_RECORDS).await;
         let events = reading.map_err(from_journal)?.events;
-        let last = events.iter().find(|event| is_last_record_of(event, turn_id));
+        let last = events
+            .iter()
+            .find(|event| is_last_record_of(event, turn_id));
         last.map(|last| last.seq()).ok_or_else(|| self.pruned())
     }
 

@@ -10,7 +10,7 @@ use crate::thread::ThreadCommand;
 use crate::turn_context::{ContextRequest, assemble};
 
 impl InProcessRuntime {
-    /// Returns the queued inputs of a session, the next one first. It resumes nothing.
+    /// Returns the queued inputs of a session, the next one first. No turn is resumed.
     pub async fn queued_inputs(&self, session_id: SessionId) -> Result<Vec<Queued>> {
         let thread = self.inner.thread(session_id).await?;
         Ok(thread.queue().iter().cloned().collect())

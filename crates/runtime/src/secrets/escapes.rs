@@ -11,9 +11,15 @@ const MOST_FOR_BYTE: usize = 6;
 pub(super) fn escaped(value: &str) -> Vec<Zeroizing<String>> {
     let mut forms = Vec::new();
     forms.extend([
-        encoded(value, |text, character| json(text, character, |_| false, false)),
-        encoded(value, |text, character| json(text, character, is_not_ascii, false)),
-        encoded(value, |text, character| json(text, character, is_not_ascii, true)),
+        encoded(value, |text, character| {
+            json(text, character, |_| false, false)
+        }),
+        encoded(value, |text, character| {
+            json(text, character, is_not_ascii, false)
+        }),
+        encoded(value, |text, character| {
+            json(text, character, is_not_ascii, true)
+        }),
         encoded(value, |text, character| match character {
             '/' => text.push_str("\\/"),
             character => json(text, character, is_not_ascii, false),
@@ -39,7 +45,9 @@ pub(super) fn escaped(value: &str) -> Vec<Zeroizing<String>> {
         }));
     }
     for is_octal in [false, true] {
-        forms.push(encoded(value, |text, character| ansi(text, character, is_octal)));
+        forms.push(encoded(value, |text, character| {
+            ansi(text, character, is_octal)
+        }));
     }
     for (double, single) in [
         ("\"", "'"),

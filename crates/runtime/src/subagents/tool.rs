@@ -22,7 +22,7 @@ const MAX_TOOLS: usize = 256;
 /// The timeout is deliberately long: budgets and the cancellation of the parent limit a subagent.
 const TIMEOUT_MS: u64 = 30 * 24 * 3600 * 1000;
 
-/// What an agent is to do, and with what.
+/// The tool's arguments: the task of the agent, and its model, tools and backend.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpawnArguments {

@@ -452,17 +452,11 @@ impl Actor {
     }
 
     /// Decides an input. The outer error is the journal's and ends this actor; the inner error is the caller's.
-    pub(super) async fn try_decide(&mut self, input: Input) -> Result<Result<commit::AcceptedInput>> {
-        let context = self.context.clone();
-        self.try_decide_with(input, context).await
-    }
-
-    pub(super) async fn try_decide_with(
+    pub(super) async fn try_decide(
         &mut self,
         input: Input,
-        context: Option<Arc<TurnContext>>,
     ) -> Result<Result<commit::AcceptedInput>> {
-        self.try_decide_streamed(input, context, None).await
+        self.try_decide_streamed(input, None).await
     }
 
     /// Decides the end of a step that the actor no longer owns, with its unrecorded text.
@@ -471,8 +465,7 @@ impl Actor {
         input: Input,
         tail: Option<UnflushedText>,
     ) -> Result<()> {
-        let context = self.context.clone();
-        if let Err(error) = self.try_decide_streamed(input, context, tail).await? {
+        if let Err(error) = self.try_decide_streamed(input, tail).await? {
             tracing::debug!(session = %self.thread.session_id(), %error, "an input had no effect");
         }
         Ok(())
@@ -482,15 +475,14 @@ impl Actor {
     async fn try_decide_streamed(
         &mut self,
         mut input: Input,
-        context: Option<Arc<TurnContext>>,
         ended: Option<UnflushedText>,
     ) -> Result<Result<commit::AcceptedInput>> {
-        let mask = self.mask(&mut input, context.as_deref());
+        let mask = self.mask(&mut input);
         let decided = {
             let tail = ended.as_ref().or_else(|| self.running_tail());
             let ctx = DecisionContext {
                 mask: mask.as_ref().map(|mask| mask as _),
-                ..self.decision_context(context.as_deref(), tail)
+                ..self.decision_context(tail)
             };
             self.thread.decide(input, &ctx)
         };
@@ -502,9 +494,9 @@ impl Actor {
 
     pub(super) fn decision_context<'a>(
         &'a self,
-        context: Option<&'a TurnContext>,
         tail: Option<&'a UnflushedText>,
     ) -> DecisionContext<'a> {
+        let context = self.context.as_ref();
         DecisionContext {
             now: self.inner.clock.now(),
             uuid: self.inner.clock.uuid(),

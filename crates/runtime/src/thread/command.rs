@@ -19,7 +19,7 @@ pub(crate) type ReplySender<T> = oneshot::Sender<Result<T>>;
 /// Why a caller abandons its submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AbandonReason {
-    /// The caller was dropped. That cancels a turn of its own, but not one that it only joined.
+    /// The caller was dropped. That cancels a turn that it started, but not one that it joined.
     Gone,
     /// The caller cancelled explicitly. That cancels the turn in any case.
     Cancelled,

@@ -183,8 +183,8 @@ impl Actor {
             }
             (ContextPurpose::Start(submission), Ok(context)) => {
                 let input = input_of(&submission);
-                self.context = Some(Arc::clone(&context));
-                let outcome = self.try_decide_with(input, Some(context)).await?;
+                self.context = Some(context);
+                let outcome = self.try_decide(input).await?;
                 self.accept(*submission, outcome);
             }
             (ContextPurpose::Begin(turn_id), Ok(context)) => {

@@ -1,7 +1,7 @@
 //! The slots of all threads, and their eviction from memory.
 //!
 //! An idle thread costs the memory of its whole conversation. With a journal on disk, the threads that were idle longest are evicted: the next caller
-//! gets a new slot, whose thread folds the journal as after a restart. A slot with other references stays: a running or parked turn, a queued input
+//! gets a new slot, whose thread is loaded from the journal, as after a restart. A slot with other references stays: a running or parked turn, a queued input
 //! and a caller in flight each reference theirs.
 
 use std::collections::{BTreeMap, HashMap};

@@ -127,7 +127,7 @@ impl Actor {
             None => (tail, UnflushedText::default()),
         };
         let decided = {
-            let ctx = self.decision_context(self.context.as_deref(), Some(&shown));
+            let ctx = self.decision_context(Some(&shown));
             self.thread.chunk(exec_id, &ctx)
         };
         if let Ok(decision) = decided {

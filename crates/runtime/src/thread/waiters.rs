@@ -147,7 +147,12 @@ pub(super) fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
             tool_calls_count: data.tool_call_count.unwrap_or(0),
             usage: data.usage,
             duration: millis(data.duration_ms),
-            ..result(thread, data.turn_id, StopReason::Completed, data.final_message_id)
+            ..result(
+                thread,
+                data.turn_id,
+                StopReason::Completed,
+                data.final_message_id,
+            )
         },
         EventData::TurnFailed(data) => {
             let stop_reason = match data.error_code.as_deref() {
@@ -174,7 +179,12 @@ pub(super) fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
                 error_code: Some("cancelled".to_owned()),
                 usage: data.usage,
                 duration: millis(data.duration_ms),
-                ..result(thread, data.turn_id, StopReason::Cancelled, data.final_message_id)
+                ..result(
+                    thread,
+                    data.turn_id,
+                    StopReason::Cancelled,
+                    data.final_message_id,
+                )
             }
         }
         _ => return None,

@@ -14,7 +14,6 @@ use windlass_turn::{CompactionPlan, ToolSpec};
 
 use crate::lock::lock;
 
-
 /// The settings of model calls, and the tools by name.
 pub(crate) struct Offer {
     /// Settings of every model call, with the tools that are offered at once.

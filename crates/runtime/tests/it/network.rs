@@ -15,7 +15,7 @@ use windlass_core::platform_definition::PlatformDefinition;
 use windlass_core::tools::ToolExecutionResult;
 use windlass_runtime::InProcessRuntimeBuilder;
 
-use crate::support::{Bundle, Call, Model, call, scripted_model, soon, tool};
+use crate::support::{Bundle, ScriptedCall, ScriptedModel, call, scripted_model, soon, tool};
 
 /// A network of two hosts that redirects every request and ignores the rules.
 #[derive(Clone, Default)]
@@ -71,7 +71,11 @@ async fn follow(own: Option<NetworkAccessList>, url: &str) -> (Vec<Value>, Vec<E
             ToolExecutionResult::success(hops)
         }
     });
-    let model = Model::new([Call::tools(vec![call("c", "fetch", json!({ "url": url }))])]);
+    let model = ScriptedModel::new([ScriptedCall::tools(vec![call(
+        "c",
+        "fetch",
+        json!({ "url": url }),
+    )])]);
     let mut drivers = DriverRegistry::new();
     model.register(&mut drivers, ProviderType::LlmSim);
     let platform = PlatformDefinition::builder()

@@ -15,14 +15,16 @@ use windlass_runtime::{
     SingleSessionBuilder, StopReason, TurnHandle, TurnResult,
 };
 
-use super::{Bundle, Call, FnTool, Model, TestClock, assert_sound, assert_well_formed, soon};
+use super::{
+    Bundle, FnTool, ScriptedCall, ScriptedModel, TestClock, assert_sound, assert_well_formed, soon,
+};
 
 type Shape = Box<dyn FnOnce(SingleSessionBuilder) -> SingleSessionBuilder>;
 
 /// Differences from a runtime with one plain session.
 #[derive(Default)]
 pub(crate) struct Setup {
-    pub(crate) model: Model,
+    pub(crate) model: ScriptedModel,
     pub(crate) clock: TestClock,
     pub(crate) settings: RuntimeSettings,
     pub(crate) backends: Option<RuntimeBackends>,
@@ -32,14 +34,14 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    pub(crate) fn new(calls: impl IntoIterator<Item = Call>) -> Self {
+    pub(crate) fn new(calls: impl IntoIterator<Item = ScriptedCall>) -> Self {
         Self {
-            model: Model::new(calls),
+            model: ScriptedModel::new(calls),
             ..Self::default()
         }
     }
     /// Uses an existing model.
-    pub(crate) fn of(model: &Model) -> Self {
+    pub(crate) fn of(model: &ScriptedModel) -> Self {
         Self {
             model: model.clone(),
             ..Self::default()
@@ -154,7 +156,7 @@ pub(crate) fn scripted_model() -> ModelWithProvider {
 pub(crate) struct Fixture {
     pub(crate) runtime: InProcessRuntime,
     pub(crate) session: SessionId,
-    pub(crate) model: Model,
+    pub(crate) model: ScriptedModel,
     pub(crate) clock: TestClock,
 }
 
@@ -201,7 +203,7 @@ impl Fixture {
 
     /// Asserts that the session can still run a turn.
     pub(crate) async fn assert_usable(&self) {
-        self.model.rewrite([Call::answer("still here")]);
+        self.model.rewrite([ScriptedCall::answer("still here")]);
         let turn = self.run("are you there?").await;
         assert_eq!(
             (turn.success, turn.response.as_str(), turn.stop_reason),

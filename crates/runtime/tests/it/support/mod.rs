@@ -21,7 +21,7 @@ pub(crate) use bundle::{Bundle, FnTool, Trap, directory, tool};
 pub(crate) use clock::TestClock;
 pub(crate) use fixture::{Fixture, Setup, scripted_model};
 pub(crate) use journal::SpyJournal;
-pub(crate) use model::{Call, Model, Piece};
+pub(crate) use model::{AnswerPiece, ScriptedCall, ScriptedModel};
 pub(crate) use stores::each_store;
 
 /// Awaits a future with a generous timeout, which only turns a hang into a failure.
