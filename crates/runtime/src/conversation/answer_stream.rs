@@ -50,7 +50,7 @@ type PieceFuture = Pin<Box<dyn Future<Output = (Box<TurnReader>, Option<String>)
 
 enum State {
     Ready(Box<TurnReader>),
-    PieceFuture(PieceFuture),
+    Reading(PieceFuture),
     Ended(Box<TurnReader>),
     Gone,
 }
@@ -138,7 +138,7 @@ impl Stream for AnswerStream {
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut reading = match std::mem::replace(&mut self.state, State::Gone) {
             State::Ready(turn) => Box::pin(turn.read_more()) as PieceFuture,
-            State::PieceFuture(reading) => reading,
+            State::Reading(reading) => reading,
             ended @ (State::Ended(_) | State::Gone) => {
                 self.state = ended;
                 return Poll::Ready(None);
@@ -146,7 +146,7 @@ impl Stream for AnswerStream {
         };
         let polled = reading.as_mut().poll(cx);
         if polled.is_pending() {
-            self.state = State::PieceFuture(reading);
+            self.state = State::Reading(reading);
         }
         let (turn, piece) = ready!(polled);
         self.state = match piece {

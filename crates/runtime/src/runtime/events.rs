@@ -129,7 +129,7 @@ type EventFuture = Pin<Box<dyn Future<Output = (Box<Cursor>, Option<Arc<Event>>)
 
 enum State {
     Ready(Box<Cursor>),
-    EventFuture(EventFuture),
+    Reading(EventFuture),
     Ended,
 }
 
@@ -161,12 +161,12 @@ impl Stream for EventStream {
                         self.state = State::Ready(cursor);
                         return Poll::Ready(Some(event));
                     }
-                    self.state = State::EventFuture(Box::pin(cursor.read_more()));
+                    self.state = State::Reading(Box::pin(cursor.read_more()));
                 }
-                State::EventFuture(mut reading) => {
+                State::Reading(mut reading) => {
                     let polled = reading.as_mut().poll(cx);
                     if polled.is_pending() {
-                        self.state = State::EventFuture(reading);
+                        self.state = State::Reading(reading);
                     }
                     let (cursor, event) = ready!(polled);
                     if event.is_some() {
