@@ -275,11 +275,11 @@ pub struct RuntimeBackends {
     /// File system of sessions; `None` uses the platform's factory.
     pub file_system: Option<Arc<dyn SessionFileSystem>>,
     /// The views that were created with the journal: a store that is still one of them needs no copy.
-    pub(crate) views: Views,
+    pub(crate) views: JournalViews,
 }
 
 #[derive(Clone)]
-pub(crate) struct Views {
+pub(crate) struct JournalViews {
     pub(crate) messages: Arc<JournalMessages>,
     pub(crate) events: Arc<JournalEvents>,
 }
@@ -323,7 +323,7 @@ impl RuntimeBackends {
             queries: None,
             daily_limit: None,
             file_system: None,
-            views: Views { messages, events },
+            views: JournalViews { messages, events },
         }
     }
 

@@ -59,34 +59,27 @@ impl RuntimeBackends {
     /// Stores everything in a durable store of any kind.
     #[must_use]
     pub fn durable(parts: DurableParts) -> Self {
-        let DurableParts {
-            journal,
-            queries,
-            records,
-            storage,
-            files,
-        } = parts;
         let harnesses = DurableHarnesses {
-            records: Arc::clone(&records),
+            records: Arc::clone(&parts.records),
             chains: RecordCache::new(),
         };
         let agents = DurableAgents {
-            records: Arc::clone(&records),
+            records: Arc::clone(&parts.records),
             cache: RecordCache::new(),
         };
         let sessions = DurableSessions {
-            records,
-            queries: Arc::clone(&queries),
+            records: parts.records,
+            queries: Arc::clone(&parts.queries),
             cache: RecordCache::new(),
             progress: RecordCache::new(),
         };
-        Self::on_journal(journal)
-            .with_queries(queries)
+        Self::on_journal(parts.journal)
+            .with_queries(parts.queries)
             .with_harness_store(Arc::new(harnesses))
             .with_agent_store(Arc::new(agents))
             .with_session_store(Arc::new(sessions))
-            .with_storage_store(storage)
-            .with_file_system(files)
+            .with_storage_store(parts.storage)
+            .with_file_system(parts.files)
     }
 }
 
@@ -103,6 +96,22 @@ impl<K: Copy + Eq + Hash, V: Clone> RecordCache<K, V> {
 
     fn get(&self, key: K) -> Option<V> {
         lock(&self.0).get(key).cloned()
+    }
+
+    /// Returns the cached value, or reads and caches it.
+    async fn get_or_read(
+        &self,
+        key: K,
+        read: impl Future<Output = Result<Option<V>>>,
+    ) -> Result<Option<V>> {
+        if let Some(value) = self.get(key) {
+            return Ok(Some(value));
+        }
+        let value = read.await?;
+        if let Some(value) = &value {
+            self.put(key, value.clone());
+        }
+        Ok(value)
     }
 
     fn put(&self, key: K, value: V) {
@@ -131,14 +140,8 @@ struct DurableAgents {
 #[async_trait]
 impl AgentStore for DurableAgents {
     async fn get_agent(&self, agent_id: AgentId) -> Result<Option<Agent>> {
-        if let Some(agent) = self.cache.get(agent_id) {
-            return Ok(Some(agent));
-        }
-        let agent = self.records.get_agent(agent_id).await?;
-        if let Some(agent) = &agent {
-            self.cache.put(agent_id, agent.clone());
-        }
-        Ok(agent)
+        let read = self.records.get_agent(agent_id);
+        self.cache.get_or_read(agent_id, read).await
     }
 }
 
@@ -221,14 +224,8 @@ impl DurableSessions {
     }
 
     async fn find(&self, session_id: SessionId) -> Result<Option<Session>> {
-        if let Some(session) = self.cache.get(session_id) {
-            return Ok(Some(session));
-        }
-        let session = self.records.get_session(session_id).await?;
-        if let Some(session) = &session {
-            self.cache.put(session_id, session.clone());
-        }
-        Ok(session)
+        let read = self.records.get_session(session_id);
+        self.cache.get_or_read(session_id, read).await
     }
 }
 

@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use chrono::TimeDelta;
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::events::{Event, EventRequest};
+use windlass_core::events::{Event, EventContext, EventData, EventRequest};
 use windlass_core::history::History;
 use windlass_core::mcp::McpConnector;
 use windlass_core::message::Message;
 use windlass_core::platform_definition::PlatformDefinition;
 use windlass_core::remembered_calls::RememberedCalls;
 use windlass_core::traits::SessionFileSystem;
-use windlass_core::typed_id::{ExecId, SessionId};
+use windlass_core::typed_id::{EventId, ExecId, SessionId};
 use windlass_store::Reservation;
-use windlass_turn::Thread;
+use windlass_turn::{Input, Thread};
 
 use crate::agent_backends::AgentBackends;
 use crate::backends::RuntimeBackends;
@@ -27,7 +27,7 @@ use crate::mirror::Mirror;
 use crate::provider_failure_log::ProviderFailureLog;
 use crate::secrets::{KnownSecrets, WatchedStorage};
 use crate::settings::RuntimeSettings;
-use crate::steps::arguments::Checker;
+use crate::steps::arguments::ArgumentChecker;
 use crate::subagents::{ChildSlots, SubagentHost, UsageTrees};
 use crate::thread::{IdleLimits, Slot, Slots, ThreadCommand};
 use crate::turn_context::{DiscoveryCache, Offers, ToolSetCache};
@@ -48,7 +48,7 @@ pub(crate) struct Inner {
     pub(crate) drivers: Drivers,
     /// Secrets that no record may contain.
     pub(crate) secrets: Arc<KnownSecrets>,
-    pub(crate) arguments: Checker,
+    pub(crate) arguments: ArgumentChecker,
     pub(crate) offers: Offers,
     /// Cached tools of sessions without MCP servers.
     pub(crate) shared_tools_cache: ToolSetCache,
@@ -112,7 +112,7 @@ impl Inner {
             files,
             drivers,
             secrets,
-            arguments: Checker::default(),
+            arguments: ArgumentChecker::default(),
             offers: Offers::default(),
             shared_tools_cache: ToolSetCache::default(),
             session_tools_cache: ToolSetCache::default(),
@@ -148,7 +148,7 @@ impl Inner {
         }
         self.forget_idle();
         let now = self.clock.now();
-        Ok(self.slots.get_or_make(session_id, now, &self.secrets))
+        Ok(self.slots.get_or_create(session_id, now, &self.secrets))
     }
 
     /// Rejects all further input; returns the threads in memory.
@@ -207,6 +207,21 @@ impl Inner {
         self.slots.trim(&keep, now, &self.secrets);
     }
 
+    /// Creates an event that belongs to no turn and is not in the journal yet.
+    pub(crate) fn event(&self, session_id: SessionId, data: EventData) -> Event {
+        Event {
+            id: EventId::from_uuid(self.clock.uuid()),
+            event_type: data.event_type().to_owned(),
+            ts: self.clock.now(),
+            session_id,
+            context: EventContext::default(),
+            data,
+            metadata: None,
+            tags: None,
+            sequence: None,
+        }
+    }
+
     /// Returns the minimum reservation of a step of this owner.
     pub(crate) fn minimum_reservation(&self, exec_id: ExecId, owner: Option<&str>) -> Reservation {
         Reservation {
@@ -244,7 +259,7 @@ impl Inner {
     }
 
     /// Returns the sessions with an open turn or a queued input.
-    pub(crate) async fn unfinished(&self) -> Result<Vec<SessionId>> {
+    pub(crate) async fn unfinished_sessions(&self) -> Result<Vec<SessionId>> {
         let mut sessions = Vec::new();
         let mut after = None;
         loop {
@@ -272,8 +287,8 @@ impl Inner {
         message: Message,
     ) -> Result<()> {
         let slot = self.slot(session_id).await?;
-        let message = Box::new(message);
-        slot.ask(self, |reply| ThreadCommand::Import { message, reply })
+        let input = Box::new(Input::Import { message });
+        slot.ask(self, |reply| ThreadCommand::Decide { input, reply })
             .await
     }
 
@@ -283,12 +298,10 @@ impl Inner {
         request: EventRequest,
     ) -> Result<Event> {
         let slot = self.slot(request.session_id).await?;
-        slot.ask(self, |reply| ThreadCommand::Emit {
-            exec_id,
-            request: Box::new(request),
-            reply,
-        })
-        .await
+        let data = request.data;
+        let input = Box::new(Input::Emit { exec_id, data });
+        slot.ask(self, |reply| ThreadCommand::Record { input, reply })
+            .await
     }
 }
 

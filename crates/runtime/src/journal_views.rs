@@ -27,7 +27,7 @@ impl RuntimeLink {
         let _ = self.0.set(Arc::downgrade(inner));
     }
 
-    fn runtime(&self) -> Result<Arc<Inner>> {
+    pub(crate) fn runtime(&self) -> Result<Arc<Inner>> {
         self.0.get().and_then(Weak::upgrade).ok_or_else(|| {
             AgentLoopError::config(
                 "these backends belong to no runtime yet; build one with them first",

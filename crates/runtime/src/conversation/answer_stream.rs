@@ -50,7 +50,7 @@ type PieceFuture = Pin<Box<dyn Future<Output = (Box<TurnReader>, Option<String>)
 
 enum State {
     Ready(Box<TurnReader>),
-    PieceFuture(PieceFuture),
+    Reading(PieceFuture),
     Ended(Box<TurnReader>),
     Gone,
 }
@@ -137,8 +137,8 @@ impl Stream for AnswerStream {
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
         let mut reading = match std::mem::replace(&mut self.state, State::Gone) {
-            State::Ready(turn) => Box::pin(turn.read_on()) as PieceFuture,
-            State::PieceFuture(reading) => reading,
+            State::Ready(turn) => Box::pin(turn.read_more()) as PieceFuture,
+            State::Reading(reading) => reading,
             ended @ (State::Ended(_) | State::Gone) => {
                 self.state = ended;
                 return Poll::Ready(None);
@@ -146,7 +146,7 @@ impl Stream for AnswerStream {
         };
         let polled = reading.as_mut().poll(cx);
         if polled.is_pending() {
-            self.state = State::PieceFuture(reading);
+            self.state = State::Reading(reading);
         }
         let (turn, piece) = ready!(polled);
         self.state = match piece {
@@ -184,7 +184,7 @@ struct TurnReader {
 }
 
 impl TurnReader {
-    async fn read_on(mut self: Box<Self>) -> (Box<Self>, Option<String>) {
+    async fn read_more(mut self: Box<Self>) -> (Box<Self>, Option<String>) {
         let piece = self.next_piece().await;
         (self, piece)
     }

@@ -32,7 +32,7 @@ pub enum ConversationError {
     #[error(transparent)]
     Store(#[from] windlass_store::sqlite::SqliteError),
     /// The turn ended without an answer; the result contains the text so far.
-    #[error("the turn stopped without an answer: {}", why(.0))]
+    #[error("the turn stopped without an answer: {}", stop_reason(.0))]
     Stopped(Box<TurnResult>),
     /// The answer does not match the requested type, even after a second attempt.
     #[cfg(feature = "typed-tools")]
@@ -47,7 +47,7 @@ pub enum ConversationError {
     },
 }
 
-fn why(turn: &TurnResult) -> String {
+fn stop_reason(turn: &TurnResult) -> String {
     match &turn.error {
         Some(error) => error.clone(),
         None => format!("{:?}", turn.stop_reason),

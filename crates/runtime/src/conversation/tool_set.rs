@@ -11,10 +11,6 @@ use windlass_core::tools::Tool;
 /// Maximum length of a tool name that all providers accept.
 const MAX_NAME_BYTES: usize = 64;
 
-fn refused(why: String) -> AgentLoopError {
-    AgentLoopError::Configuration(why)
-}
-
 /// A capability that consists of tools.
 ///
 /// ```
@@ -77,14 +73,16 @@ impl ToolSet {
         let mut names = HashSet::new();
         for tool in &self.tools {
             let name = tool.name();
-            let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
-            if !(1..=MAX_NAME_BYTES).contains(&name.len()) || !name.bytes().all(is_letter) {
-                return Err(refused(format!(
+            let is_valid = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+            if !(1..=MAX_NAME_BYTES).contains(&name.len()) || !name.bytes().all(is_valid) {
+                return Err(AgentLoopError::config(format!(
                     "{name:?} cannot be the name of a tool: models take 1 to {MAX_NAME_BYTES} letters, digits, `_` and `-`"
                 )));
             }
             if !names.insert(name) {
-                return Err(refused(format!("there are two tools `{name}`; rename one")));
+                return Err(AgentLoopError::config(format!(
+                    "there are two tools `{name}`; rename one"
+                )));
             }
             let schema = tool.parameters_schema();
             let is_object = schema.is_object()
@@ -92,7 +90,7 @@ impl ToolSet {
                     .get("type")
                     .is_none_or(|kind| kind.as_str() == Some("object"));
             if !is_object {
-                return Err(refused(format!(
+                return Err(AgentLoopError::config(format!(
                     "the schema of the tool `{name}` describes no object: {schema}; arguments always are one"
                 )));
             }

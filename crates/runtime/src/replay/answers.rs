@@ -162,7 +162,7 @@ fn failed(
     })
 }
 
-/// Returns why a turn failed, if the event says that one did.
+/// Returns why a turn failed, if the event is a failure.
 pub(super) fn failure_of(event: &Event) -> Option<Failure> {
     let EventData::TurnFailed(data) = &event.data else {
         return None;

@@ -15,7 +15,7 @@ use super::answers::{end_of_call, failure_of};
 use super::results::{finished, results, waits};
 
 /// The cause of the next events.
-pub(super) enum Cause {
+pub(super) enum EventCause {
     /// An input of the thread's state machine.
     Input(Box<Input>),
     /// Streamed text that the step with this ID flushed.
@@ -26,22 +26,10 @@ pub(super) enum Cause {
     Unknown,
 }
 
-impl From<Input> for Cause {
-    fn from(input: Input) -> Self {
-        Self::Input(Box::new(input))
-    }
-}
-
-impl From<Option<Input>> for Cause {
-    fn from(input: Option<Input>) -> Self {
-        input.map_or(Self::Unknown, Self::from)
-    }
-}
-
 /// Returns the cause of a thread's next events.
-pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
+pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> EventCause {
     let Some(first) = rest.first() else {
-        return Cause::Unknown;
+        return EventCause::Unknown;
     };
     // The inputs of a compaction and the output of an external agent do not follow from the conversation.
     let is_elsewhere = |outline: Option<&TurnOutline>| {
@@ -49,105 +37,96 @@ pub(super) fn cause_of(thread: &Thread, rest: &[Arc<Event>]) -> Cause {
     };
     match (&first.data, thread.turn()) {
         (EventData::TurnStarted(data), None) if is_elsewhere(data.outline.as_ref()) => {
-            return Cause::Outside;
+            return EventCause::Outside;
         }
-        (EventData::SessionIdled(_), None) => return Cause::Outside,
-        (_, Some(turn)) if is_elsewhere(Some(&turn.outline)) => return Cause::Outside,
+        (EventData::SessionIdled(_), None) => return EventCause::Outside,
+        (_, Some(turn)) if is_elsewhere(Some(&turn.outline)) => return EventCause::Outside,
         _ => {}
     }
     match &first.data {
-        EventData::TranscriptRepaired(_) | EventData::TurnStarted(_) => begin(thread, rest).into(),
-        EventData::InputMessage(_) => begin(thread, rest).into(),
-        EventData::OutputMessageCompleted(data) if thread.turn().is_none() => Input::Import {
-            message: data.message.clone(),
-        }
-        .into(),
-        EventData::InputQueued(data) => {
-            submit(&data.message, OnBusy::Queue, data.deadline_ms).into()
-        }
-        EventData::InputEdited(data) => Input::EditQueued {
-            turn_id: data.turn_id,
-            edit: QueueEdit {
-                content: data.content.clone(),
-                position: data.position,
-            },
-        }
-        .into(),
-        EventData::TurnSteered(_) => message_at(rest, 1)
-            .map(|message| Input::Steer {
-                turn_id: None,
-                message: input_of(message),
-            })
-            .into(),
-        EventData::TurnInterruptRequested(data) => {
-            interrupt(rest, data.turn_id, data.reason.clone()).into()
-        }
-        EventData::TurnCancelled(data) => Input::Interrupt {
-            turn_id: Some(data.turn_id),
-            reason: data.reason.clone(),
-        }
-        .into(),
         EventData::ReasonThinkingStarted(_) | EventData::OutputMessageStarted(_) => {
             text_of(rest.get(1))
         }
         EventData::ReasonThinkingDelta(_) | EventData::OutputMessageDelta(_) => {
             text_of(Some(first))
         }
-        EventData::ReasonThinkingCompleted(_) | EventData::LlmGeneration(_) => {
-            end_of_call(rest).into()
+        EventData::SessionStarted(_)
+        | EventData::SessionUpdated(_)
+        | EventData::SessionForked(_) => EventCause::Outside,
+        data if is_emitted(data) && first.context.exec_id.is_none() => EventCause::Outside,
+        _ => match recorded_input(thread, first, rest) {
+            Some(input) => EventCause::Input(Box::new(input)),
+            None => EventCause::Unknown,
+        },
+    }
+}
+
+/// Returns the input that led to an event and the following ones.
+fn recorded_input(thread: &Thread, first: &Event, rest: &[Arc<Event>]) -> Option<Input> {
+    Some(match &first.data {
+        EventData::TranscriptRepaired(_)
+        | EventData::TurnStarted(_)
+        | EventData::InputMessage(_) => begin(thread, rest)?,
+        EventData::OutputMessageCompleted(data) if thread.turn().is_none() => Input::Import {
+            message: data.message.clone(),
+        },
+        EventData::InputQueued(data) => submit(&data.message, OnBusy::Queue, data.deadline_ms),
+        EventData::InputEdited(data) => Input::EditQueued {
+            turn_id: data.turn_id,
+            edit: QueueEdit {
+                content: data.content.clone(),
+                position: data.position,
+            },
+        },
+        EventData::TurnSteered(_) => Input::Steer {
+            turn_id: None,
+            message: input_of(message_at(rest, 1)?),
+        },
+        EventData::TurnInterruptRequested(data) => {
+            interrupt(rest, data.turn_id, data.reason.clone())
         }
-        EventData::ToolCompleted(data) if data.status == ToolStatus::Cancelled => {
-            Input::Timer.into()
-        }
-        EventData::ToolCompleted(data) => finished(first, data).into(),
-        EventData::ToolCallRequested(_) | EventData::UserInputRequired(_) => waits(first).into(),
-        EventData::ToolCallResolved(_) => results(rest).into(),
-        EventData::ApprovalDecided(_) if is_overdue(thread, first) => Input::Timer.into(),
-        EventData::ApprovalDecided(data) => first
-            .context
-            .exec_id
-            .map(|exec_id| Input::Approval {
-                call: exec_id.to_string(),
-                approval: match (data.decision, data.remember, data.project) {
-                    (Decision::Deny, ..) => Approval::Deny {
-                        reason: data.reason.clone(),
-                    },
-                    (Decision::Allow, Some(true), _) => Approval::Turn,
-                    (Decision::Allow, _, Some(true)) => Approval::Project,
-                    (Decision::Allow, ..) => Approval::Once,
+        EventData::TurnCancelled(data) => Input::Interrupt {
+            turn_id: Some(data.turn_id),
+            reason: data.reason.clone(),
+        },
+        EventData::ReasonThinkingCompleted(_) | EventData::LlmGeneration(_) => end_of_call(rest)?,
+        EventData::ToolCompleted(data) if data.status == ToolStatus::Cancelled => Input::Timer,
+        EventData::ToolCompleted(data) => finished(first, data)?,
+        EventData::ToolCallRequested(_) | EventData::UserInputRequired(_) => waits(first)?,
+        EventData::ToolCallResolved(_) => results(rest)?,
+        EventData::ApprovalDecided(_) if is_overdue(thread, first) => Input::Timer,
+        EventData::ApprovalDecided(data) => Input::Approval {
+            call: first.context.exec_id?.to_string(),
+            approval: match (data.decision, data.remember, data.project) {
+                (Decision::Deny, ..) => Approval::Deny {
+                    reason: data.reason.clone(),
                 },
-            })
-            .into(),
+                (Decision::Allow, Some(true), _) => Approval::Turn,
+                (Decision::Allow, _, Some(true)) => Approval::Project,
+                (Decision::Allow, ..) => Approval::Once,
+            },
+        },
         EventData::UserInputAnswered(data) => Input::UserAnswer {
             request: data.request_id.clone(),
             answer: data.answer.clone(),
-        }
-        .into(),
+        },
         EventData::ApprovalTimeout(_)
         | EventData::ToolCallTimeout(_)
         | EventData::ToolCallCanceled(_)
         | EventData::UserInputCanceled(_)
         | EventData::ContextCompacted(_)
-        | EventData::TurnFailed(_) => Input::Timer.into(),
-        EventData::TurnResumed(_) => Input::Recover.into(),
-        EventData::TurnReleased(_) => Input::Release.into(),
+        | EventData::TurnFailed(_) => Input::Timer,
+        EventData::TurnResumed(_) => Input::Recover,
+        EventData::TurnReleased(_) => Input::Release,
         EventData::SessionRewound(data) => Input::Rewind {
             turn_id: data.to_turn,
-        }
-        .into(),
-        EventData::SessionStarted(_)
-        | EventData::SessionUpdated(_)
-        | EventData::SessionForked(_) => Cause::Outside,
-        data => match (first.context.exec_id, is_emitted(data)) {
-            (Some(exec_id), true) => Input::Emit {
-                exec_id,
-                data: data.clone(),
-            }
-            .into(),
-            (None, true) => Cause::Outside,
-            (_, false) => Cause::Unknown,
         },
-    }
+        data if is_emitted(data) => Input::Emit {
+            exec_id: first.context.exec_id?,
+            data: data.clone(),
+        },
+        _ => return None,
+    })
 }
 
 fn is_emitted(data: &EventData) -> bool {
@@ -228,7 +207,7 @@ fn submit(message: &Message, on_busy: OnBusy, deadline_ms: Option<u64>) -> Input
     }
 }
 
-fn text_of(event: Option<&Arc<Event>>) -> Cause {
+fn text_of(event: Option<&Arc<Event>>) -> EventCause {
     let tail = event.and_then(|event| match &event.data {
         EventData::ReasonThinkingDelta(data) => Some(UnflushedText {
             thinking: data.delta.clone(),
@@ -242,8 +221,8 @@ fn text_of(event: Option<&Arc<Event>>) -> Cause {
     });
     let exec_id = event.and_then(|event| event.context.exec_id);
     match exec_id.zip(tail) {
-        Some((exec_id, tail)) => Cause::Text(exec_id, tail),
-        None => Cause::Unknown,
+        Some((exec_id, tail)) => EventCause::Text(exec_id, tail),
+        None => EventCause::Unknown,
     }
 }
 

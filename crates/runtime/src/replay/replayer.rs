@@ -15,7 +15,7 @@ use windlass_store::StreamKey;
 use windlass_turn::{Decision, DecisionContext, Input, Rejected, Thread, TurnPlan};
 
 use super::compare::difference;
-use super::inputs::{Cause, cause_of};
+use super::inputs::{EventCause, cause_of};
 use super::{Divergence, ReplayReport};
 use crate::errors::from_journal;
 use crate::inner::Inner;
@@ -83,22 +83,22 @@ impl Replayer {
     pub(super) async fn play(mut self) -> Result<ReplayReport> {
         while self.at < self.end && self.report.divergence.is_none() {
             let decided = match cause_of(&self.thread, &self.events[self.at..]) {
-                Cause::Outside => {
+                EventCause::Outside => {
                     self.advance();
                     continue;
                 }
-                Cause::Unknown => {
+                EventCause::Unknown => {
                     self.diverge(None, "it has no known cause".to_owned());
                     continue;
                 }
-                Cause::Text(exec_id, tail) => {
+                EventCause::Text(exec_id, tail) => {
                     let ctx = DecisionContext {
                         tail: Some(&tail),
                         ..self.ctx()
                     };
                     self.thread.chunk(exec_id, &ctx)
                 }
-                Cause::Input(input) => {
+                EventCause::Input(input) => {
                     let input = self.with_context(*input).await?;
                     self.thread.decide(input, &self.ctx())
                 }
@@ -263,7 +263,7 @@ impl Replayer {
                     budgets.turn.tool_calls = today.turn.tool_calls;
                     budgets.thread.tool_calls = today.thread.tool_calls;
                 }
-                EventData::TurnFailed(data) => refused_by(data, &mut budgets),
+                EventData::TurnFailed(data) => restore_exceeded_limit(data, &mut budgets),
                 _ => {}
             }
         }
@@ -309,8 +309,8 @@ impl Replayer {
     }
 
     fn advance(&mut self) {
-        if let Err(misfit) = self.thread.evolve(&self.events[self.at]) {
-            return self.diverge(None, misfit.to_string());
+        if let Err(invalid) = self.thread.evolve(&self.events[self.at]) {
+            return self.diverge(None, invalid.to_string());
         }
         self.at += 1;
         self.report.events += 1;
@@ -332,7 +332,7 @@ fn is_refused_by_budget(data: &ToolCompletedData) -> bool {
 }
 
 /// Sets the limit that ended a turn, from its recorded end.
-fn refused_by(end: &TurnFailedData, budgets: &mut Budgets) {
+fn restore_exceeded_limit(end: &TurnFailedData, budgets: &mut Budgets) {
     let Some(fields) = &end.error_fields else {
         return;
     };

@@ -20,7 +20,7 @@ use super::{InProcessRuntime, last_controls, to_messages};
 use crate::inner::Inner;
 use crate::steps::side_call;
 use crate::turn_context::{
-    Assembled, ContextRequest, Contributions, SessionRecords, assemble, guarded,
+    AssembledContext, ContextRequest, Contributions, SessionRecords, assemble, guarded,
 };
 
 impl InProcessRuntime {
@@ -87,7 +87,10 @@ struct SessionHost {
 }
 
 impl SessionHost {
-    async fn assemble(&self, request: &SessionCompletionRequest) -> Result<(History, Assembled)> {
+    async fn assemble(
+        &self,
+        request: &SessionCompletionRequest,
+    ) -> Result<(History, AssembledContext)> {
         let history = self.inner.history(self.session_id).await?;
         let controls = request.controls.clone();
         let context_request = ContextRequest {
@@ -99,7 +102,7 @@ impl SessionHost {
     }
 
     async fn complete(&self, request: SessionCompletionRequest) -> Result<SessionCompletion> {
-        let (mut history, Assembled { context, .. }) = self.assemble(&request).await?;
+        let (mut history, AssembledContext { context, .. }) = self.assemble(&request).await?;
         if request.without_history {
             history = History::default();
         }
@@ -129,7 +132,7 @@ impl SessionHost {
 impl CommandHost for SessionHost {
     async fn turn_context(&self) -> Result<CommandTurnContext> {
         let (history, assembled) = self.assemble(&SessionCompletionRequest::default()).await?;
-        let Assembled {
+        let AssembledContext {
             records, context, ..
         } = assembled;
         Ok(CommandTurnContext {

@@ -1,4 +1,4 @@
-//! How much of a model's window a conversation uses.
+//! The part of a model's context window that a conversation uses.
 
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::message::Controls;
@@ -22,8 +22,8 @@ pub struct ContextUsage {
 }
 
 impl InProcessRuntime {
-    /// Estimates how much of the window of the model that `controls` names a session takes, now or at the end of a turn. It asks
-    /// no provider and no MCP server.
+    /// Estimates how much of the context window a session uses, now or at the end of a turn, for the model that `controls` selects. No
+    /// provider or MCP server is queried.
     ///
     /// # Errors
     ///

@@ -10,8 +10,8 @@ use std::time::Duration;
 use futures_core::Stream;
 use tokio::sync::watch;
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::events::{Event, EventContext, EventData, JournalPrunedData};
-use windlass_core::typed_id::{EventId, SessionId};
+use windlass_core::events::{Event, EventData, JournalPrunedData};
+use windlass_core::typed_id::SessionId;
 use windlass_store::journal::all_events;
 use windlass_store::{JournalError, Page, StreamKey};
 
@@ -129,7 +129,7 @@ type EventFuture = Pin<Box<dyn Future<Output = (Box<Cursor>, Option<Arc<Event>>)
 
 enum State {
     Ready(Box<Cursor>),
-    EventFuture(EventFuture),
+    Reading(EventFuture),
     Ended,
 }
 
@@ -161,12 +161,12 @@ impl Stream for EventStream {
                         self.state = State::Ready(cursor);
                         return Poll::Ready(Some(event));
                     }
-                    self.state = State::EventFuture(Box::pin(cursor.read_on()));
+                    self.state = State::Reading(Box::pin(cursor.read_more()));
                 }
-                State::EventFuture(mut reading) => {
+                State::Reading(mut reading) => {
                     let polled = reading.as_mut().poll(cx);
                     if polled.is_pending() {
-                        self.state = State::EventFuture(reading);
+                        self.state = State::Reading(reading);
                     }
                     let (cursor, event) = ready!(polled);
                     if event.is_some() {
@@ -181,7 +181,7 @@ impl Stream for EventStream {
 
 impl Cursor {
     /// Reads the next page, waiting for it if necessary, and returns its first event.
-    async fn read_on(mut self: Box<Self>) -> (Box<Self>, Option<Arc<Event>>) {
+    async fn read_more(mut self: Box<Self>) -> (Box<Self>, Option<Arc<Event>>) {
         let journal = Arc::clone(&self.inner.backends.journal);
         loop {
             self.head.borrow_and_update();
@@ -227,16 +227,6 @@ impl Cursor {
             last_sequence: *range.end(),
             digest: None,
         });
-        Event {
-            id: EventId::from_uuid(self.inner.clock.uuid()),
-            event_type: data.event_type().to_owned(),
-            ts: self.inner.clock.now(),
-            session_id: self.session_id,
-            context: EventContext::default(),
-            data,
-            metadata: None,
-            tags: None,
-            sequence: None,
-        }
+        self.inner.event(self.session_id, data)
     }
 }

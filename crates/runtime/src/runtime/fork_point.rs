@@ -3,8 +3,8 @@
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::typed_id::{SessionId, TurnId};
-use windlass_store::StreamKey;
 use windlass_store::queries::TurnRow;
+use windlass_store::{StreamKey, StreamStatus};
 
 use crate::errors::{from_journal, from_query};
 use crate::inner::Inner;
@@ -30,32 +30,31 @@ pub enum ForkAt {
 
 /// Returns the sequence number of the last event that a fork shares.
 pub(crate) async fn fork_point(inner: &Inner, session_id: SessionId, at: ForkAt) -> Result<u64> {
-    let parent = Parent {
+    let parent = ForkParent {
         inner,
         session_id,
         key: StreamKey::from(session_id),
     };
     match at {
         ForkAt::Start => Ok(0),
-        ForkAt::Turn(turn_id) => parent.last_of(turn_id).await,
-        ForkAt::Before(turn_id) => Ok(parent.first_of(turn_id).await? - 1),
+        ForkAt::Turn(turn_id) => parent.last_seq_of(turn_id).await,
+        ForkAt::Before(turn_id) => Ok(parent.first_seq_of(turn_id).await? - 1),
         ForkAt::Latest => {
-            let status = inner.backends.journal.status(&parent.key).await;
-            let status = status.map_err(from_journal)?;
+            let status = parent.status().await?;
             let open = status.open.first();
-            open.map_or(Ok(status.head), |turn_id| Err(parent.busy(*turn_id)))
+            open.map_or(Ok(status.head), |turn_id| Err(parent.turn_busy(*turn_id)))
         }
     }
 }
 
-struct Parent<'a> {
+struct ForkParent<'a> {
     inner: &'a Inner,
     session_id: SessionId,
     key: StreamKey,
 }
 
-impl Parent<'_> {
-    fn busy(&self, turn_id: TurnId) -> AgentLoopError {
+impl ForkParent<'_> {
+    fn turn_busy(&self, turn_id: TurnId) -> AgentLoopError {
         AgentLoopError::TurnBusy {
             session_id: self.session_id,
             turn_id,
@@ -69,6 +68,11 @@ impl Parent<'_> {
         }
     }
 
+    async fn status(&self) -> Result<StreamStatus> {
+        let status = self.inner.backends.journal.status(&self.key).await;
+        status.map_err(from_journal)
+    }
+
     async fn row(&self, turn_id: TurnId) -> Result<Option<TurnRow>> {
         let queries = self.inner.backends.queries()?;
         queries.turn(&self.key, turn_id).await.map_err(from_query)
@@ -79,9 +83,7 @@ impl Parent<'_> {
         if let Some(end) = self.row(turn_id).await?.and_then(|turn| turn.last_seq) {
             return Ok(Some(end));
         }
-        let journal = &self.inner.backends.journal;
-        let status = journal.status(&self.key).await.map_err(from_journal)?;
-        if status.open.contains(&turn_id) {
+        if self.status().await?.open.contains(&turn_id) {
             Ok(None)
         } else {
             Err(AgentLoopError::TurnNotFound {
@@ -91,18 +93,20 @@ impl Parent<'_> {
         }
     }
 
-    async fn last_of(&self, turn_id: TurnId) -> Result<u64> {
+    async fn last_seq_of(&self, turn_id: TurnId) -> Result<u64> {
         let end = self.end_of(turn_id).await?;
-        let end = end.ok_or_else(|| self.busy(turn_id))?;
+        let end = end.ok_or_else(|| self.turn_busy(turn_id))?;
         let journal = &self.inner.backends.journal;
         let reading = journal.read(&self.key, end, LAST_RECORDS).await;
         let events = reading.map_err(from_journal)?.events;
-        let last = events.iter().find(|event| is_last_of(event, turn_id));
+        let last = events
+            .iter()
+            .find(|event| is_last_record_of(event, turn_id));
         last.map(|last| last.seq()).ok_or_else(|| self.pruned())
     }
 
     /// Returns the sequence number of the event that began a turn, or that queued its input.
-    async fn first_of(&self, turn_id: TurnId) -> Result<u64> {
+    async fn first_seq_of(&self, turn_id: TurnId) -> Result<u64> {
         match self.row(turn_id).await? {
             Some(turn) if turn.is_pruned => return Err(self.pruned()),
             Some(turn) => return Ok(turn.first_seq),
@@ -111,10 +115,7 @@ impl Parent<'_> {
         let journal = &self.inner.backends.journal;
         let mut before = match self.end_of(turn_id).await? {
             Some(end) => end,
-            None => {
-                let status = journal.status(&self.key).await;
-                status.map_err(from_journal)?.head
-            }
+            None => self.status().await?.head,
         };
         while before > 0 {
             let after = before.saturating_sub(PAGE);
@@ -131,7 +132,7 @@ impl Parent<'_> {
 }
 
 /// Returns whether an event is the last record of a turn; it is recorded with the end of the turn.
-fn is_last_of(event: &Event, turn_id: TurnId) -> bool {
+fn is_last_record_of(event: &Event, turn_id: TurnId) -> bool {
     matches!(event.data, EventData::SessionIdled(_)) && event.context.turn_id == Some(turn_id)
 }
 

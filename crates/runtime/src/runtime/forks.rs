@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::events::{Event, EventContext, EventData, SessionForkedData};
+use windlass_core::events::{Event, EventData, SessionForkedData};
 use windlass_core::session::{Session, SessionStatus};
 use windlass_core::thread_record::ThreadRecord;
-use windlass_core::typed_id::{EventId, SessionId, TurnId};
+use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_store::queries::{Order, TurnQuery};
 use windlass_store::{JournalError, StreamKey};
+use windlass_turn::Input;
 
 use super::InProcessRuntime;
 use super::copies::{copy_files, copy_values};
@@ -58,7 +59,8 @@ impl InProcessRuntime {
     /// Ends the conversation of a session after an earlier turn again. Later events stay recorded, but no model reads them. Files and values are
     /// unchanged; no turn may be open or parked.
     pub async fn rewind_session(&self, session_id: SessionId, turn_id: TurnId) -> Result<()> {
-        self.ask(session_id, |reply| ThreadCommand::Rewind { turn_id, reply })
+        let input = Box::new(Input::Rewind { turn_id });
+        self.ask(session_id, |reply| ThreadCommand::Decide { input, reply })
             .await
     }
 
@@ -180,13 +182,13 @@ impl<'a> Fork<'a> {
         let forking = journal.fork(&from, self.at_seq, &to, forked).await;
         forking
             .map(drop)
-            .map_err(|error| from_fork(self.parent, error))
+            .map_err(|error| from_fork_error(self.parent, error))
     }
 
     /// Returns whether the fork begins with a turn. This uses a query, because loading the thread would read the whole conversation.
     async fn has_turns(&self) -> Result<bool> {
         let Some(queries) = &self.inner.backends.queries else {
-            return self.reads_turns().await;
+            return self.scan_for_turns().await;
         };
         let query = TurnQuery {
             stream: StreamKey::from(self.parent),
@@ -199,7 +201,7 @@ impl<'a> Fork<'a> {
     }
 
     /// The same for a host without queries: reads the journal up to the first turn.
-    async fn reads_turns(&self) -> Result<bool> {
+    async fn scan_for_turns(&self) -> Result<bool> {
         let (key, mut after) = (StreamKey::from(self.parent), 0);
         loop {
             let page = self.inner.backends.journal.read(&key, after, PAGE).await;
@@ -221,17 +223,7 @@ impl<'a> Fork<'a> {
             dropped_turn_id: options.dropped_turn,
             depth: options.depth,
         });
-        Event {
-            id: EventId::from_uuid(self.inner.clock.uuid()),
-            event_type: data.event_type().to_owned(),
-            ts: self.inner.clock.now(),
-            session_id: self.child,
-            context: EventContext::default(),
-            data,
-            metadata: None,
-            tags: None,
-            sequence: None,
-        }
+        self.inner.event(self.child, data)
     }
 
     /// The fork of a subagent's session has no parent turn.
@@ -277,7 +269,7 @@ impl<'a> Fork<'a> {
 }
 
 /// Converts the journal's error.
-fn from_fork(session_id: SessionId, error: JournalError) -> AgentLoopError {
+fn from_fork_error(session_id: SessionId, error: JournalError) -> AgentLoopError {
     match error {
         JournalError::NotForkable { reason, .. } => AgentLoopError::NotForkable {
             session_id,

@@ -80,6 +80,6 @@ impl InProcessRuntime {
 
     /// Returns the sessions with an open turn or a queued input.
     pub async fn unfinished_sessions(&self) -> Result<Vec<SessionId>> {
-        self.inner.unfinished().await
+        self.inner.unfinished_sessions().await
     }
 }

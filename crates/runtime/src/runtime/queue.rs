@@ -3,14 +3,14 @@
 use windlass_core::error::Result;
 use windlass_core::message::{ContentPart, InputMessage};
 use windlass_core::typed_id::{SessionId, TurnId};
-use windlass_turn::{QueueEdit, Queued};
+use windlass_turn::{Input, QueueEdit, Queued};
 
 use super::InProcessRuntime;
 use crate::thread::ThreadCommand;
 use crate::turn_context::{ContextRequest, assemble};
 
 impl InProcessRuntime {
-    /// Returns the queued inputs of a session, the next one first. It resumes nothing.
+    /// Returns the queued inputs of a session, the next one first. No turn is resumed.
     pub async fn queued_inputs(&self, session_id: SessionId) -> Result<Vec<Queued>> {
         let thread = self.inner.thread(session_id).await?;
         Ok(thread.queue().iter().cloned().collect())
@@ -68,11 +68,8 @@ impl InProcessRuntime {
         turn_id: TurnId,
         reason: Option<String>,
     ) -> Result<()> {
-        self.ask(session_id, |reply| ThreadCommand::RemoveQueued {
-            turn_id,
-            reason,
-            reply,
-        })
-        .await
+        let input = Box::new(Input::RemoveQueued { turn_id, reason });
+        self.ask(session_id, |reply| ThreadCommand::Decide { input, reply })
+            .await
     }
 }

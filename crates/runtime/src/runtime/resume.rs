@@ -39,7 +39,7 @@ impl InProcessRuntime {
     pub async fn resume_open_turns(&self) -> Result<Vec<TurnHandle>> {
         let mut resuming = JoinSet::new();
         let mut turns = Vec::new();
-        for session_id in self.inner.unfinished().await? {
+        for session_id in self.inner.unfinished_sessions().await? {
             if resuming.len() >= MAX_RESUMING
                 && let Some(Ok(turn)) = resuming.join_next().await
             {

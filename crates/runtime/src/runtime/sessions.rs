@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use windlass_core::agent::Agent;
 use windlass_core::capabilities::{Capability, ResolvedCapability};
-use windlass_core::capability_types::{MountAccess, MountEntry, MountPoint, SkillContribution};
+use windlass_core::capability_types::{MountAccess, MountEntry, SkillContribution};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::harness::Harness;
@@ -13,9 +13,11 @@ use windlass_core::session::Session;
 use windlass_core::session_file::InitialFile;
 use windlass_core::typed_id::{AgentId, HarnessId, SessionId};
 use windlass_store::StreamKey;
+use windlass_turn::Input;
 
 use super::InProcessRuntime;
 use crate::backends::SessionProgress;
+use crate::builder::text_file;
 use crate::errors::from_journal;
 use crate::inner::Inner;
 use crate::panics::catch_panic_async;
@@ -64,8 +66,8 @@ impl InProcessRuntime {
         session_id: SessionId,
         data: impl Into<EventData>,
     ) -> Result<Event> {
-        let data = Box::new(data.into());
-        self.ask(session_id, |reply| ThreadCommand::Note { data, reply })
+        let input = Box::new(Input::Note { data: data.into() });
+        self.ask(session_id, |reply| ThreadCommand::Record { input, reply })
             .await
     }
 
@@ -204,7 +206,7 @@ pub(crate) fn own_records(session_id: SessionId) -> (HarnessId, AgentId) {
 /// Records a session and writes its initial files. Its harness, agent and capabilities are validated before anything is stored.
 pub(crate) async fn open_session(inner: &Arc<Inner>, session: Session) -> Result<()> {
     let session_id = session.id;
-    let records = SessionRecords::of_session(inner, session).await?;
+    let records = SessionRecords::for_session(inner, session).await?;
     let mut files = files_of_capabilities(inner, &records)?;
     files.extend(records.overlay.initial_files);
     let sessions = &inner.backends.session_store;
@@ -231,7 +233,7 @@ pub(crate) async fn reopen_session(
     session: Session,
 ) -> Result<()> {
     let session_id = session.id;
-    let records = SessionRecords::of_session(inner, session).await?;
+    let records = SessionRecords::for_session(inner, session).await?;
     for file in files_of_capabilities(inner, &records)? {
         let existing = inner.files.read_file(session_id, &file.path).await?;
         if existing.is_none() {
@@ -250,9 +252,7 @@ fn files_of_capabilities(inner: &Arc<Inner>, records: &SessionRecords) -> Result
     let contributions = Contributions::collect(inner, &records.overlay, "")?;
     let mut files = Vec::new();
     for ResolvedCapability { capability, .. } in &contributions.capabilities {
-        files.extend(guarded(capability.as_ref(), || {
-            files_of(capability.as_ref())
-        })?);
+        files.extend(guarded(&**capability, || files_of(&**capability))?);
     }
     Ok(files)
 }
@@ -266,26 +266,17 @@ async fn seed(inner: &Inner, session_id: SessionId, files: &[InitialFile]) -> Re
 
 /// Returns the files that a capability provides.
 fn files_of(capability: &dyn Capability) -> Vec<InitialFile> {
-    let mounts = capability.mounts();
-    let skills = capability.contribute_skills();
-    let mounted = mounts.iter().flat_map(files_of_mount);
-    mounted
-        .chain(skills.iter().flat_map(files_of_skill))
-        .collect()
-}
-
-fn files_of_mount(mount: &MountPoint) -> Vec<InitialFile> {
     let mut files = Vec::new();
-    collect(
-        &mount.path,
-        &mount.source.0,
-        mount.access == MountAccess::ReadOnly,
-        &mut files,
-    );
+    for mount in capability.mounts() {
+        let is_readonly = mount.access == MountAccess::ReadOnly;
+        add_mounted(&mount.path, &mount.source.0, is_readonly, &mut files);
+    }
+    let skills = capability.contribute_skills();
+    files.extend(skills.iter().flat_map(files_of_skill));
     files
 }
 
-fn collect(path: &str, entry: &MountEntry, is_readonly: bool, files: &mut Vec<InitialFile>) {
+fn add_mounted(path: &str, entry: &MountEntry, is_readonly: bool, files: &mut Vec<InitialFile>) {
     match entry {
         MountEntry::File { content, encoding } => files.push(InitialFile {
             path: path.to_owned(),
@@ -295,12 +286,8 @@ fn collect(path: &str, entry: &MountEntry, is_readonly: bool, files: &mut Vec<In
         }),
         MountEntry::Directory { entries } => {
             for (name, entry) in entries {
-                collect(
-                    &format!("{}/{name}", path.trim_end_matches('/')),
-                    entry,
-                    is_readonly,
-                    files,
-                );
+                let path = format!("{}/{name}", path.trim_end_matches('/'));
+                add_mounted(&path, entry, is_readonly, files);
             }
         }
     }
@@ -309,10 +296,8 @@ fn collect(path: &str, entry: &MountEntry, is_readonly: bool, files: &mut Vec<In
 fn files_of_skill(skill: &SkillContribution) -> Vec<InitialFile> {
     let root = format!("/.agents/skills/{}", skill.name);
     let readonly = |path: String, content: String| InitialFile {
-        path,
-        content,
-        encoding: "text".to_owned(),
         is_readonly: true,
+        ..text_file(path, content)
     };
     let SkillContribution {
         name,

@@ -94,16 +94,16 @@ impl InProcessRuntime {
     async fn run_boxed(
         &self,
         session_id: SessionId,
-        said: Box<(InputMessage, TurnOptions)>,
+        submitted_input: Box<(InputMessage, TurnOptions)>,
     ) -> Result<TurnResult> {
-        let cancel = said.1.cancel.clone();
+        let cancel = submitted_input.1.cancel.clone();
         if cancel.as_ref().is_some_and(|cancel| cancel.is_cancelled()) {
             return Err(AgentLoopError::Cancelled);
         }
         let slot = self.inner.slot(session_id).await?;
         let mut guard = self.guard(&slot);
         let ticket = guard.ticket;
-        let (input, options) = *said;
+        let (input, options) = *submitted_input;
         let submitted = Box::pin(self.submit_to(&slot, ticket, input, options, None));
         let running = async { submitted.await?.wait().await };
         let result = match cancel {
@@ -215,28 +215,15 @@ impl InProcessRuntime {
         options: TurnOptions,
         until_end: Option<DropGuard>,
     ) -> Result<TurnHandle> {
-        let TurnOptions {
-            turn_timeout,
-            tool_timeout,
-            on_event,
-            on_busy,
-            turn_id,
-            ..
-        } = options;
         slot.ask(&self.inner, |reply| {
-            let submission = Submission {
+            ThreadCommand::Submit(Box::new(Submission {
                 kind: SubmissionKind::Answer,
                 ticket,
                 message,
-                on_busy,
-                turn_id,
-                turn_timeout,
-                tool_timeout,
-                on_event,
+                options,
                 until_end,
                 reply,
-            };
-            ThreadCommand::Submit(Box::new(submission))
+            }))
         })
         .await
     }
@@ -282,11 +269,11 @@ impl InProcessRuntime {
                 kind: SubmissionKind::Compaction,
                 ticket,
                 message,
-                on_busy: OnBusy::Refuse,
-                turn_id,
-                turn_timeout: None,
-                tool_timeout: None,
-                on_event: None,
+                options: TurnOptions {
+                    on_busy: OnBusy::Refuse,
+                    turn_id,
+                    ..TurnOptions::default()
+                },
                 until_end: None,
                 reply,
             }))

@@ -11,35 +11,43 @@ const MOST_FOR_BYTE: usize = 6;
 pub(super) fn escaped(value: &str) -> Vec<Zeroizing<String>> {
     let mut forms = Vec::new();
     forms.extend([
-        written(value, |text, letter| json(text, letter, |_| false, false)),
-        written(value, |text, letter| json(text, letter, is_foreign, false)),
-        written(value, |text, letter| json(text, letter, is_foreign, true)),
-        written(value, |text, letter| match letter {
-            '/' => text.push_str("\\/"),
-            letter => json(text, letter, is_foreign, false),
+        encoded(value, |text, character| {
+            json(text, character, |_| false, false)
         }),
-        written(value, |text, letter| {
-            let is_escaped = |letter| "<>&\u{2028}\u{2029}".contains(letter);
-            json(text, letter, is_escaped, false);
+        encoded(value, |text, character| {
+            json(text, character, is_not_ascii, false)
+        }),
+        encoded(value, |text, character| {
+            json(text, character, is_not_ascii, true)
+        }),
+        encoded(value, |text, character| match character {
+            '/' => text.push_str("\\/"),
+            character => json(text, character, is_not_ascii, false),
+        }),
+        encoded(value, |text, character| {
+            let is_escaped = |character| "<>&\u{2028}\u{2029}".contains(character);
+            json(text, character, is_escaped, false);
         }),
     ]);
     // Between single quotes, between double ones, by backslashes, and between `$'` and `'`.
     for quote in ["'\\''", "'\"'\"'"] {
-        forms.push(written(value, |text, letter| match letter {
+        forms.push(encoded(value, |text, character| match character {
             '\'' => text.push_str(quote),
-            letter => text.push(letter),
+            character => text.push(character),
         }));
     }
     for special in ["$`\"\\", " \t!\"$&'()*,;<>?[\\]^`{|}"] {
-        forms.push(written(value, |text, letter| {
-            if special.contains(letter) {
+        forms.push(encoded(value, |text, character| {
+            if special.contains(character) {
                 text.push('\\');
             }
-            text.push(letter);
+            text.push(character);
         }));
     }
     for is_octal in [false, true] {
-        forms.push(written(value, |text, letter| ansi(text, letter, is_octal)));
+        forms.push(encoded(value, |text, character| {
+            ansi(text, character, is_octal)
+        }));
     }
     for (double, single) in [
         ("\"", "'"),
@@ -50,34 +58,34 @@ pub(super) fn escaped(value: &str) -> Vec<Zeroizing<String>> {
         ("&quot;", "&apos;"),
         ("&#34;", "&#39;"),
     ] {
-        forms.push(written(value, |text, letter| match letter {
+        forms.push(encoded(value, |text, character| match character {
             '&' => text.push_str("&amp;"),
             '<' => text.push_str("&lt;"),
             '>' => text.push_str("&gt;"),
             '"' => text.push_str(double),
             '\'' => text.push_str(single),
-            letter => text.push(letter),
+            character => text.push(character),
         }));
     }
     forms
 }
 
-fn written(value: &str, write: impl Fn(&mut String, char)) -> Zeroizing<String> {
+fn encoded(value: &str, write: impl Fn(&mut String, char)) -> Zeroizing<String> {
     let mut text = Zeroizing::new(String::with_capacity(value.len() * MOST_FOR_BYTE));
-    for letter in value.chars() {
-        write(&mut text, letter);
+    for character in value.chars() {
+        write(&mut text, character);
     }
     text
 }
 
-fn is_foreign(letter: char) -> bool {
-    !letter.is_ascii() || letter == '\u{7f}'
+fn is_not_ascii(character: char) -> bool {
+    !character.is_ascii() || character == '\u{7f}'
 }
 
 /// Writes a character as JSON does, and some as `\u` escapes with lower-case or upper-case digits.
-fn json(text: &mut String, letter: char, is_number: impl Fn(char) -> bool, is_large: bool) {
-    let short = match letter {
-        '"' | '\\' => Some(letter),
+fn json(text: &mut String, character: char, is_number: impl Fn(char) -> bool, is_large: bool) {
+    let short = match character {
+        '"' | '\\' => Some(character),
         '\n' => Some('n'),
         '\r' => Some('r'),
         '\t' => Some('t'),
@@ -88,8 +96,8 @@ fn json(text: &mut String, letter: char, is_number: impl Fn(char) -> bool, is_la
     if let Some(short) = short {
         text.push('\\');
         text.push(short);
-    } else if letter < ' ' || is_number(letter) {
-        for unit in letter.encode_utf16(&mut [0; 2]) {
+    } else if character < ' ' || is_number(character) {
+        for unit in character.encode_utf16(&mut [0; 2]) {
             // Writing to a string cannot fail.
             let _ = if is_large {
                 write!(text, "\\u{unit:04X}")
@@ -98,14 +106,14 @@ fn json(text: &mut String, letter: char, is_number: impl Fn(char) -> bool, is_la
             };
         }
     } else {
-        text.push(letter);
+        text.push(character);
     }
 }
 
-/// Writes a character as shells do between `$'` and `'`; non-ASCII characters are written as bytes if the shell does not know them.
-fn ansi(text: &mut String, letter: char, is_octal: bool) {
-    let short = match letter {
-        '\'' | '\\' => Some(letter),
+/// Writes a character as shells do between `$'` and `'`; non-ASCII characters are encoded as bytes if the shell does not know them.
+fn ansi(text: &mut String, character: char, is_octal: bool) {
+    let short = match character {
+        '\'' | '\\' => Some(character),
         '\u{7}' => Some('a'),
         '\u{8}' => Some('b'),
         '\u{1b}' => Some('E'),
@@ -119,12 +127,12 @@ fn ansi(text: &mut String, letter: char, is_octal: bool) {
     if let Some(short) = short {
         text.push('\\');
         text.push(short);
-    } else if letter.is_ascii_control() || (is_octal && !letter.is_ascii()) {
-        for byte in letter.encode_utf8(&mut [0; 4]).bytes() {
+    } else if character.is_ascii_control() || (is_octal && !character.is_ascii()) {
+        for byte in character.encode_utf8(&mut [0; 4]).bytes() {
             // Writing to a string cannot fail.
             let _ = write!(text, "\\{byte:03o}");
         }
     } else {
-        text.push(letter);
+        text.push(character);
     }
 }

@@ -1,15 +1,14 @@
 //! Removes secrets from events before they are recorded.
 //!
-//! Every event passes here once, whatever input it comes from. The match names every type of event, so that a new one does
-//! not compile until it is decided what of it is masked.
+//! Every event is masked here once, whatever its input. The match is exhaustive, so a new event type does not compile until its
+//! masking is decided.
 //!
 //! Not masked are:
 //! - names and ids, which must stay equal to each other, and the settings that a turn was requested with;
-//! - the output of a tool and a person's answer to it, which belong to the tool: only the operator's own secrets are masked there;
+//! - the output of a tool and the user's answer to it, which belong to the tool: only the operator's own secrets are masked there;
 //! - the tools and instructions that were discovered, which are masked where they are read, because turns share them.
 //!
-//! A provider takes its reasoning back unchanged or not at all. Reasoning that contains a secret is dropped together with its
-//! proofs, so the model loses that piece of reasoning and nothing else.
+//! A provider accepts its reasoning only unchanged. Reasoning that contains a secret is dropped together with its proofs.
 
 use windlass_core::events::{
     ErrorFields, EventData, ToolCompletedData, ToolOrigin, ToolStatus, TurnOutline,
@@ -240,7 +239,7 @@ fn mask_message(mask: &Mask, message: &mut Message) {
         mask.value(value);
     }
     let thinking = message.thinking.as_mut();
-    let has_secret = |item: &serde_json::Value| mask.is_in_value(item);
+    let has_secret = |item: &serde_json::Value| mask.occurs_in_value(item);
     if thinking.is_some_and(|text| mask.replace(text))
         || message.reasoning_items.iter().any(has_secret)
     {

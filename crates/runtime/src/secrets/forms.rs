@@ -21,13 +21,13 @@ const ALPHABETS: [GeneralPurpose; 2] = [
 
 /// Returns a value verbatim, escaped for JSON, shells and HTML, in Base64, in hexadecimal, and URL-encoded.
 pub(super) fn forms(value: &str) -> Vec<Zeroizing<String>> {
-    let mut written = base64(value.as_bytes());
-    written.extend(hexadecimal(value.as_bytes()));
-    written.extend(in_address(value));
-    written.retain(|form| form.len() >= MIN_WRITTEN);
+    let mut encoded_forms = base64(value.as_bytes());
+    encoded_forms.extend(hexadecimal(value.as_bytes()));
+    encoded_forms.extend(url_encoded(value));
+    encoded_forms.retain(|form| form.len() >= MIN_WRITTEN);
     let mut forms = vec![Zeroizing::new(value.to_owned())];
     forms.extend(escaped(value));
-    forms.extend(written);
+    forms.extend(encoded_forms);
     forms.sort_unstable_by(|one, other| one.as_str().cmp(other));
     forms.dedup_by(|one, other| one.as_str() == other.as_str());
     forms
@@ -54,8 +54,8 @@ fn base64(value: &[u8]) -> Vec<Zeroizing<String>> {
 }
 
 fn in_lines(digits: &str, line: usize) -> Zeroizing<String> {
-    let room = digits.len() + digits.len() / line;
-    let mut lines = Zeroizing::new(String::with_capacity(room));
+    let capacity = digits.len() + digits.len() / line;
+    let mut lines = Zeroizing::new(String::with_capacity(capacity));
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && at % line == 0 {
             lines.push('\n');
@@ -79,7 +79,7 @@ fn hexadecimal(value: &[u8]) -> Vec<Zeroizing<String>> {
 
 /// The characters besides letters and digits that are not URL-encoded, and whether `+` is a space: both depend on the part of the URL and on the
 /// encoder.
-const IN_ADDRESS: [(&[u8], bool); 6] = [
+const URL_SAFE_CHARACTERS: [(&[u8], bool); 6] = [
     (b"-._~", false),
     (b"-._~/", false),
     (b"-._~", true),
@@ -89,7 +89,7 @@ const IN_ADDRESS: [(&[u8], bool); 6] = [
 ];
 
 /// URL-encodes a value, with upper-case and with lower-case digits.
-fn in_address(value: &str) -> Vec<Zeroizing<String>> {
+fn url_encoded(value: &str) -> Vec<Zeroizing<String>> {
     let encoded = |plain: &[u8], has_plus: bool, digits| {
         let mut text = Zeroizing::new(String::with_capacity(value.len() * 3));
         for byte in value.bytes() {
@@ -104,7 +104,7 @@ fn in_address(value: &str) -> Vec<Zeroizing<String>> {
         }
         text
     };
-    let forms = IN_ADDRESS.iter().flat_map(|(plain, has_plus)| {
+    let forms = URL_SAFE_CHARACTERS.iter().flat_map(|(plain, has_plus)| {
         let digits = [b"0123456789ABCDEF", b"0123456789abcdef"];
         digits.map(|digits| encoded(plain, *has_plus, digits))
     });

@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use serde_json::Value;
+use windlass_core::bounds::{prefix, suffix};
 use windlass_core::traits::{SECRET_MASK, SecretPlaces};
 use windlass_turn::UnflushedText;
 use zeroize::Zeroizing;
@@ -86,7 +87,7 @@ impl Mask {
         }
     }
 
-    fn is_in(&self, text: &str) -> bool {
+    fn occurs_in(&self, text: &str) -> bool {
         self.forms().any(|form| text.contains(form))
     }
 
@@ -124,14 +125,14 @@ impl Mask {
     }
 
     /// Returns whether a value contains a secret.
-    pub(super) fn is_in_value(&self, value: &Value) -> bool {
+    pub(super) fn occurs_in_value(&self, value: &Value) -> bool {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
-            Value::String(text) => self.is_in(text),
-            Value::Array(values) => values.iter().any(|value| self.is_in_value(value)),
+            Value::String(text) => self.occurs_in(text),
+            Value::Array(values) => values.iter().any(|value| self.occurs_in_value(value)),
             Value::Object(entries) => entries
                 .iter()
-                .any(|(name, value)| self.is_in(name) || self.is_in_value(value)),
+                .any(|(name, value)| self.occurs_in(name) || self.occurs_in_value(value)),
         }
     }
 
@@ -147,7 +148,7 @@ impl Mask {
                 let hit = entries
                     .iter_mut()
                     .fold(false, |hit, (_, value)| self.replace_in_value(value) | hit);
-                if !entries.keys().any(|name| self.is_in(name)) {
+                if !entries.keys().any(|name| self.occurs_in(name)) {
                     return hit;
                 }
                 *entries = std::mem::take(entries)
@@ -209,14 +210,9 @@ impl SecretPlaces for Mask {
     fn around(&self, text: &str, position: usize) -> Option<Range<usize>> {
         let ranges = self.forms().filter_map(|form| {
             // A match across the position begins before it and ends after it.
-            let mut from = (position + 1).saturating_sub(form.len());
-            let mut to = (position + form.len() - 1).min(text.len());
-            while from < to && !text.is_char_boundary(from) {
-                from += 1;
-            }
-            while from < to && !text.is_char_boundary(to) {
-                to -= 1;
-            }
+            let least = (position + 1).saturating_sub(form.len());
+            let from = text.len() - suffix(text, text.len().saturating_sub(least)).len();
+            let to = prefix(text, position + form.len() - 1).len();
             let near = text.get(from..to)?;
             let (first, last) = (near.find(form)?, near.rfind(form)?);
             Some(from + first..from + last + form.len())

@@ -38,11 +38,7 @@ impl StepReservation {
 
     /// Prepares the reservation of an external agent's run. The record of its end settles it.
     pub(crate) fn for_run(scope: &StepScope<'_>, exec_id: ExecId) -> Option<Self> {
-        let StepScope {
-            inner,
-            context,
-            thread,
-        } = scope;
+        let (inner, context, thread) = (scope.inner, scope.context, scope.thread);
         let own = (thread.session_id(), thread.turn()?.id);
         let has_agents = !thread.children().is_empty();
         let tree = SharedBudget::for_run(inner, context, has_agents, own);

@@ -4,12 +4,12 @@ use serde_json::Value;
 use windlass_core::bounds;
 
 #[cfg(feature = "schema")]
-pub(crate) use full::Checker;
+pub(crate) use full::ArgumentChecker;
 #[cfg(feature = "schema")]
 pub use full::check_schema;
 
 #[cfg(not(feature = "schema"))]
-pub(crate) use basic::Checker;
+pub(crate) use basic::ArgumentChecker;
 
 /// Checks with the complete JSON Schema.
 #[cfg(feature = "schema")]
@@ -61,11 +61,11 @@ mod full {
 
     /// Compiles each schema once.
     #[derive(Default)]
-    pub(crate) struct Checker {
+    pub(crate) struct ArgumentChecker {
         compiled: Mutex<HashMap<String, CachedSchema>>,
     }
 
-    impl Checker {
+    impl ArgumentChecker {
         pub(crate) fn check(
             &self,
             tool: &str,
@@ -75,7 +75,7 @@ mod full {
             // A schema without a type still means an object. Arguments that the model did not write as valid JSON are a string, and must not reach
             // the tool.
             if schema.get("type").is_none() && !arguments.is_object() {
-                return basic::Checker::default().check(tool, schema, arguments);
+                return basic::ArgumentChecker::default().check(tool, schema, arguments);
             }
             match self.full(tool, schema) {
                 Some(full) if full.is_cheap_for(arguments) => {
@@ -83,7 +83,7 @@ mod full {
                     fits.map_err(|error| with_path(&error.instance_path().to_string(), &error))
                 }
                 // Such a schema still names required properties and types.
-                _ => basic::Checker::default().check(tool, schema, arguments),
+                _ => basic::ArgumentChecker::default().check(tool, schema, arguments),
             }
         }
 
@@ -167,9 +167,9 @@ mod basic {
     use serde_json::Value;
 
     #[derive(Default)]
-    pub(crate) struct Checker {}
+    pub(crate) struct ArgumentChecker {}
 
-    impl Checker {
+    impl ArgumentChecker {
         /// Without the feature `schema` the required names and the types of properties are checked.
         #[cfg(not(feature = "schema"))]
         pub(crate) fn violations(
@@ -255,7 +255,7 @@ mod basic {
 /// # Errors
 /// A description of the problem, for the model that wrote the arguments.
 pub fn check_arguments(schema: &Value, arguments: &Value) -> Result<(), String> {
-    Checker::default().check("tool", schema, &normalised(arguments.clone()))
+    ArgumentChecker::default().check("tool", schema, &normalised(arguments.clone()))
 }
 
 /// Models often send null instead of an empty object. A value that is nested too deeply becomes a string, which no tool accepts.
@@ -281,7 +281,7 @@ mod tests {
 
     use super::*;
 
-    fn error(checker: &Checker, arguments: Value) -> Option<String> {
+    fn error(checker: &ArgumentChecker, arguments: Value) -> Option<String> {
         let schema = json!({
             "type": "object",
             "properties": { "a": { "type": "number" }, "b": { "type": ["string", "null"] } },
@@ -307,7 +307,7 @@ mod tests {
 
     #[test]
     fn r18_schema_violation_names_the_property() {
-        let checker = Checker::default();
+        let checker = ArgumentChecker::default();
         both(|arguments| error(&checker, arguments));
     }
 
@@ -319,7 +319,7 @@ mod tests {
             "additionalProperties": false
         });
         both(|arguments| {
-            basic::Checker::default()
+            basic::ArgumentChecker::default()
                 .check("tool", &schema, &arguments)
                 .err()
         });
@@ -327,7 +327,7 @@ mod tests {
 
     #[test]
     fn a_changed_schema_of_the_same_tool_is_compiled_again() {
-        let checker = Checker::default();
+        let checker = ArgumentChecker::default();
         let strict = json!({"required": ["a"]});
         assert!(checker.check("tool", &strict, &json!({})).is_err());
         assert!(checker.check("tool", &json!({}), &json!({})).is_ok());
@@ -339,7 +339,7 @@ mod tests {
         let deep = format!("{}{}", "[".repeat(120), "]".repeat(120));
         let deep = normalised(serde_json::from_str(&deep).unwrap());
         assert!(deep.is_string());
-        let refused = Checker::default().check("tool", &json!({"type": "object"}), &deep);
+        let refused = ArgumentChecker::default().check("tool", &json!({"type": "object"}), &deep);
         assert!(refused.is_err());
     }
 
@@ -356,7 +356,7 @@ mod tests {
             "required": ["a"],
             "$defs": definitions
         });
-        let checker = Checker::default();
+        let checker = ArgumentChecker::default();
         assert_eq!(checker.check("tool", &schema, &json!({"a": 1})), Ok(()));
         assert!(checker.check("tool", &schema, &json!({})).is_err());
     }
@@ -370,7 +370,7 @@ mod tests {
             "properties": { "a": { "type": "array", "items": { "anyOf": words } } },
             "required": ["a"]
         });
-        let checker = Checker::default();
+        let checker = ArgumentChecker::default();
         // A violation is found among few elements, and not searched among so many that the check would take minutes.
         assert!(checker.check("tool", &schema, &json!({"a": [-1]})).is_err());
         let many = json!({ "a": vec![-1; 100_000] });
@@ -382,7 +382,7 @@ mod tests {
     fn text_instead_of_arguments_is_refused_by_every_schema() {
         let text = json!("{\"a\": ");
         for schema in [json!({}), json!({"type": "object"})] {
-            let refused = Checker::default().check("tool", &schema, &text);
+            let refused = ArgumentChecker::default().check("tool", &schema, &text);
             assert!(refused.unwrap_err().contains("{\\\"a\\\": "), "{schema}");
         }
     }

@@ -10,17 +10,13 @@ use windlass_core::network_access::{NetworkAccessList, merge_network_access};
 
 /// Applies the session's network rules to every request before it is sent. Each hop of a redirect is a request, so the rules apply to redirects too.
 pub(super) struct RuledEgress {
-    service: Arc<dyn EgressService>,
-    rules: Option<NetworkAccessList>,
+    pub(super) service: Arc<dyn EgressService>,
+    pub(super) rules: Option<NetworkAccessList>,
 }
 
 impl RuledEgress {
-    pub(super) fn new(service: Arc<dyn EgressService>, rules: Option<NetworkAccessList>) -> Self {
-        Self { service, rules }
-    }
-
     /// The caller may narrow the rules, but cannot bypass them.
-    fn ruled(&self, mut request: EgressRequest) -> EgressResult<EgressRequest> {
+    fn with_rules(&self, mut request: EgressRequest) -> EgressResult<EgressRequest> {
         request.network_access =
             merge_network_access(self.rules.as_ref(), request.network_access.as_ref());
         request.check()?;
@@ -31,9 +27,9 @@ impl RuledEgress {
 #[async_trait]
 impl EgressService for RuledEgress {
     async fn send(&self, request: EgressRequest) -> EgressResult<EgressResponse> {
-        self.service.send(self.ruled(request)?).await
+        self.service.send(self.with_rules(request)?).await
     }
     async fn send_stream(&self, request: EgressRequest) -> EgressResult<EgressStreamResponse> {
-        self.service.send_stream(self.ruled(request)?).await
+        self.service.send_stream(self.with_rules(request)?).await
     }
 }

@@ -94,9 +94,7 @@ pub(crate) struct ModelCall {
 
 impl ModelCall {
     pub(crate) fn start(scope: &StepScope<'_>, exec_id: ExecId, iteration: usize) -> Self {
-        let StepScope {
-            context, thread, ..
-        } = scope;
+        let (context, thread) = (scope.context, scope.thread);
         let turn_id = thread.turn().map(|turn| turn.id);
         let (history, prompt) = prompt_view::build(scope, iteration);
         // The preview of a request uses the same messages with the same IDs.
@@ -132,9 +130,7 @@ impl ModelCall {
 
     /// Requests a summary, without tools, of the part of the history that is not retained whole.
     pub(crate) fn summary(scope: &StepScope<'_>, exec_id: ExecId) -> Self {
-        let StepScope {
-            context, thread, ..
-        } = scope;
+        let (context, thread) = (scope.context, scope.thread);
         let mut history = thread.to_summarise(context.plan.compaction.as_ref());
         let prompt = PromptRef {
             message_count: history.len() + 1,

@@ -11,7 +11,7 @@ use crate::thread::StepScope;
 
 /// Returns the thread's own history, shared; or, where capabilities change the view, a copy and its name.
 ///
-/// A view that panics is left out: the model then sees more rather than nothing.
+/// A view that panics is skipped.
 pub(crate) fn build(scope: &StepScope<'_>, iteration: usize) -> (History, Option<PromptRef>) {
     let parts = &scope.context.contributions;
     let history = scope.thread.context();

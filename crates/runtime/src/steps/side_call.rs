@@ -1,4 +1,4 @@
-//! A model call outside of turns: nothing of it is recorded, and the silence timeout of turns applies.
+//! A model call outside of turns. It is not recorded; the silence timeout of turns applies.
 
 use std::pin::Pin;
 use std::sync::Arc;

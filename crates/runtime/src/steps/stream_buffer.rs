@@ -12,7 +12,7 @@ pub(crate) const CHUNK_SPAN: Duration = Duration::from_millis(32);
 /// Streamed text is recorded at this many bytes at the latest.
 pub(crate) const CHUNK_BYTES: usize = 16 * 1024;
 
-/// What a piece of streamed text belongs to.
+/// The kind of streamed text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum StreamKind {
     Answer,
@@ -27,8 +27,8 @@ pub(crate) struct StreamBuffer {
 }
 
 impl StreamBuffer {
-    /// Tells whether a piece can be added without exceeding a chunk.
-    pub(crate) fn has_room_for(&self, piece: &str) -> bool {
+    /// Returns whether a piece can be added without exceeding a chunk.
+    pub(crate) fn fits(&self, piece: &str) -> bool {
         self.tail.len() + piece.len() <= CHUNK_BYTES
     }
 

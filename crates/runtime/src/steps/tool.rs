@@ -57,7 +57,7 @@ pub(crate) fn preflight(inner: &Inner, context: &TurnContext, mut call: ToolCall
     RequestedCall { call, refusal }
 }
 
-/// Finds the tool whose display name the model used, or whose last name part if that is unique.
+/// Finds the tool with this display name, or with this last part of a display name if it is unique.
 fn resolve_name<'a>(
     definitions: impl Iterator<Item = &'a ToolDefinition>,
     name: &str,
@@ -326,10 +326,10 @@ impl ToolRun {
             session_store: Some(Arc::new(Arc::clone(&backends.session_store)) as _),
             session_mutator: Some(Arc::new(Arc::clone(&backends.session_store)) as _),
             agent_store: Some(Arc::new(Arc::clone(&backends.agent_store)) as _),
-            egress_service: Some(Arc::new(RuledEgress::new(
-                platform.egress_service(),
-                self.context.network_access.clone(),
-            ))),
+            egress_service: Some(Arc::new(RuledEgress {
+                service: platform.egress_service(),
+                rules: self.context.network_access.clone(),
+            })),
             event_emitter: Some(Arc::clone(emitter) as _),
             event_context: Some(EventContext::of_step(self.turn_id, self.exec_id)),
             tool_call_id: Some(self.call.id.clone()),
@@ -387,12 +387,17 @@ fn timed_out(call: &ToolCall, limit: Option<Duration>) -> ToolOutcome {
     outcome(ToolStatus::Timeout, ToolResult::failure(&call.id, error))
 }
 
+/// Returns the names of the arguments that only the tool may read.
+pub(crate) fn secret_names(definition: Option<&ToolDefinition>) -> &[String] {
+    let names = definition.and_then(|definition| definition.hints().secret_arguments.as_deref());
+    names.unwrap_or_default()
+}
+
 /// Returns the argument values of a call that only the tool may read.
 pub(crate) fn secret_arguments(
     definition: Option<&ToolDefinition>,
     call: &ToolCall,
 ) -> Vec<Arc<Secret>> {
-    let names = definition.and_then(|definition| definition.hints().secret_arguments.as_deref());
     let value_of = |name: &String| {
         let value = match call.arguments.get(name)? {
             Value::Null => return None,
@@ -402,11 +407,8 @@ pub(crate) fn secret_arguments(
         let is_long = value.len() >= MIN_SECRET_BYTES;
         is_long.then(|| Arc::new(Secret::new(name, &value)))
     };
-    names
-        .unwrap_or_default()
-        .iter()
-        .filter_map(value_of)
-        .collect()
+    let names = secret_names(definition).iter();
+    names.filter_map(value_of).collect()
 }
 
 /// The outcome of a previous process's call that was recorded without its secrets.

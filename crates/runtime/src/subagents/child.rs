@@ -34,7 +34,7 @@ const SHOWN_BYTES: usize = 500;
 /// Why a subagent did not start, or why its outcome is unknown. The model reads it.
 pub(super) struct SpawnRefusal(pub(super) String);
 
-type Spawned<T> = std::result::Result<T, SpawnRefusal>;
+type SpawnResult<T> = std::result::Result<T, SpawnRefusal>;
 
 impl From<AgentLoopError> for SpawnRefusal {
     fn from(error: AgentLoopError) -> Self {
@@ -53,7 +53,7 @@ pub(super) struct SpawnCall<'a> {
 }
 
 /// The parent's recorded state.
-struct Parent {
+struct ParentState {
     controls: Controls,
     link: ParentTurn,
     /// Number of subagents that its turn has started.
@@ -69,7 +69,7 @@ impl SpawnCall<'_> {
     }
 
     /// Runs the call. It is idempotent: a repeated call finds the work already done.
-    pub(super) async fn run(mut self) -> Spawned<(ChildEnd, String)> {
+    pub(super) async fn run(mut self) -> SpawnResult<(ChildEnd, String)> {
         self.hide_secrets();
         let slots = &self.inner.child_slots;
         let slots = slots.for_turn(self.turn_id, self.settings.at_once);
@@ -105,7 +105,7 @@ impl SpawnCall<'_> {
     }
 
     /// Validates the call and records that the subagent starts, before anything of it is created.
-    async fn begin(&self, slots: &TurnSlots) -> Spawned<(Parent, Vec<String>)> {
+    async fn begin(&self, slots: &TurnSlots) -> SpawnResult<(ParentState, Vec<String>)> {
         let _one_at_a_time = slots.beginning.lock().await;
         let parent = self.parent().await?;
         let tools = self.tools(&parent)?;
@@ -131,13 +131,13 @@ impl SpawnCall<'_> {
         self.emit(SubagentStartedData {
             child_session_id: self.child(),
             name: self.name(),
-            task: Some(shown(&self.task.prompt)),
+            task: Some(preview(&self.task.prompt)),
         })
         .await?;
         Ok((parent, tools))
     }
 
-    async fn parent(&self) -> Spawned<Parent> {
+    async fn parent(&self) -> SpawnResult<ParentState> {
         let session_id = self.context.session_id;
         let thread = self.inner.thread(session_id).await?;
         let is_meant = thread.turn().is_some_and(|turn| turn.id == self.turn_id);
@@ -153,7 +153,7 @@ impl SpawnCall<'_> {
             children.filter(|child| child.turn_id == self.turn_id)
         };
         let own = of_turn().find(|child| child.exec_id == self.exec_id);
-        Ok(Parent {
+        Ok(ParentState {
             controls,
             link: ParentTurn {
                 session_id,
@@ -170,7 +170,7 @@ impl SpawnCall<'_> {
     }
 
     /// Returns the names of the subagent's tools: those of its parent, or a subset.
-    fn tools(&self, parent: &Parent) -> Spawned<Vec<String>> {
+    fn tools(&self, parent: &ParentState) -> SpawnResult<Vec<String>> {
         let (Some(visible), Some(registry)) = (
             &self.context.visible_tool_names,
             &self.context.tool_registry,
@@ -204,7 +204,7 @@ impl SpawnCall<'_> {
     }
 
     /// An external agent has its own tools, and does not know which are forbidden to its parent.
-    fn check_backend(&self, parent: &Parent) -> Spawned<()> {
+    fn check_backend(&self, parent: &ParentState) -> SpawnResult<()> {
         let Some(backend) = &self.task.backend else {
             return Ok(());
         };
@@ -239,10 +239,10 @@ impl SpawnCall<'_> {
     /// Creates the session and starts its turn, as far as that is not done yet.
     async fn start(
         &self,
-        parent: &Parent,
+        parent: &ParentState,
         tools: Vec<String>,
         record: &ChildRecord,
-    ) -> Spawned<()> {
+    ) -> SpawnResult<()> {
         let (inner, child) = (self.inner, self.child());
         let exists = inner.backends.session_store.has_session(child).await?;
         if exists && record.has_turn() {
@@ -277,7 +277,7 @@ impl SpawnCall<'_> {
         Ok(())
     }
 
-    async fn draft(&self, parent: &Parent, tools: Vec<String>) -> Spawned<ChildDraft> {
+    async fn draft(&self, parent: &ParentState, tools: Vec<String>) -> SpawnResult<ChildDraft> {
         let session_id = self.context.session_id;
         let sessions = &self.inner.backends.session_store;
         let of_parent = sessions.get_session(session_id).await?;
@@ -329,7 +329,7 @@ impl SpawnCall<'_> {
             usage: None,
             parent_session_id: Some(parent.id),
             subagent_name: Some(self.name()),
-            subagent_task: Some(shown(&self.task.prompt)),
+            subagent_task: Some(preview(&self.task.prompt)),
             subagent_status: Some(SubagentStatus::Running),
             ..parent
         }
@@ -340,7 +340,7 @@ impl SpawnCall<'_> {
         name.unwrap_or(SPAWN_AGENT).to_owned()
     }
 
-    async fn note_end(&self, parent: &Parent, end: &ChildEnd, answer: &str) -> Result<()> {
+    async fn note_end(&self, parent: &ParentState, end: &ChildEnd, answer: &str) -> Result<()> {
         let sessions = &self.inner.backends.session_store;
         sessions
             .set_subagent_status(self.child(), end.status())
@@ -352,7 +352,7 @@ impl SpawnCall<'_> {
             child_session_id: self.child(),
             name: self.name(),
             success: *end == ChildEnd::Completed,
-            result: Some(shown(answer)).filter(|answer| !answer.is_empty()),
+            result: Some(preview(answer)).filter(|answer| !answer.is_empty()),
         })
         .await
     }
@@ -385,6 +385,6 @@ impl ChildEnd {
 }
 
 /// Returns the beginning of a text.
-fn shown(text: &str) -> String {
+fn preview(text: &str) -> String {
     prefix(text, SHOWN_BYTES).to_owned()
 }

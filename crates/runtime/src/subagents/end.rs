@@ -46,7 +46,7 @@ impl ChildRecord {
             answer: String::new(),
             end: None,
         };
-        record.read_on(journal).await?;
+        record.read_more(journal).await?;
         Ok(record)
     }
 
@@ -60,7 +60,7 @@ impl ChildRecord {
         self.turn_id.is_some()
     }
 
-    async fn read_on(&mut self, journal: &dyn Journal) -> Result<()> {
+    async fn read_more(&mut self, journal: &dyn Journal) -> Result<()> {
         while self.end.is_none() {
             let page = journal.read(&self.stream, self.after, AT_ONCE).await;
             let events = page.map_err(from_journal)?.events;
@@ -118,7 +118,7 @@ impl ChildRecord {
         let mut head = head.map_err(from_journal)?;
         loop {
             head.borrow_and_update();
-            self.read_on(&*journal).await?;
+            self.read_more(&*journal).await?;
             if self.end.is_some() {
                 return Ok(());
             }
@@ -133,7 +133,7 @@ impl ChildRecord {
                 },
                 // The turn ended in the meantime.
                 Ok(None) => {
-                    self.read_on(&*journal).await?;
+                    self.read_more(&*journal).await?;
                     return match self.end {
                         Some(_) => Ok(()),
                         None => Err(AgentLoopError::NoActiveTurn(child)),

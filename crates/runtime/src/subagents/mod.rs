@@ -12,13 +12,14 @@ mod stop;
 mod tool;
 mod tree;
 
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::capabilities::Capability;
 use windlass_core::tools::Tool;
 
 use crate::inner::Inner;
+use crate::journal_views::RuntimeLink;
 pub use host::{ChildDraft, SubagentHost};
 pub(crate) use slots::ChildSlots;
 pub(crate) use stop::{PARENT_ENDED, is_parent_open, open_turn_input, stop_children};
@@ -62,18 +63,18 @@ pub(crate) struct Subagents(Arc<SubagentsState>);
 
 struct SubagentsState {
     settings: SubagentSettings,
-    runtime: OnceLock<Weak<Inner>>,
+    runtime: RuntimeLink,
 }
 
 impl Subagents {
     pub(crate) fn new(settings: SubagentSettings) -> Self {
-        let runtime = OnceLock::new();
+        let runtime = RuntimeLink::default();
         Self(Arc::new(SubagentsState { settings, runtime }))
     }
 
     /// Sets the runtime in which the subagents run.
     pub(crate) fn attach(&self, inner: &Arc<Inner>) {
-        let _ = self.0.runtime.set(Arc::downgrade(inner));
+        self.0.runtime.attach(inner);
     }
 }
 
@@ -97,6 +98,7 @@ impl Capability for Subagents {
         self.tools()
     }
     fn tools(&self) -> Vec<Box<dyn Tool>> {
-        vec![Box::new(tool::SpawnAgent::new(Arc::clone(&self.0)))]
+        let shared = Arc::clone(&self.0);
+        vec![Box::new(tool::SpawnAgent { shared })]
     }
 }

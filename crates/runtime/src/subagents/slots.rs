@@ -16,7 +16,7 @@ pub(crate) struct TurnSlots {
     pub(super) beginning: tokio::sync::Mutex<()>,
 }
 
-/// The turns whose calls start subagents now.
+/// Turns with calls that are starting subagents.
 #[derive(Default)]
 pub(crate) struct ChildSlots(Mutex<HashMap<TurnId, Weak<TurnSlots>>>);
 

@@ -1,6 +1,6 @@
 //! The tool `spawn_agent`: its arguments and its result.
 
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -22,7 +22,7 @@ const MAX_TOOLS: usize = 256;
 /// The timeout is deliberately long: budgets and the cancellation of the parent limit a subagent.
 const TIMEOUT_MS: u64 = 30 * 24 * 3600 * 1000;
 
-/// What an agent is to do, and with what.
+/// The tool's arguments: the task of the agent, and its model, tools and backend.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SpawnArguments {
@@ -71,13 +71,7 @@ impl SpawnArguments {
 
 /// Starts an agent and waits for its answer.
 pub(super) struct SpawnAgent {
-    shared: Arc<SubagentsState>,
-}
-
-impl SpawnAgent {
-    pub(super) fn new(shared: Arc<SubagentsState>) -> Self {
-        Self { shared }
-    }
+    pub(super) shared: Arc<SubagentsState>,
 }
 
 #[async_trait]
@@ -125,7 +119,7 @@ impl Tool for SpawnAgent {
         arguments: Value,
         context: &ToolContext,
     ) -> ToolExecutionResult {
-        let inner = self.shared.runtime.get().and_then(Weak::upgrade);
+        let inner = self.shared.runtime.runtime().ok();
         let step = context.event_context.as_ref();
         let step = step.and_then(|step| step.turn_id.zip(step.exec_id));
         let (Some(inner), Some((turn_id, exec_id))) = (inner, step) else {

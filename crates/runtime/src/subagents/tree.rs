@@ -61,7 +61,7 @@ struct TreeUsage {
     held: HashMap<ExecId, ReservedStep>,
 }
 
-/// What is reserved for a step.
+/// The reservation of a step.
 struct ReservedStep {
     turn: TurnId,
     amount: Reserve,
@@ -279,7 +279,7 @@ impl SharedBudget {
         }))
     }
 
-    /// Reserves what a step may spend; a new reservation of a step replaces its previous one.
+    /// Reserves the budget of a step; a new reservation of a step replaces its previous one.
     pub(crate) async fn reserve(&self, next: &Reservation) -> Result<()> {
         let mut usage = lock(self.usage().await?);
         usage.held.remove(&next.exec_id);
@@ -295,7 +295,7 @@ impl SharedBudget {
         Ok(())
     }
 
-    /// Refuses a step if nothing is left for it; reserves nothing.
+    /// Refuses a step if the remaining budget is too small. Nothing is reserved.
     pub(crate) async fn check(&self, next: &Reservation) -> Result<()> {
         self.refuse(&lock(self.usage().await?), next)
     }

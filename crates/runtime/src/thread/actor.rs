@@ -16,7 +16,7 @@ use windlass_turn::{
 
 use super::command::{CloseWhen, ReplySender, Submission, ThreadCommand};
 use super::fault::{FaultCause, LeftoverWork, ThreadFault, fault};
-use super::fold::fold;
+use super::load::load;
 use super::masking::{UnmaskedCalls, learn_secrets};
 use super::prepare::Preparing;
 use super::resume_open_turn::ResumeCaller;
@@ -45,7 +45,7 @@ struct RunningTool {
 }
 
 /// The result of a tool's finished task.
-pub(super) type Joined = std::result::Result<(Id, ToolOutcome), JoinError>;
+pub(super) type ToolTaskResult = std::result::Result<(Id, ToolOutcome), JoinError>;
 
 /// The task that owns a thread.
 pub(crate) struct Actor {
@@ -98,7 +98,7 @@ enum Wakeup {
     Prepared(Result<Arc<TurnContext>>),
     Model(Progress),
     Backend(BackendOutput),
-    Tool(Option<Joined>),
+    Tool(Option<ToolTaskResult>),
     Deadline,
 }
 
@@ -146,7 +146,7 @@ impl Actor {
     ) -> Result<Box<Self>> {
         let (IdleThread { thread, claim }, is_fresh) = match idle {
             Some(idle) => (*idle, false),
-            None => (fold(&inner, slot).await?, true),
+            None => (load(&inner, slot).await?, true),
         };
         slot.publish(thread.history());
         let executes_turn = thread.turn().is_none();
@@ -214,7 +214,7 @@ impl Actor {
                     command @ ThreadCommand::Close { .. } if self.must_wait(&command) => {
                         self.deferred.push_back(command);
                     }
-                    ThreadCommand::Close { when, reply } => match self.busy_with(when) {
+                    ThreadCommand::Close { when, reply } => match self.removal_conflict(when) {
                         Some(busy) => drop(reply.send(Err(busy))),
                         None => return Box::pin(self.close(reply)).await,
                     },
@@ -286,7 +286,9 @@ impl Actor {
     /// their turn before a rewind, and before the removal of an idle session.
     fn must_wait(&self, command: &ThreadCommand) -> bool {
         match command {
-            ThreadCommand::Rewind { .. } => self.preparing.is_some(),
+            ThreadCommand::Decide { input, .. } if matches!(**input, Input::Rewind { .. }) => {
+                self.preparing.is_some()
+            }
             ThreadCommand::Close { when, .. } => {
                 *when == CloseWhen::Idle && self.thread.turn().is_none() && self.preparing.is_some()
             }
@@ -376,14 +378,6 @@ impl Actor {
                 let queue = || self.thread.queue().iter().cloned().collect();
                 let _ = reply.send(outcome.map(|_| queue()));
             }
-            ThreadCommand::RemoveQueued {
-                turn_id,
-                reason,
-                reply,
-            } => {
-                let input = Input::RemoveQueued { turn_id, reason };
-                self.decide_and_reply(input, reply).await?;
-            }
             ThreadCommand::Abandon { ticket, reason } => self.abandon(ticket, reason).await?,
             ThreadCommand::ToolResults { mut results, reply } => {
                 let max_bytes = self.inner.settings.max_tool_result_bytes;
@@ -408,37 +402,18 @@ impl Actor {
                 answer,
                 reply,
             } => self.user_answer(request, answer, reply).await?,
-            ThreadCommand::Note { data, reply } => {
-                let outcome = self.try_decide(Input::Note { data: *data }).await?;
+            ThreadCommand::Decide { input, reply } => {
+                let outcome = self.try_decide(*input).await?;
+                let _ = reply.send(outcome.map(drop));
+            }
+            ThreadCommand::Record { input, reply } => {
+                let outcome = self.try_decide(*input).await?;
                 let _ = reply.send(outcome.and_then(first_event));
-            }
-            ThreadCommand::Emit {
-                exec_id,
-                request,
-                reply,
-            } => {
-                let data = request.data;
-                let outcome = self.try_decide(Input::Emit { exec_id, data }).await?;
-                let _ = reply.send(outcome.and_then(first_event));
-            }
-            ThreadCommand::Import { message, reply } => {
-                let input = Input::Import { message: *message };
-                self.decide_and_reply(input, reply).await?;
-            }
-            ThreadCommand::Rewind { turn_id, reply } => {
-                let input = Input::Rewind { turn_id };
-                self.decide_and_reply(input, reply).await?;
             }
             ThreadCommand::Resume { .. }
             | ThreadCommand::Close { .. }
             | ThreadCommand::Retire { .. } => {}
         }
-        Ok(())
-    }
-
-    async fn decide_and_reply(&mut self, input: Input, reply: ReplySender<()>) -> Result<()> {
-        let outcome = self.try_decide(input).await?;
-        let _ = reply.send(outcome.map(drop));
         Ok(())
     }
 
@@ -458,7 +433,7 @@ impl Actor {
     }
 
     /// Returns why the session cannot be removed yet.
-    fn busy_with(&self, when: CloseWhen) -> Option<AgentLoopError> {
+    fn removal_conflict(&self, when: CloseWhen) -> Option<AgentLoopError> {
         let running = self.thread.turn().map(|turn| turn.id);
         let queued = || Some(self.thread.queue().front()?.turn_id);
         let turn_id = match when {
@@ -477,17 +452,11 @@ impl Actor {
     }
 
     /// Decides an input. The outer error is the journal's and ends this actor; the inner error is the caller's.
-    pub(super) async fn try_decide(&mut self, input: Input) -> Result<Result<commit::Accepted>> {
-        let context = self.context.clone();
-        self.try_decide_with(input, context).await
-    }
-
-    pub(super) async fn try_decide_with(
+    pub(super) async fn try_decide(
         &mut self,
         input: Input,
-        context: Option<Arc<TurnContext>>,
-    ) -> Result<Result<commit::Accepted>> {
-        self.try_decide_streamed(input, context, None).await
+    ) -> Result<Result<commit::AcceptedInput>> {
+        self.try_decide_streamed(input, None).await
     }
 
     /// Decides the end of a step that the actor no longer owns, with its unrecorded text.
@@ -496,8 +465,7 @@ impl Actor {
         input: Input,
         tail: Option<UnflushedText>,
     ) -> Result<()> {
-        let context = self.context.clone();
-        if let Err(error) = self.try_decide_streamed(input, context, tail).await? {
+        if let Err(error) = self.try_decide_streamed(input, tail).await? {
             tracing::debug!(session = %self.thread.session_id(), %error, "an input had no effect");
         }
         Ok(())
@@ -507,15 +475,14 @@ impl Actor {
     async fn try_decide_streamed(
         &mut self,
         mut input: Input,
-        context: Option<Arc<TurnContext>>,
         ended: Option<UnflushedText>,
-    ) -> Result<Result<commit::Accepted>> {
-        let mask = self.mask(&mut input, context.as_deref());
+    ) -> Result<Result<commit::AcceptedInput>> {
+        let mask = self.mask(&mut input);
         let decided = {
             let tail = ended.as_ref().or_else(|| self.running_tail());
             let ctx = DecisionContext {
                 mask: mask.as_ref().map(|mask| mask as _),
-                ..self.decision_context(context.as_deref(), tail)
+                ..self.decision_context(tail)
             };
             self.thread.decide(input, &ctx)
         };
@@ -527,9 +494,9 @@ impl Actor {
 
     pub(super) fn decision_context<'a>(
         &'a self,
-        context: Option<&'a TurnContext>,
         tail: Option<&'a UnflushedText>,
     ) -> DecisionContext<'a> {
+        let context = self.context.as_ref();
         DecisionContext {
             now: self.inner.clock.now(),
             uuid: self.inner.clock.uuid(),
@@ -631,7 +598,7 @@ impl Actor {
         }
     }
 
-    pub(super) async fn tool_joined(&mut self, joined: Option<Joined>) -> Result<()> {
+    pub(super) async fn tool_joined(&mut self, joined: Option<ToolTaskResult>) -> Result<()> {
         let (id, outcome) = match joined {
             None => return Ok(()),
             Some(Ok((id, outcome))) => (id, Some(outcome)),
@@ -660,7 +627,7 @@ impl Actor {
     }
 }
 
-fn first_event(accepted: commit::Accepted) -> Result<Event> {
+fn first_event(accepted: commit::AcceptedInput) -> Result<Event> {
     let event = accepted.events.first().map(|event| Event::clone(event));
     event.ok_or_else(|| AgentLoopError::event("nothing was recorded"))
 }

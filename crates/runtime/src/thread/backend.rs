@@ -122,7 +122,7 @@ impl Actor {
                 BackendEvent::Permission(request)
             }
             BackendEvent::Notice(notice) => {
-                BackendEvent::Notice(one_of_few(self.backend.as_mut()?, notice)?)
+                BackendEvent::Notice(limit_notices(self.backend.as_mut()?, notice)?)
             }
             event => event,
         };
@@ -200,7 +200,7 @@ impl Actor {
 }
 
 /// Passes the first notices of a run, and then one notice that the rest is omitted.
-fn one_of_few(run: &mut BackendRun, notice: BackendNotice) -> Option<BackendNotice> {
+fn limit_notices(run: &mut BackendRun, notice: BackendNotice) -> Option<BackendNotice> {
     run.notices += 1;
     match run.notices {
         n if n <= MAX_NOTICES => Some(notice),

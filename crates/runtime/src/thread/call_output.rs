@@ -16,7 +16,7 @@ use crate::steps::stream_buffer::{CHUNK_BYTES, CHUNK_SPAN, pieces};
 const MAX_PRINTED_BYTES: usize = 256 * 1024;
 const NO_MORE_SHOWN: &str = "\n[more output is not shown while the call runs]\n";
 
-/// Whether a call may print more.
+/// Whether a call may print more output.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OutputEnd {
     Open,
@@ -55,12 +55,12 @@ impl CallOutputBuffer {
     }
 
     /// Removes the output of a call that may be shown. An end that may be the start of a secret waits for the output that follows.
-    fn take(&mut self, call_id: &str, mask: Option<&Mask>, rest: OutputEnd) -> String {
+    fn take(&mut self, call_id: &str, mask: Option<&Mask>, end: OutputEnd) -> String {
         let Some(output) = self.0.get_mut(call_id) else {
             return String::new();
         };
         let text = std::mem::take(&mut output.waiting);
-        let shown = match (mask, rest) {
+        let shown = match (mask, end) {
             (Some(mask), OutputEnd::Open) => {
                 let thinking = String::new();
                 let (shown, held) = mask.split_tail(&UnflushedText { text, thinking });
@@ -70,7 +70,7 @@ impl CallOutputBuffer {
             // Complete text is masked together with the other events of the agent.
             (_, _) => text,
         };
-        if rest == OutputEnd::Final {
+        if end == OutputEnd::Final {
             self.0.remove(call_id);
         }
         shown
@@ -111,11 +111,11 @@ impl Actor {
         &mut self,
         exec_id: ExecId,
         call_id: &str,
-        rest: OutputEnd,
+        end: OutputEnd,
     ) -> Result<()> {
         let mask = self.inner.secrets.mask(self.thread.session_id());
         let shown = match &mut self.backend {
-            Some(run) => run.call_output.take(call_id, mask.as_ref(), rest),
+            Some(run) => run.call_output.take(call_id, mask.as_ref(), end),
             None => return Ok(()),
         };
         for piece in pieces(&shown) {
@@ -140,7 +140,7 @@ impl Actor {
     pub(super) async fn record_all_call_output(
         &mut self,
         exec_id: ExecId,
-        rest: OutputEnd,
+        end: OutputEnd,
     ) -> Result<()> {
         let call_output = self.backend.as_ref().map(|run| &run.call_output.0);
         let calls: Vec<String> = call_output
@@ -149,7 +149,7 @@ impl Actor {
             .map(|(id, _)| id.clone())
             .collect();
         for call_id in calls {
-            self.record_call_output(exec_id, &call_id, rest).await?;
+            self.record_call_output(exec_id, &call_id, end).await?;
         }
         Ok(())
     }

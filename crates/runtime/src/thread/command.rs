@@ -5,13 +5,13 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio_util::sync::DropGuard;
 use windlass_core::error::{AgentLoopError, Result};
-use windlass_core::events::{Event, EventRequest};
-use windlass_core::message::{InputMessage, Message};
+use windlass_core::events::Event;
+use windlass_core::message::InputMessage;
 use windlass_core::tools::ToolResult;
-use windlass_core::typed_id::{ExecId, TurnId};
-use windlass_turn::{Approval, OnBusy, QueueEdit, Queued, Thread};
+use windlass_core::typed_id::TurnId;
+use windlass_turn::{Approval, Input, QueueEdit, Queued, Thread};
 
-use crate::turn_result::{EventObserver, TurnHandle};
+use crate::turn_result::{TurnHandle, TurnOptions};
 
 /// Where a command's result is sent. The receiver may be gone.
 pub(crate) type ReplySender<T> = oneshot::Sender<Result<T>>;
@@ -19,7 +19,7 @@ pub(crate) type ReplySender<T> = oneshot::Sender<Result<T>>;
 /// Why a caller abandons its submission.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AbandonReason {
-    /// The caller was dropped. That cancels a turn of its own, but not one that it only joined.
+    /// The caller was dropped. That cancels a turn that it started, but not one that it joined.
     Gone,
     /// The caller cancelled explicitly. That cancels the turn in any case.
     Cancelled,
@@ -49,12 +49,7 @@ pub(crate) struct Submission {
     /// Identifies the submission before it has a turn.
     pub(crate) ticket: u64,
     pub(crate) message: InputMessage,
-    pub(crate) on_busy: OnBusy,
-    /// ID for the turn, if the caller chose one.
-    pub(crate) turn_id: Option<TurnId>,
-    pub(crate) turn_timeout: Option<Duration>,
-    pub(crate) tool_timeout: Option<Duration>,
-    pub(crate) on_event: Option<EventObserver>,
+    pub(crate) options: TurnOptions,
     /// Dropped when the turn has ended, or when there will be none.
     pub(crate) until_end: Option<DropGuard>,
     pub(crate) reply: ReplySender<TurnHandle>,
@@ -87,11 +82,6 @@ pub(crate) enum ThreadCommand {
         edit: QueueEdit,
         reply: ReplySender<Vec<Queued>>,
     },
-    RemoveQueued {
-        turn_id: TurnId,
-        reason: Option<String>,
-        reply: ReplySender<()>,
-    },
     /// The caller abandons its submission.
     Abandon {
         ticket: u64,
@@ -111,23 +101,15 @@ pub(crate) enum ThreadCommand {
         answer: serde_json::Value,
         reply: ReplySender<TurnHandle>,
     },
-    /// Records the host's data of the session.
-    Note {
-        data: Box<windlass_core::events::EventData>,
-        reply: ReplySender<Event>,
-    },
-    Emit {
-        exec_id: ExecId,
-        request: Box<EventRequest>,
-        reply: ReplySender<Event>,
-    },
-    Import {
-        message: Box<Message>,
+    /// Decides an input that has no result.
+    Decide {
+        input: Box<Input>,
         reply: ReplySender<()>,
     },
-    Rewind {
-        turn_id: TurnId,
-        reply: ReplySender<()>,
+    /// Decides an input that records one event; answered with that event.
+    Record {
+        input: Box<Input>,
+        reply: ReplySender<Event>,
     },
     /// The process is shutting down: start nothing new, and leave the turn open.
     Retire {
@@ -166,21 +148,15 @@ impl ThreadCommand {
             Self::Steer { reply, .. }
             | Self::ToolResults { reply, .. }
             | Self::Approval { reply, .. }
-            | Self::UserAnswer { reply, .. } => {
-                drop(reply.send(Err(error)));
-            }
-            Self::Emit { reply, .. } | Self::Note { reply, .. } => drop(reply.send(Err(error))),
+            | Self::UserAnswer { reply, .. } => drop(reply.send(Err(error))),
+            Self::Record { reply, .. } => drop(reply.send(Err(error))),
             Self::Snapshot { reply } => drop(reply.send(Err(error))),
             Self::Resume { reply } => drop(reply.send(Err(error))),
             Self::EditQueued { reply, .. } => drop(reply.send(Err(error))),
             Self::Interrupt { reply, .. }
-            | Self::RemoveQueued { reply, .. }
-            | Self::Import { reply, .. }
-            | Self::Rewind { reply, .. }
+            | Self::Decide { reply, .. }
             | Self::Retire { reply, .. }
-            | Self::Close { reply, .. } => {
-                drop(reply.send(Err(error)));
-            }
+            | Self::Close { reply, .. } => drop(reply.send(Err(error))),
             Self::Abandon { .. } => {}
         }
     }

@@ -18,7 +18,7 @@ use crate::panics::{call_store, catch_panic};
 use crate::subagents::stop_children;
 
 /// The result of an accepted input.
-pub(crate) struct Accepted {
+pub(crate) struct AcceptedInput {
     pub(crate) turn_id: Option<TurnId>,
     pub(crate) message_id: Option<MessageId>,
     pub(crate) events: Vec<Arc<Event>>,
@@ -26,7 +26,7 @@ pub(crate) struct Accepted {
 
 impl Actor {
     /// Makes a decision durable before it has any effect.
-    pub(super) async fn commit(&mut self, decision: Decision) -> Result<Accepted> {
+    pub(super) async fn commit(&mut self, decision: Decision) -> Result<AcceptedInput> {
         let (turn_id, message_id) = (decision.turn_id, decision.message_id);
         if !decision.events.is_empty() {
             let batch = Batch {
@@ -63,17 +63,15 @@ impl Actor {
                 self.context = None;
                 self.unmasked_calls = UnmaskedCalls::default();
             }
-            commands
-                .into_iter()
-                .for_each(|command| self.perform(command));
-            self.waiters.settle(&self.thread, &events);
-        } else {
-            // A decision without events may still have a command for a step.
-            commands
-                .into_iter()
-                .for_each(|command| self.perform(command));
         }
-        Ok(Accepted {
+        // A decision without events may still have a command for a step.
+        for command in commands {
+            self.perform(command);
+        }
+        if !events.is_empty() {
+            self.waiters.settle(&self.thread, &events);
+        }
+        Ok(AcceptedInput {
             turn_id,
             message_id,
             events,
@@ -83,11 +81,9 @@ impl Actor {
     /// Updates the session's record if its status changed.
     async fn note_progress(&mut self, before: SessionStatus, events: &[Arc<Event>]) {
         let status = self.thread.status();
-        let ended = events.iter().any(|event| event.data.ends_turn());
-        if status == before && !ended {
-            return;
+        if status != before || events.iter().any(|event| event.data.ends_turn()) {
+            self.note_status(status).await;
         }
-        self.note_status(status).await;
     }
 
     /// Writes a status and the thread's usage to the session's record.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value;
 use windlass_core::backend::{BackendEvent, BackendNotice};
 use windlass_core::derived_id::{message_of_step, step_of_call};
-use windlass_core::tools::{ToolCall, ToolDefinition};
+use windlass_core::tools::ToolCall;
 use windlass_core::traits::SECRET_MASK;
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::{Answer, Input, RequestedCall, Thread};
@@ -17,8 +17,7 @@ use super::actor::Actor;
 use crate::inner::Inner;
 use crate::panics::call_store;
 use crate::secrets::{EventMask, Mask, mask_of, mask_parts};
-use crate::steps::tool::secret_arguments;
-use crate::turn_context::TurnContext;
+use crate::steps::tool::{secret_arguments, secret_names};
 
 /// The unmasked form of calls whose record is masked. It exists as long as the turn, and only in memory.
 #[derive(Default)]
@@ -89,15 +88,11 @@ pub(super) async fn learn_secrets(inner: &Inner, session_id: SessionId) {
 
 impl Actor {
     /// Masks the parts of an input that are cut, compared or digested before they are recorded; returns the mask of the events.
-    pub(super) fn mask(
-        &mut self,
-        input: &mut Input,
-        context: Option<&TurnContext>,
-    ) -> Option<EventMask> {
+    pub(super) fn mask(&mut self, input: &mut Input) -> Option<EventMask> {
         let mut all = self.inner.secrets.mask(self.slot.session_id);
         match input {
             Input::ModelFinished { exec_id, answer } => {
-                all = self.mask_calls(*exec_id, answer, all, context);
+                all = self.mask_calls(*exec_id, answer, all);
             }
             input => {
                 if let Some(mask) = &all {
@@ -117,8 +112,8 @@ impl Actor {
         exec_id: ExecId,
         answer: &mut Answer,
         known: Option<Mask>,
-        context: Option<&TurnContext>,
     ) -> Option<Mask> {
+        let context = self.context.as_ref();
         let definition = |call: &ToolCall| context?.offer.tool(&call.name);
         let declared = |requested: &RequestedCall| {
             secret_arguments(definition(&requested.call), &requested.call)
@@ -131,7 +126,7 @@ impl Actor {
             if mask.is_none() && names.is_empty() {
                 continue;
             }
-            let real = Arc::new(call.clone());
+            let unmasked = Arc::new(call.clone());
             for name in names {
                 hide(&mut call.arguments, name);
             }
@@ -139,18 +134,13 @@ impl Actor {
                 mask.value(&mut call.arguments);
                 mask.optional(refusal);
             }
-            if call.arguments != real.arguments {
+            if call.arguments != unmasked.arguments {
                 let step = step_of_call(message_id, n);
-                self.unmasked_calls.calls.insert(step, real);
+                self.unmasked_calls.calls.insert(step, unmasked);
             }
         }
         mask
     }
-}
-
-fn secret_names(definition: Option<&ToolDefinition>) -> &[String] {
-    let names = definition.and_then(|definition| definition.hints().secret_arguments.as_deref());
-    names.unwrap_or_default()
 }
 
 /// Replaces an argument of any type with a mask.

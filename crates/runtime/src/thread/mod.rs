@@ -10,7 +10,7 @@ mod call_output;
 mod command;
 mod commit;
 mod fault;
-mod fold;
+mod load;
 mod masking;
 mod prepare;
 mod repeat;

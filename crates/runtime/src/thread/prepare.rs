@@ -14,7 +14,7 @@ use windlass_turn::{Input, OnBusy};
 
 use super::actor::Actor;
 use super::command::{AbandonReason, ReplySender, Submission, SubmissionKind};
-use super::commit::Accepted;
+use super::commit::AcceptedInput;
 use super::fault::FaultCause;
 use super::resume_open_turn::is_open_or_queued;
 use super::waiters::Ticket;
@@ -137,7 +137,7 @@ impl Actor {
             && let Some(submission) = self.backlog.pop_front()
         {
             if self.thread.turn().is_some() || !self.thread.queue().is_empty() {
-                if submission.on_busy == OnBusy::Steer
+                if submission.options.on_busy == OnBusy::Steer
                     && let Err(error) = self.check_steer(&submission.message.content)
                 {
                     let _ = submission.reply.send(Err(error));
@@ -147,8 +147,8 @@ impl Actor {
                 let outcome = self.try_decide(input).await?;
                 self.accept(*submission, outcome);
             } else {
-                let (controls, tool_timeout) =
-                    (submission.message.controls.clone(), submission.tool_timeout);
+                let controls = submission.message.controls.clone();
+                let tool_timeout = submission.options.tool_timeout;
                 self.preparing = Some(Preparing::new(
                     self,
                     ContextPurpose::Start(submission),
@@ -183,8 +183,8 @@ impl Actor {
             }
             (ContextPurpose::Start(submission), Ok(context)) => {
                 let input = input_of(&submission);
-                self.context = Some(Arc::clone(&context));
-                let outcome = self.try_decide_with(input, Some(context)).await?;
+                self.context = Some(context);
+                let outcome = self.try_decide(input).await?;
                 self.accept(*submission, outcome);
             }
             (ContextPurpose::Begin(turn_id), Ok(context)) => {
@@ -323,16 +323,15 @@ impl Actor {
         Ok(outcome.map(drop))
     }
 
-    fn accept(&mut self, submission: Submission, outcome: Result<Accepted>) {
+    fn accept(&mut self, submission: Submission, outcome: Result<AcceptedInput>) {
         let Submission {
             ticket,
-            tool_timeout,
-            on_event,
+            options,
             until_end,
             reply,
             ..
         } = submission;
-        if let Ok(Accepted {
+        if let Ok(AcceptedInput {
             turn_id: Some(turn_id),
             events,
             ..
@@ -343,10 +342,10 @@ impl Actor {
                 number: ticket,
                 turn_id: *turn_id,
                 owns_turn: !events.iter().any(joined),
-                tool_timeout,
+                tool_timeout: options.tool_timeout,
                 _until_end: until_end,
             });
-            if let Some(observer) = on_event {
+            if let Some(observer) = options.on_event {
                 self.waiters.add_observer(*turn_id, observer, events);
             }
         }
@@ -356,7 +355,7 @@ impl Actor {
     /// Answers with a handle on the turn that accepted an input.
     pub(super) fn answer_with_handle(
         &mut self,
-        outcome: Result<Accepted>,
+        outcome: Result<AcceptedInput>,
         reply: ReplySender<TurnHandle>,
     ) {
         let session_id = self.slot.session_id;
@@ -387,17 +386,15 @@ impl Actor {
 }
 
 fn input_of(submission: &Submission) -> Input {
-    let message = submission.message.clone();
+    let (message, options) = (submission.message.clone(), &submission.options);
+    let turn_id = options.turn_id;
     match submission.kind {
-        SubmissionKind::Compaction => Input::Compact {
-            message,
-            turn_id: submission.turn_id,
-        },
+        SubmissionKind::Compaction => Input::Compact { message, turn_id },
         SubmissionKind::Answer => Input::Submit {
             message,
-            on_busy: submission.on_busy,
-            timeout: submission.turn_timeout,
-            turn_id: submission.turn_id,
+            on_busy: options.on_busy,
+            timeout: options.turn_timeout,
+            turn_id,
         },
     }
 }

@@ -11,7 +11,7 @@ use windlass_turn::Thread;
 
 use super::actor::Actor;
 use super::command::ReplySender;
-use super::commit::Accepted;
+use super::commit::AcceptedInput;
 use super::waiters::ended;
 use crate::errors::from_journal;
 use crate::inner::Inner;
@@ -24,7 +24,7 @@ impl Actor {
     /// Answers with a handle on the turn that accepted an answer, now or the first time.
     pub(super) async fn answer_or_repeat(
         &mut self,
-        outcome: Result<Accepted>,
+        outcome: Result<AcceptedInput>,
         name: Option<&str>,
         reply: ReplySender<TurnHandle>,
     ) {

@@ -47,7 +47,9 @@ impl Actor {
     async fn read_last_commands(&mut self) -> Result<()> {
         while let Some(command) = self.slot.next_command() {
             match command {
-                command @ ThreadCommand::Emit { .. } => self.read(command).await?,
+                ThreadCommand::Record { input, reply } if matches!(*input, Input::Emit { .. }) => {
+                    self.read(ThreadCommand::Record { input, reply }).await?;
+                }
                 command => command.refuse(AgentLoopError::ShuttingDown),
             }
         }

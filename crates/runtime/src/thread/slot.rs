@@ -14,7 +14,7 @@ use windlass_turn::Thread;
 use super::actor::{Actor, IdleThread};
 use super::command::{ReplySender, ThreadCommand};
 use super::fault::{LeftoverWork, ThreadFault};
-use super::fold::catch_up;
+use super::load::catch_up;
 use crate::inner::Inner;
 use crate::lock::lock;
 use crate::steps::backend::ProcessSlot;
@@ -122,7 +122,7 @@ impl Slot {
         }
     }
 
-    /// Makes a running actor end; returns how to wait for it. An actor that starts later finds that the runtime is stopping.
+    /// Requests the end of a running actor, and returns a receiver for its end. An actor that starts later finds that the runtime is stopping.
     pub(crate) fn retire(&self, patience: Duration) -> Option<oneshot::Receiver<Result<()>>> {
         let mut mailbox = lock(&self.mailbox);
         match &mut mailbox.state {

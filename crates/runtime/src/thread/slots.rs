@@ -1,7 +1,7 @@
 //! The slots of all threads, and their eviction from memory.
 //!
 //! An idle thread costs the memory of its whole conversation. With a journal on disk, the threads that were idle longest are evicted: the next caller
-//! gets a new slot, whose thread folds the journal as after a restart. A slot with other references stays: a running or parked turn, a queued input
+//! gets a new slot, whose thread is loaded from the journal, as after a restart. A slot with other references stays: a running or parked turn, a queued input
 //! and a caller in flight each reference theirs.
 
 use std::collections::{BTreeMap, HashMap};
@@ -61,7 +61,7 @@ impl Slots {
     }
 
     /// Returns the slot of a session. If it is not in memory, it is created, and its secrets are registered.
-    pub(crate) fn get_or_make(
+    pub(crate) fn get_or_create(
         &self,
         session_id: SessionId,
         now: DateTime<Utc>,
@@ -199,10 +199,10 @@ mod tests {
         let (slots, secrets) = (Slots::default(), KnownSecrets::default());
         let now = DateTime::UNIX_EPOCH;
         let held: Vec<_> = (0..3 * MAX_PASSED_OVER)
-            .map(|number| slots.get_or_make(SessionId::from_seed(number as u128), now, &secrets))
+            .map(|number| slots.get_or_create(SessionId::from_seed(number as u128), now, &secrets))
             .collect();
         let rests = SessionId::from_seed(1_000_000);
-        drop(slots.get_or_make(rests, now, &secrets));
+        drop(slots.get_or_create(rests, now, &secrets));
         let keep = IdleLimits {
             count: 1,
             after: None,

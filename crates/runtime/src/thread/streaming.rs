@@ -44,7 +44,7 @@ impl Actor {
     /// Buffers text of the model without recording it; `false` if there is no room for it.
     pub(super) fn buffer_text(&mut self, text: &str) -> bool {
         match streaming(&mut self.model, &mut self.backend) {
-            Some((_, buffer)) if !buffer.has_room_for(text) => false,
+            Some((_, buffer)) if !buffer.fits(text) => false,
             Some((_, buffer)) => {
                 buffer.push(StreamKind::Answer, text, &*self.inner.clock);
                 true
@@ -56,7 +56,7 @@ impl Actor {
     /// Joins streamed text into chunks and records the full ones.
     pub(super) async fn stream(&mut self, kind: StreamKind, text: &str) -> Result<()> {
         for piece in pieces(text) {
-            if (self.streaming()).is_some_and(|(_, buffer)| !buffer.has_room_for(piece)) {
+            if (self.streaming()).is_some_and(|(_, buffer)| !buffer.fits(piece)) {
                 self.flush_chunk().await?;
             }
             if let Some((_, buffer)) = streaming(&mut self.model, &mut self.backend) {
@@ -127,7 +127,7 @@ impl Actor {
             None => (tail, UnflushedText::default()),
         };
         let decided = {
-            let ctx = self.decision_context(self.context.as_deref(), Some(&shown));
+            let ctx = self.decision_context(Some(&shown));
             self.thread.chunk(exec_id, &ctx)
         };
         if let Ok(decision) = decided {

@@ -18,8 +18,8 @@ impl Actor {
         answer: Value,
         reply: ReplySender<TurnHandle>,
     ) -> Result<()> {
-        if let Err(misfit) = self.check_answer(&request, &answer) {
-            let _ = reply.send(Err(AgentLoopError::InvalidAnswer(misfit)));
+        if let Err(invalid) = self.check_answer(&request, &answer) {
+            let _ = reply.send(Err(AgentLoopError::InvalidAnswer(invalid)));
             return Ok(());
         }
         let name = request.clone();

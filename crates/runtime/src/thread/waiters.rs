@@ -55,11 +55,7 @@ impl Waiters {
         observer: EventObserver,
         missed: &[Arc<Event>],
     ) {
-        let of_turn = |event: &&Arc<Event>| event.context.turn_id == Some(turn_id);
-        missed
-            .iter()
-            .filter(of_turn)
-            .for_each(|event| observe(observer.as_ref(), event));
+        observe_turn(turn_id, &observer, missed);
         self.observers.push((turn_id, observer));
     }
 
@@ -70,11 +66,8 @@ impl Waiters {
     /// Returns the tool timeout that a turn was submitted with. It is an option of a caller in this process and not recorded: after a restart the
     /// runtime's setting applies.
     pub(super) fn tool_timeout(&self, turn_id: TurnId) -> Option<Duration> {
-        let mut of_turn = self
-            .tickets
-            .iter()
-            .filter(|ticket| ticket.turn_id == turn_id);
-        of_turn.find(|ticket| ticket.owns_turn)?.tool_timeout
+        let is_own = |ticket: &&Ticket| ticket.turn_id == turn_id && ticket.owns_turn;
+        self.tickets.iter().find(is_own)?.tool_timeout
     }
 
     pub(super) fn ticket(&self, number: u64) -> Option<&Ticket> {
@@ -84,11 +77,7 @@ impl Waiters {
     /// Sends events to the observers of their turns.
     pub(super) fn observe(&self, events: &[Arc<Event>]) {
         for (turn_id, observer) in &self.observers {
-            let of_turn = |event: &&Arc<Event>| event.context.turn_id == Some(*turn_id);
-            events
-                .iter()
-                .filter(of_turn)
-                .for_each(|event| observe(observer.as_ref(), event));
+            observe_turn(*turn_id, observer, events);
         }
     }
 
@@ -120,6 +109,14 @@ impl Waiters {
     }
 }
 
+/// Sends the events of a turn to an observer.
+fn observe_turn(turn_id: TurnId, observer: &EventObserver, events: &[Arc<Event>]) {
+    let of_turn = |event: &&Arc<Event>| event.context.turn_id == Some(turn_id);
+    for event in events.iter().filter(of_turn) {
+        observe(observer.as_ref(), event);
+    }
+}
+
 /// The result of a parked turn for its callers.
 pub(super) fn parked(thread: &Thread, turn: &Turn, events: &[Arc<Event>]) -> Option<TurnResult> {
     let waiting_for = turn.waiting_for()?;
@@ -128,82 +125,93 @@ pub(super) fn parked(thread: &Thread, turn: &Turn, events: &[Arc<Event>]) -> Opt
     } else {
         StopReason::WaitingForApproval
     };
-    let took = events
-        .last()
-        .map(|event| (event.ts - turn.started_at).to_std().unwrap_or_default());
+    let duration = |event: &Arc<Event>| (event.ts - turn.started_at).to_std().unwrap_or_default();
     Some(TurnResult {
-        success: false,
-        output: None,
-        response: text_of(thread, turn.last_message_id),
         iterations: turn.iterations,
         tool_calls_count: turn.tool_calls,
-        error: None,
-        error_code: None,
-        turn_id: turn.id,
-        stop_reason,
         waiting_for: Some(waiting_for),
         usage: turn.usage,
-        duration: took.unwrap_or_default(),
+        duration: events.last().map(duration).unwrap_or_default(),
+        ..result(thread, turn.id, stop_reason, turn.last_message_id)
     })
 }
 
 /// The result of an ended turn for its callers.
 pub(super) fn ended(thread: &Thread, event: &Event) -> Option<TurnResult> {
     let millis = |ms: Option<u64>| Duration::from_millis(ms.unwrap_or(0));
-    let count = |count: Option<usize>| count.unwrap_or(0);
     Some(match &event.data {
         EventData::TurnCompleted(data) => TurnResult {
             success: true,
             output: output_of(thread, data),
-            response: text_of(thread, data.final_message_id),
             iterations: data.iterations,
-            tool_calls_count: count(data.tool_call_count),
-            error: None,
-            error_code: None,
-            turn_id: data.turn_id,
-            stop_reason: StopReason::Completed,
-            waiting_for: None,
+            tool_calls_count: data.tool_call_count.unwrap_or(0),
             usage: data.usage,
             duration: millis(data.duration_ms),
+            ..result(
+                thread,
+                data.turn_id,
+                StopReason::Completed,
+                data.final_message_id,
+            )
         },
-        EventData::TurnFailed(data) => TurnResult {
-            success: false,
-            output: None,
-            response: text_of(thread, data.final_message_id),
-            iterations: count(data.iterations),
-            tool_calls_count: count(data.tool_call_count),
-            error: Some(data.error.clone()),
-            error_code: data.error_code.clone(),
-            turn_id: data.turn_id,
-            stop_reason: match data.error_code.as_deref() {
+        EventData::TurnFailed(data) => {
+            let stop_reason = match data.error_code.as_deref() {
                 Some("max_iterations") => StopReason::MaxIterations,
                 Some("turn_timeout") => StopReason::TimedOut,
                 _ => StopReason::Failed,
-            },
-            waiting_for: None,
-            usage: data.usage,
-            duration: millis(data.duration_ms),
-        },
-        EventData::TurnCancelled(data) => TurnResult {
-            success: false,
-            output: None,
-            response: text_of(thread, data.final_message_id),
-            iterations: count(data.iterations),
-            tool_calls_count: count(data.tool_call_count),
-            error: Some(
-                data.reason
-                    .clone()
-                    .map_or_else(|| "Cancelled".to_owned(), |why| format!("Cancelled: {why}")),
-            ),
-            error_code: Some("cancelled".to_owned()),
-            turn_id: data.turn_id,
-            stop_reason: StopReason::Cancelled,
-            waiting_for: None,
-            usage: data.usage,
-            duration: millis(data.duration_ms),
-        },
+            };
+            TurnResult {
+                iterations: data.iterations.unwrap_or(0),
+                tool_calls_count: data.tool_call_count.unwrap_or(0),
+                error: Some(data.error.clone()),
+                error_code: data.error_code.clone(),
+                usage: data.usage,
+                duration: millis(data.duration_ms),
+                ..result(thread, data.turn_id, stop_reason, data.final_message_id)
+            }
+        }
+        EventData::TurnCancelled(data) => {
+            let reason = data.reason.as_ref().map(|reason| format!(": {reason}"));
+            TurnResult {
+                iterations: data.iterations.unwrap_or(0),
+                tool_calls_count: data.tool_call_count.unwrap_or(0),
+                error: Some(format!("Cancelled{}", reason.unwrap_or_default())),
+                error_code: Some("cancelled".to_owned()),
+                usage: data.usage,
+                duration: millis(data.duration_ms),
+                ..result(
+                    thread,
+                    data.turn_id,
+                    StopReason::Cancelled,
+                    data.final_message_id,
+                )
+            }
+        }
         _ => return None,
     })
+}
+
+/// A result without an answer; the caller sets the remaining fields.
+fn result(
+    thread: &Thread,
+    turn_id: TurnId,
+    stop_reason: StopReason,
+    message_id: Option<MessageId>,
+) -> TurnResult {
+    TurnResult {
+        success: false,
+        response: text_of(thread, message_id),
+        output: None,
+        iterations: 0,
+        tool_calls_count: 0,
+        error: None,
+        error_code: None,
+        turn_id,
+        stop_reason,
+        waiting_for: None,
+        usage: None,
+        duration: Duration::ZERO,
+    }
 }
 
 /// Extracts the value of an answer whose turn has an output schema.
@@ -215,13 +223,8 @@ fn output_of(thread: &Thread, data: &TurnCompletedData) -> Option<Value> {
 
 /// The message is one of the newest: at most the results of its calls follow it.
 fn text_of(thread: &Thread, id: Option<MessageId>) -> String {
-    let message = thread
-        .history()
-        .iter()
-        .rev()
-        .find(|message| Some(message.id) == id);
-    message
-        .and_then(|message| message.text())
-        .unwrap_or_default()
-        .to_owned()
+    let mut newest_first = thread.history().iter().rev();
+    let message = newest_first.find(|message| Some(message.id) == id);
+    let text = message.and_then(|message| message.text());
+    text.unwrap_or_default().to_owned()
 }

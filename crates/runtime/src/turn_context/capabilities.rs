@@ -22,12 +22,12 @@ use crate::panics::catch_panic;
 use crate::settings::RuntimeSettings;
 
 /// A contribution that applies to messages, with its capability's configuration.
-pub(crate) struct Configured<T: ?Sized> {
+pub(crate) struct ConfiguredPart<T: ?Sized> {
     pub(crate) part: Arc<T>,
     pub(crate) config: serde_json::Value,
 }
 
-impl<T: ?Sized> Configured<T> {
+impl<T: ?Sized> ConfiguredPart<T> {
     fn new(part: Arc<T>, config: &serde_json::Value) -> Self {
         let config = config.clone();
         Self { part, config }
@@ -42,8 +42,8 @@ pub(crate) struct Contributions {
     pub(crate) pre_tool_use: Vec<Arc<dyn PreToolUseHook>>,
     pub(crate) post_tool_exec: Vec<Arc<dyn PostToolExecHook>>,
     pub(crate) tool_call: Vec<Arc<dyn ToolCallHook>>,
-    pub(crate) filters: Vec<Configured<dyn MessageFilterProvider>>,
-    pub(crate) views: Vec<Configured<dyn ModelViewProvider>>,
+    pub(crate) filters: Vec<ConfiguredPart<dyn MessageFilterProvider>>,
+    pub(crate) views: Vec<ConfiguredPart<dyn ModelViewProvider>>,
     pub(crate) guardrails: Vec<Arc<dyn OutputGuardrail>>,
     pub(crate) mcp_servers: ScopedMcpServers,
     definition_hooks: Vec<Arc<dyn ToolDefinitionHook>>,
@@ -119,10 +119,10 @@ impl Contributions {
             .extend(capability.mcp_servers_with_config(config));
         let filter = capability.message_filter_provider();
         self.filters
-            .extend(filter.map(|part| Configured::new(part, config)));
+            .extend(filter.map(|part| ConfiguredPart::new(part, config)));
         let view = capability.model_view_provider();
         self.views
-            .extend(view.map(|part| Configured::new(part, config)));
+            .extend(view.map(|part| ConfiguredPart::new(part, config)));
     }
 
     /// Offers a recorded tool of an MCP server. An existing tool with the same name stays.

@@ -41,14 +41,14 @@ impl Discovery {
 }
 
 /// Discovered tools and instructions, and the keys to call the tools.
-pub(super) struct Discovered {
+pub(super) struct TurnDiscovery {
     /// Tools of the servers and instructions of the environment; `None` if there is no server and no environment to query.
     pub(super) found: Option<Arc<DiscoveredTools>>,
     /// The keys that were passed to the servers.
     keys: Option<Arc<Mask>>,
 }
 
-impl Discovered {
+impl TurnDiscovery {
     /// Queries the MCP servers of a turn, or uses the record.
     pub(super) async fn ask(
         inner: &Inner,
@@ -149,7 +149,10 @@ impl Discovered {
             }
             contributions.offer_recorded(definition);
             let tool = match &self.keys {
-                Some(keys) => Arc::new(MaskedTool::new(tool, keys)),
+                Some(keys) => Arc::new(MaskedTool {
+                    tool,
+                    keys: Arc::clone(keys),
+                }),
                 None => tool,
             };
             contributions.add_tool(recorded.definition.name(), tool);

@@ -11,18 +11,11 @@ use crate::secrets::Mask;
 
 /// A tool of an MCP server: the keys that the servers received are masked in its results.
 pub(super) struct MaskedTool {
-    tool: Arc<dyn Tool>,
-    keys: Arc<Mask>,
+    pub(super) tool: Arc<dyn Tool>,
+    pub(super) keys: Arc<Mask>,
 }
 
 impl MaskedTool {
-    pub(super) fn new(tool: Arc<dyn Tool>, keys: &Arc<Mask>) -> Self {
-        Self {
-            tool,
-            keys: Arc::clone(keys),
-        }
-    }
-
     fn masked(&self, mut result: ToolExecutionResult) -> ToolExecutionResult {
         match &mut result {
             ToolExecutionResult::Success(value)

@@ -44,8 +44,8 @@ use crate::subagents::{SPAWN_AGENT, SUBAGENTS};
 use capabilities::TurnTools;
 pub(crate) use capabilities::{Contributions, guarded};
 pub(crate) use deferred::SplitTools;
-use discovered::Discovered;
 pub(crate) use discovered::Discovery;
+use discovered::TurnDiscovery;
 pub(crate) use discovery_cache::DiscoveryCache;
 pub(crate) use offer::{Offer, Offers};
 pub(crate) use output::TurnOutput;
@@ -144,13 +144,13 @@ pub(crate) struct ContextRequest {
 }
 
 /// A context, with the parts that only previews show.
-pub(crate) struct Assembled {
+pub(crate) struct AssembledContext {
     pub(crate) records: SessionRecords,
     pub(crate) context: TurnContext,
     pub(crate) model_id: Option<ModelId>,
 }
 
-impl Assembled {
+impl AssembledContext {
     /// Converts the context to its public view.
     pub(crate) fn into_view(self, messages: Vec<Message>) -> AssembledTurnContext {
         let Self {
@@ -196,7 +196,7 @@ pub(crate) async fn assemble(
     inner: &Inner,
     session_id: SessionId,
     options: ContextRequest,
-) -> Result<Assembled> {
+) -> Result<AssembledContext> {
     guard(inner, session_id, async {
         let records = SessionRecords::load(inner, session_id).await?;
         resolve(inner, records, options).await
@@ -205,10 +205,10 @@ pub(crate) async fn assemble(
 }
 
 /// Resolves the context of a turn without storing anything.
-pub(crate) async fn assemble_preview(inner: &Inner, session: Session) -> Result<Assembled> {
+pub(crate) async fn assemble_preview(inner: &Inner, session: Session) -> Result<AssembledContext> {
     let session_id = session.id;
     let resolved = async {
-        let records = SessionRecords::of_session(inner, session).await?;
+        let records = SessionRecords::for_session(inner, session).await?;
         resolve(inner, records, ContextRequest::default()).await
     };
     guard(inner, session_id, Box::pin(resolved)).await
@@ -217,8 +217,8 @@ pub(crate) async fn assemble_preview(inner: &Inner, session: Session) -> Result<
 async fn guard(
     inner: &Inner,
     session_id: SessionId,
-    resolving: impl Future<Output = Result<Assembled>>,
-) -> Result<Assembled> {
+    resolving: impl Future<Output = Result<AssembledContext>>,
+) -> Result<AssembledContext> {
     let resolved = catch_panic_async(resolving).await.unwrap_or_else(|| {
         Err(AgentLoopError::config(format!(
             "a capability or a store panicked while a turn of session {session_id} was prepared"
@@ -231,7 +231,7 @@ async fn resolve(
     inner: &Inner,
     mut records: SessionRecords,
     options: ContextRequest,
-) -> Result<Assembled> {
+) -> Result<AssembledContext> {
     let session_id = records.session.id;
     records.check_usable()?;
     let controls = options.controls.unwrap_or_default();
@@ -278,7 +278,7 @@ async fn resolve(
         Some(_) => Discovery::Skip,
         None => options.discovery,
     };
-    let discovered = Discovered::ask(inner, &servers, &scope, discovery, &contributions).await;
+    let discovered = TurnDiscovery::ask(inner, &servers, &scope, discovery, &contributions).await;
     let instructions = discovered.found.as_ref();
     let instructions = instructions.and_then(|found| found.instructions.as_deref());
     let mut system_prompt = prompt::assemble(
@@ -404,7 +404,7 @@ async fn resolve(
         starts_agents,
         model,
     };
-    Ok(Assembled {
+    Ok(AssembledContext {
         records,
         context,
         model_id,

@@ -14,9 +14,6 @@ use windlass_turn::{CompactionPlan, ToolSpec};
 
 use crate::lock::lock;
 
-#[cfg(test)]
-use super::SplitTools;
-
 /// The settings of model calls, and the tools by name.
 pub(crate) struct Offer {
     /// Settings of every model call, with the tools that are offered at once.
@@ -35,7 +32,7 @@ pub(crate) struct Offer {
 }
 
 impl Offer {
-    fn new(config: LlmCallConfig, deferred: Vec<ToolDefinition>) -> Self {
+    pub(super) fn new(config: LlmCallConfig, deferred: Vec<ToolDefinition>) -> Self {
         let tools = || config.tools.iter().chain(&deferred);
         let names = || tools().map(|tool| tool.name().to_owned());
         let tokens = |tool: &ToolDefinition| {
@@ -54,15 +51,6 @@ impl Offer {
             config: Arc::new(config),
             deferred,
         }
-    }
-
-    #[cfg(test)]
-    pub(super) fn of(split: SplitTools) -> Self {
-        let config = LlmCallConfig {
-            tools: split.offered,
-            ..LlmCallConfig::default()
-        };
-        Self::new(config, split.deferred)
     }
 
     /// Returns all tools: first those that are offered at once, in their order.
@@ -187,10 +175,11 @@ mod tests {
     #[test]
     fn found_deferred_tools_are_offered_last() {
         let tool = |name: &str| ToolDefinition::client_side(name, "", json!({}));
-        let offer = Offer::of(SplitTools {
-            offered: vec![tool("shell")],
-            deferred: vec![tool("haul"), tool("drop")],
-        });
+        let config = LlmCallConfig {
+            tools: vec![tool("shell")],
+            ..LlmCallConfig::default()
+        };
+        let offer = Offer::new(config, vec![tool("haul"), tool("drop")]);
         assert_eq!(*offer.names_in_order, ["shell".to_owned()]);
         assert_eq!(offer.tool("drop").map(ToolDefinition::name), Some("drop"));
         assert!(offer.specs.contains_key("drop") && offer.names.contains("drop"));

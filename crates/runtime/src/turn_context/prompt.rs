@@ -27,16 +27,11 @@ pub(super) async fn assemble(
     contributions: &Contributions,
     inputs: PromptInputs<'_>,
 ) -> Result<String> {
-    let PromptInputs {
-        locale,
-        model,
-        instructions,
-    } = inputs;
     let context = SystemPromptContext {
         session_id,
-        locale: locale.map(str::to_owned),
+        locale: inputs.locale.map(str::to_owned),
         file_store: Some(inner.files.clone()),
-        model: Some(model.to_owned()),
+        model: Some(inputs.model.to_owned()),
     };
     let mut blocks = String::new();
     for resolved in &contributions.capabilities {
@@ -49,12 +44,12 @@ pub(super) async fn assemble(
             );
         }
     }
-    if let Some(text) = instructions {
+    if let Some(text) = inputs.instructions {
         let _ = write!(blocks, "<environment>\n{}\n</environment>\n\n", text.trim());
     }
     let own = overlay.system_prompt.as_deref().unwrap_or_default();
     let mut prompt = String::new();
-    if let Some(locale) = locale {
+    if let Some(locale) = inputs.locale {
         let _ = write!(
             prompt,
             "<locale preference=\"{locale}\">\nAnswer in this locale unless the user asks otherwise.\n</locale>\n\n"

@@ -23,11 +23,11 @@ impl SessionRecords {
         let backends = &inner.backends;
         let session = backends.session_store.get_session(session_id).await?;
         let session = session.ok_or(AgentLoopError::SessionNotFound(session_id))?;
-        Self::of_session(inner, session).await
+        Self::for_session(inner, session).await
     }
 
     /// Loads the records that a session depends on.
-    pub(crate) async fn of_session(inner: &Inner, session: Session) -> Result<Self> {
+    pub(crate) async fn for_session(inner: &Inner, session: Session) -> Result<Self> {
         let backends = &inner.backends;
         let harness_chain = backends
             .harness_store

@@ -45,17 +45,17 @@ impl Tool for ToolSearch {
         let limit = arguments["limit"].as_u64().unwrap_or(LIMIT).min(MAX_LIMIT);
         let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let tools = &self.offer.deferred;
-        ToolExecutionResult::success(answer(tools, query, limit, self.max_bytes))
+        ToolExecutionResult::success(search_result(tools, query, limit, self.max_bytes))
     }
 }
 
-fn answer(tools: &[ToolDefinition], query: &str, limit: usize, max_bytes: usize) -> Value {
+fn search_result(tools: &[ToolDefinition], query: &str, limit: usize, max_bytes: usize) -> Value {
     let matches = matches(tools, query);
     let (mut found, mut bytes) = (Vec::new(), 64);
     for tool in matches.iter().take(limit) {
         let shown = json!({
             "name": tool.name(),
-            "description": first(tool.description(), SHOWN_CHARS),
+            "description": prefix_chars(tool.description(), SHOWN_CHARS),
         });
         bytes += json_bytes(&shown) + 1;
         if bytes > max_bytes {
@@ -73,7 +73,7 @@ fn answer(tools: &[ToolDefinition], query: &str, limit: usize, max_bytes: usize)
 
 /// Returns the matching tools, best first. Tools that score half of the best or less are omitted.
 fn matches<'a>(tools: &'a [ToolDefinition], query: &str) -> Vec<&'a ToolDefinition> {
-    let query = first(query, MAX_QUERY_CHARS).trim().to_lowercase();
+    let query = prefix_chars(query, MAX_QUERY_CHARS).trim().to_lowercase();
     let mut seen = HashSet::new();
     let words: Vec<&str> = words_of(&query)
         .filter(|word| seen.insert(*word))
@@ -90,7 +90,7 @@ fn matches<'a>(tools: &'a [ToolDefinition], query: &str) -> Vec<&'a ToolDefiniti
 fn score(tool: &ToolDefinition, query: &str, words: &[&str]) -> u32 {
     let name = tool.name().to_lowercase();
     let shown = tool.display_name().unwrap_or_default().to_lowercase();
-    let description = first(tool.description(), SEARCHED_CHARS).to_lowercase();
+    let description = prefix_chars(tool.description(), SEARCHED_CHARS).to_lowercase();
     let names: HashSet<&str> = words_of(&name).chain(words_of(&shown)).collect();
     let described: HashSet<&str> = words_of(&description).collect();
     let is_name = !words.is_empty() && (name == query || shown == query);
@@ -117,7 +117,7 @@ fn words_of(text: &str) -> impl Iterator<Item = &str> {
         .filter(|word| !word.is_empty())
 }
 
-fn first(text: &str, chars: usize) -> &str {
+fn prefix_chars(text: &str, chars: usize) -> &str {
     match text.char_indices().nth(chars) {
         Some((end, _)) => &text[..end],
         None => text,
@@ -126,6 +126,8 @@ fn first(text: &str, chars: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use windlass_core::llm_driver_registry::LlmCallConfig;
+
     use super::*;
 
     fn tools() -> Vec<ToolDefinition> {
@@ -177,10 +179,10 @@ mod tests {
             .map(|n| ToolDefinition::client_side(format!("ship_{n}"), &*text, json!({})))
             .collect();
         let counted = |limit, max_bytes| {
-            let answer = answer(&tools, "ship", limit, max_bytes);
-            assert!(answer.to_string().len() <= max_bytes);
-            let found = answer["tools"].as_array().map_or(0, Vec::len);
-            assert_eq!(answer["more"], 500 - found);
+            let search_result = search_result(&tools, "ship", limit, max_bytes);
+            assert!(search_result.to_string().len() <= max_bytes);
+            let found = search_result["tools"].as_array().map_or(0, Vec::len);
+            assert_eq!(search_result["more"], 500 - found);
             found
         };
         assert_eq!(counted(8, 65_536), 8);
@@ -192,12 +194,8 @@ mod tests {
         let tools = (0..100)
             .map(|n| ToolDefinition::client_side(format!("ship_{n}"), "", json!({})))
             .collect();
-        let split = deferred::SplitTools {
-            offered: Vec::new(),
-            deferred: tools,
-        };
         let search = ToolSearch {
-            offer: Arc::new(Offer::of(split)),
+            offer: Arc::new(Offer::new(LlmCallConfig::default(), tools)),
             max_bytes: 65_536,
         };
         for (limit, expected) in [(json!(3), 3), (json!(null), 8), (json!(u64::MAX), 20)] {

@@ -21,7 +21,7 @@ use windlass_runtime::{
     TurnOptions,
 };
 
-use crate::support::{Call, Gate, Piece, Setup, call, roles, soon, tool};
+use crate::support::{AnswerPiece, Gate, ScriptedCall, Setup, call, roles, soon, tool};
 
 #[test]
 fn invalid_id_error_names_the_problem() {
@@ -50,46 +50,58 @@ fn invalid_id_error_names_the_problem() {
 #[tokio::test]
 async fn driver_error_fails_only_its_turn() {
     let error = || AgentLoopError::llm("scripted");
-    let ways: Vec<(&str, Call, &str)> = vec![
-        ("an error on connecting", Call::refused(error()), "scripted"),
+    let ways: Vec<(&str, ScriptedCall, &str)> = vec![
+        (
+            "an error on connecting",
+            ScriptedCall::refused(error()),
+            "scripted",
+        ),
         (
             "a panic on connecting",
-            Call::new().connecting(Piece::Panic),
+            ScriptedCall::new().connecting(AnswerPiece::Panic),
             "driver panicked",
         ),
-        ("an error at once", Call::new().fail(error()), "scripted"),
+        (
+            "an error at once",
+            ScriptedCall::new().fail(error()),
+            "scripted",
+        ),
         (
             "an error after text",
-            Call::new().text("half").fail(error()),
+            ScriptedCall::new().text("half").fail(error()),
             "scripted",
         ),
         (
             "an error event",
-            Call::new().say(LlmStreamEvent::Error("scripted".into())),
+            ScriptedCall::new().say(LlmStreamEvent::Error("scripted".into())),
             "scripted",
         ),
         (
             "an error event after text",
-            Call::new()
+            ScriptedCall::new()
                 .text("half")
                 .say(LlmStreamEvent::Error("scripted".into())),
             "scripted",
         ),
         (
             "a panic at once",
-            Call::new().piece(Piece::Panic),
+            ScriptedCall::new().piece(AnswerPiece::Panic),
             "driver panicked",
         ),
         (
             "a panic after text",
-            Call::new().text("half").piece(Piece::Panic),
+            ScriptedCall::new().text("half").piece(AnswerPiece::Panic),
             "driver panicked",
         ),
-        ("no end", Call::new(), "broke off"),
-        ("no end after text", Call::new().text("half"), "broke off"),
+        ("no end", ScriptedCall::new(), "broke off"),
+        (
+            "no end after text",
+            ScriptedCall::new().text("half"),
+            "broke off",
+        ),
         (
             "no end after calls",
-            Call::new().say(LlmStreamEvent::ToolCalls(vec![call("c", "x", json!({}))])),
+            ScriptedCall::new().say(LlmStreamEvent::ToolCalls(vec![call("c", "x", json!({}))])),
             "broke off",
         ),
     ];
@@ -123,9 +135,9 @@ async fn driver_error_fails_only_its_turn() {
 async fn silent_driver_is_a_timeout_error() {
     let (gate, limit) = (Gate::shut(), Duration::from_secs(33));
     for script in [
-        Call::new().wait(&gate),
-        Call::new().text("half").wait(&gate),
-        Call::new().connecting(Piece::Wait(gate.clone())),
+        ScriptedCall::new().wait(&gate),
+        ScriptedCall::new().text("half").wait(&gate),
+        ScriptedCall::new().connecting(AnswerPiece::Wait(gate.clone())),
     ] {
         let fixture = Setup::new([script])
             .settings(|settings| {
@@ -208,12 +220,12 @@ async fn odd_model_answers_are_used_as_far_as_possible() {
     });
     let fixture = Setup::new([]).tool(&hello).build().await;
     // Nothing at all.
-    fixture.model.then(Call::new().done());
+    fixture.model.then(ScriptedCall::new().done());
     let turn = fixture.run("empty").await;
     assert_eq!((turn.success, turn.response.as_str()), (true, ""));
     fixture.assert_usable().await;
     // Two calls with the same ID are two calls, each with its own result.
-    fixture.model.then(Call::tools(vec![
+    fixture.model.then(ScriptedCall::tools(vec![
         call("x", "hello", json!({"n": 1})),
         call("x", "hello", json!({"n": 2})),
     ]));
@@ -221,21 +233,23 @@ async fn odd_model_answers_are_used_as_far_as_possible() {
     assert_eq!(hello.runs(), 2);
     fixture.assert_usable().await;
     // The id of an earlier turn again.
-    fixture
-        .model
-        .then(Call::tools(vec![call("x", "hello", json!({"n": 3}))]));
+    fixture.model.then(ScriptedCall::tools(vec![call(
+        "x",
+        "hello",
+        json!({"n": 3}),
+    )]));
     assert!(fixture.run("again").await.success);
     fixture.assert_usable().await;
     // No id, no name.
     fixture
         .model
-        .then(Call::tools(vec![call("", "", json!({}))]));
+        .then(ScriptedCall::tools(vec![call("", "", json!({}))]));
     assert!(fixture.run("nameless").await.success);
     fixture.assert_usable().await;
     // Null instead of an object.
     fixture
         .model
-        .then(Call::tools(vec![call("n", "hello", json!(null))]));
+        .then(ScriptedCall::tools(vec![call("n", "hello", json!(null))]));
     assert!(fixture.run("null").await.success);
     let calls = fixture.model.calls();
     assert_eq!(fixture.model.sent(calls - 1).pop().unwrap(), "Tool: {}");
@@ -364,7 +378,7 @@ async fn failing_file_system_factory_is_a_build_error() {
 
 #[tokio::test]
 async fn unknown_commands_and_missing_arguments_are_errors() {
-    let fixture = Setup::new([Call::answer("a side remark")])
+    let fixture = Setup::new([ScriptedCall::answer("a side remark")])
         .session(|session| session.with_capability("btw"))
         .build()
         .await;
@@ -401,7 +415,9 @@ async fn unknown_commands_and_missing_arguments_are_errors() {
     assert_eq!(fixture.model.sent(0), ["User: what?"]);
     assert!(fixture.model.requests()[0].config.tools.is_empty());
     assert!(fixture.messages().await.is_empty());
-    fixture.model.then(Call::new().connecting(Piece::Panic));
+    fixture
+        .model
+        .then(ScriptedCall::new().connecting(AnswerPiece::Panic));
     assert!(run("btw", Some("what?")).await.is_err());
     fixture.assert_usable().await;
 }
@@ -409,7 +425,7 @@ async fn unknown_commands_and_missing_arguments_are_errors() {
 #[tokio::test]
 async fn a_command_whose_model_falls_silent_ends() {
     let (gate, limit) = (Gate::shut(), Duration::from_secs(33));
-    let fixture = Setup::new([Call::new().wait(&gate)])
+    let fixture = Setup::new([ScriptedCall::new().wait(&gate)])
         .session(|session| session.with_capability("btw"))
         .settings(|settings| settings.model_silence = Some(limit))
         .build()
@@ -444,7 +460,7 @@ async fn extreme_durations_are_harmless() {
         ..TurnOptions::default()
     };
     let gate = Gate::shut();
-    fixture.model.then(Call::new().wait(&gate));
+    fixture.model.then(ScriptedCall::new().wait(&gate));
     let options = with(Duration::ZERO, Duration::ZERO);
     let turn = soon(
         fixture
@@ -518,9 +534,12 @@ async fn oversized_answer_fails_the_turn() {
         .collect();
     let long = vec![call("c", "hello", json!({ "name": "x".repeat(2000) }))];
     for (answer, named) in [
-        (Call::new().text(&piece).text(&piece).done(), "1000 bytes"),
-        (Call::tools(long), "1000 bytes"),
-        (Call::tools(many), "3 tool calls"),
+        (
+            ScriptedCall::new().text(&piece).text(&piece).done(),
+            "1000 bytes",
+        ),
+        (ScriptedCall::tools(long), "1000 bytes"),
+        (ScriptedCall::tools(many), "3 tool calls"),
     ] {
         let setup = Setup::new([answer]).settings(|settings| {
             settings.max_answer_bytes = 1000;

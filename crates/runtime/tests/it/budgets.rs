@@ -16,10 +16,10 @@ use windlass_runtime::{
 };
 
 use crate::durability::Life;
-use crate::support::{Call, Fixture, FnTool, Gate, Setup, TestClock, call, soon, tool};
+use crate::support::{Fixture, FnTool, Gate, ScriptedCall, Setup, TestClock, call, soon, tool};
 
 /// Ends a call with this cost.
-fn costing(call: Call, usd: f64) -> Call {
+fn costing(call: ScriptedCall, usd: f64) -> ScriptedCall {
     call.say(LlmStreamEvent::Done(Box::new(LlmCompletionMetadata {
         prompt_tokens: Some(10),
         completion_tokens: Some(5),
@@ -29,9 +29,12 @@ fn costing(call: Call, usd: f64) -> Call {
 }
 
 /// A tool call with this cost.
-fn working(n: usize, usd: f64) -> Call {
+fn working(n: usize, usd: f64) -> ScriptedCall {
     let calls = vec![call(&format!("c{n}"), "work", json!({}))];
-    costing(Call::new().say(LlmStreamEvent::ToolCalls(calls)), usd)
+    costing(
+        ScriptedCall::new().say(LlmStreamEvent::ToolCalls(calls)),
+        usd,
+    )
 }
 
 fn work() -> FnTool {
@@ -71,7 +74,11 @@ async fn recorded(fixture: &Fixture) -> u64 {
 }
 
 /// A process on a journal that outlives it.
-async fn process(journal: &Arc<MemoryJournal>, calls: Vec<Call>, thread_micro_usd: u64) -> Fixture {
+async fn process(
+    journal: &Arc<MemoryJournal>,
+    calls: Vec<ScriptedCall>,
+    thread_micro_usd: u64,
+) -> Fixture {
     Setup::new(calls)
         .tool(&work())
         .backends(RuntimeBackends::on_memory(journal))
@@ -126,7 +133,7 @@ fn sums_match_the_journal_after_a_crash_during_a_call() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let life = Life::new();
     life.run(async {
-        let lost = Call::new().text("lost").wait(&gate);
+        let lost = ScriptedCall::new().text("lost").wait(&gate);
         let fixture = process(&journal, vec![working(0, 0.02), lost], 50_000).await;
         drop(fixture.runtime.submit(fixture.session, "go").await.unwrap());
         gate.reached(1).await;
@@ -142,7 +149,7 @@ fn sums_match_the_journal_after_a_crash_during_a_call() {
         fixture.assert_sound().await;
     });
     Life::new().run(async {
-        let answer = costing(Call::new().text("done"), 0.005);
+        let answer = costing(ScriptedCall::new().text("done"), 0.005);
         let fixture = process(&journal, vec![working(1, 0.01), answer], 60_000).await;
         assert!(fixture.run("continue").await.success);
         assert_eq!(recorded(&fixture).await, 35_000);
@@ -180,7 +187,7 @@ fn limited(journal: &Arc<MemoryJournal>, usd: u64) -> RuntimeBackends {
     RuntimeBackends::on_memory(journal).with_daily_limit(limit)
 }
 
-/// Returns what is settled and what is reserved today, in millionths of a US dollar.
+/// Returns today's settled and reserved amounts, in millionths of a US dollar.
 async fn spent_today(journal: &MemoryJournal, clock: &TestClock) -> (u64, u64) {
     let spending = journal.ledger().spending(clock.now().date_naive()).await;
     let spending = spending.unwrap().into_iter();
@@ -249,9 +256,9 @@ async fn usage_and_unfinished_calls_of_a_previous_process_count_for_the_day() {
     let clock = TestClock::default();
     let gate = Gate::shut();
     let calls = vec![
-        costing(Call::new().text("one"), 0.1),
+        costing(ScriptedCall::new().text("one"), 0.1),
         working(1, 0.2),
-        Call::new().text("lost").wait(&gate),
+        ScriptedCall::new().text("lost").wait(&gate),
     ];
     let backends = limited(&journal, 1_000_000);
     let mut setup = Setup::new(calls).tool(&work()).backends(backends);
@@ -280,8 +287,8 @@ async fn call_ending_after_midnight_counts_for_the_new_day() {
     let midnight = tomorrow.and_time(chrono::NaiveTime::MIN).and_utc();
     clock.advance((midnight - clock.now()).to_std().unwrap() - second);
     let calls = vec![
-        costing(Call::new().text("late").wait(&gate), 0.1),
-        costing(Call::new().text("early"), 0.2),
+        costing(ScriptedCall::new().text("late").wait(&gate), 0.1),
+        costing(ScriptedCall::new().text("early"), 0.2),
     ];
     let backends = limited(&journal, 1_000_000);
     let mut setup = Setup::new(calls).backends(backends);
@@ -302,7 +309,7 @@ async fn a_used_up_day_names_the_time_at_which_it_renews() {
     let journal = Arc::new(MemoryJournal::new());
     let clock = TestClock::default();
     let backends = limited(&journal, 100_000);
-    let mut setup = Setup::new([costing(Call::new().text("all"), 0.1)]).backends(backends);
+    let mut setup = Setup::new([costing(ScriptedCall::new().text("all"), 0.1)]).backends(backends);
     setup.settings.reserve = micro_usd(1_000);
     setup.clock = clock.clone();
     let fixture = setup.build().await;
@@ -322,7 +329,7 @@ async fn a_used_up_day_names_the_time_at_which_it_renews() {
 async fn removed_session_refunds_nothing() {
     let journal = Arc::new(MemoryJournal::new());
     let clock = TestClock::default();
-    let mut setup = Setup::new([costing(Call::new().text("all"), 0.1)]);
+    let mut setup = Setup::new([costing(ScriptedCall::new().text("all"), 0.1)]);
     setup = setup.backends(limited(&journal, 100_000));
     setup.settings.reserve = micro_usd(1_000);
     setup.clock = clock.clone();

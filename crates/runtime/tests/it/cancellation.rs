@@ -17,7 +17,7 @@ use windlass_runtime::{
 };
 
 use crate::support::{
-    Call, Fixture, FnTool, Gate, Piece, Setup, call, event, roles, soon, tool, types,
+    AnswerPiece, Fixture, FnTool, Gate, ScriptedCall, Setup, call, event, roles, soon, tool, types,
 };
 
 /// A tool that waits at a gate.
@@ -34,7 +34,7 @@ fn sleeper(gate: &Gate) -> FnTool {
 
 async fn inside_a_tool() -> (Fixture, Gate) {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::tools(vec![call("c", "sleeper", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "sleeper", json!({}))])])
         .tool(&sleeper(&gate))
         .build()
         .await;
@@ -67,9 +67,13 @@ async fn r08_a_cancel_ends_a_turn_inside_a_sleeping_tool() {
 #[tokio::test]
 async fn r08_cancel_ends_a_turn_inside_a_stalled_stream_and_retains_the_text() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().text("so far").wait(&gate).text("never").done()])
-        .build()
-        .await;
+    let fixture = Setup::new([ScriptedCall::new()
+        .text("so far")
+        .wait(&gate)
+        .text("never")
+        .done()])
+    .build()
+    .await;
     let turn = fixture.start("go");
     gate.reached(1).await;
     soon(fixture.runtime.cancel_turn(fixture.session))
@@ -91,7 +95,7 @@ async fn r08_cancel_ends_a_turn_inside_a_stalled_stream_and_retains_the_text() {
 #[tokio::test]
 async fn r08_a_cancel_ends_a_turn_while_the_driver_connects() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().connecting(Piece::Wait(gate.clone()))])
+    let fixture = Setup::new([ScriptedCall::new().connecting(AnswerPiece::Wait(gate.clone()))])
         .build()
         .await;
     let turn = fixture.start("go");
@@ -243,7 +247,7 @@ async fn r08_unused_token_does_not_hold_the_runtime() {
 #[tokio::test]
 async fn r08_a_queued_turn_can_be_cancelled_by_its_id() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().wait(&gate).text("first").done()])
+    let fixture = Setup::new([ScriptedCall::new().wait(&gate).text("first").done()])
         .build()
         .await;
     let first = fixture.start("first");
@@ -317,8 +321,8 @@ async fn r09_a_turn_can_be_dropped_at_every_await_point() {
             ToolExecutionResult::success("hello")
         });
         let fixture = Setup::new([
-            Call::tools(vec![call("c", "hello", json!({}))]),
-            Call::answer("done"),
+            ScriptedCall::tools(vec![call("c", "hello", json!({}))]),
+            ScriptedCall::answer("done"),
         ])
         .tool(&hello)
         .build()
@@ -351,7 +355,7 @@ async fn r09_a_turn_can_be_dropped_at_every_await_point() {
 #[tokio::test]
 async fn r09_a_queued_turn_that_is_dropped_never_starts() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().wait(&gate).text("first").done()])
+    let fixture = Setup::new([ScriptedCall::new().wait(&gate).text("first").done()])
         .build()
         .await;
     let mut events = fixture.runtime.subscribe(fixture.session).await.unwrap();
@@ -500,7 +504,7 @@ async fn r10_a_dangling_call_is_repaired_once() {
 #[tokio::test]
 async fn r11_tool_timeout_is_an_error_and_the_turn_continues() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::tools(vec![call("c", "sleeper", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "sleeper", json!({}))])])
         .tool(&sleeper(&gate))
         .settings(|settings| settings.tool_timeout = Some(Duration::from_secs(77)))
         .build()
@@ -522,7 +526,7 @@ async fn r11_tool_timeout_is_an_error_and_the_turn_continues() {
 async fn r11_a_tool_has_its_own_timeout() {
     let gate = Gate::shut();
     let own = sleeper(&gate).hints(ToolHints::default().with_timeout_ms(5));
-    let fixture = Setup::new([Call::tools(vec![call("c", "sleeper", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "sleeper", json!({}))])])
         .tool(&own)
         .build()
         .await;
@@ -567,12 +571,13 @@ async fn r11_a_turn_that_takes_too_long_times_out() {
 #[tokio::test]
 async fn r12_reaching_the_limit_of_model_calls_is_no_success_and_leaves_no_call_open() {
     let again = tool("again", |_, _| async { ToolExecutionResult::success(1) });
-    let fixture =
-        Setup::new((0..2).map(|n| Call::tools(vec![call(&format!("c{n}"), "again", json!({}))])))
-            .tool(&again)
-            .session(|session| session.agent_max_iterations(2))
-            .build()
-            .await;
+    let fixture = Setup::new(
+        (0..2).map(|n| ScriptedCall::tools(vec![call(&format!("c{n}"), "again", json!({}))])),
+    )
+    .tool(&again)
+    .session(|session| session.agent_max_iterations(2))
+    .build()
+    .await;
     let turn = fixture.run("go").await;
     assert_eq!(
         (turn.success, turn.stop_reason),
@@ -587,8 +592,8 @@ async fn r12_reaching_the_limit_of_model_calls_is_no_success_and_leaves_no_call_
 async fn r13_an_answer_in_the_last_allowed_model_call_is_an_ordinary_success() {
     let once = tool("once", |_, _| async { ToolExecutionResult::success(1) });
     let fixture = Setup::new([
-        Call::tools(vec![call("c", "once", json!({}))]),
-        Call::answer("done"),
+        ScriptedCall::tools(vec![call("c", "once", json!({}))]),
+        ScriptedCall::answer("done"),
     ])
     .tool(&once)
     .session(|session| session.agent_max_iterations(2))
@@ -607,7 +612,7 @@ async fn r14_a_long_result_is_cut_before_it_is_stored_and_sent() {
     let verbose = tool("verbose", |_, _| async {
         ToolExecutionResult::success("é".repeat(5_000_000))
     });
-    let fixture = Setup::new([Call::tools(vec![call("c", "verbose", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "verbose", json!({}))])])
         .tool(&verbose)
         .build()
         .await;
@@ -693,7 +698,7 @@ async fn r15_file_quota_is_a_tool_error_and_the_turn_continues() {
         ),
         call("b", "write", json!({"path": "/one", "content": "1"})),
     ];
-    let fixture = Setup::new([Call::tools(calls)])
+    let fixture = Setup::new([ScriptedCall::tools(calls)])
         .tool(&write)
         .settings(|settings| settings.max_parallel_calls = 1)
         .backends(RuntimeBackends::in_memory().with_file_system(files))

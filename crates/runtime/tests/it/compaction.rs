@@ -19,7 +19,7 @@ use windlass_runtime::{
     CompactionSettings, InProcessRuntime, MemoryJournal, Replay, RuntimeBackends,
 };
 
-use crate::support::{Call, Fixture, FnTool, Gate, Setup, call, soon, tool, types};
+use crate::support::{Fixture, FnTool, Gate, ScriptedCall, Setup, call, soon, tool, types};
 
 const WINDOW: usize = 4_000;
 
@@ -111,13 +111,13 @@ impl LlmDriver for Narrow {
         if let Some(gate) = hold {
             gate.pass().await;
         }
-        Ok(Box::pin(Said(events.into())))
+        Ok(Box::pin(EventsStream(events.into())))
     }
 }
 
-struct Said(VecDeque<LlmStreamEvent>);
+struct EventsStream(VecDeque<LlmStreamEvent>);
 
-impl futures_core::Stream for Said {
+impl futures_core::Stream for EventsStream {
     type Item = Result<LlmStreamEvent>;
 
     fn poll_next(
@@ -269,7 +269,7 @@ async fn three_long_turns(setup: Setup) -> Fixture {
     // The provider reports no token counts, so all are estimated.
     let uncounted = || {
         let end = LlmStreamEvent::Done(Box::default());
-        Call::new().text("ok").say(end)
+        ScriptedCall::new().text("ok").say(end)
     };
     fixture.model.rewrite((0..5).map(|_| uncounted()));
     for _ in 0..3 {
@@ -315,9 +315,9 @@ async fn session_can_override_disabled_compaction() {
 async fn turn_that_cannot_be_compacted_enough_fails() {
     let refused = || {
         let error = ProviderError::new(ErrorKind::Auth, "no key");
-        Call::refused(AgentLoopError::provider(error))
+        ScriptedCall::refused(AgentLoopError::provider(error))
     };
-    let calls = [Call::answer(&said(3_000)), refused(), refused()];
+    let calls = [ScriptedCall::answer(&said(3_000)), refused(), refused()];
     let setup = Setup::new(calls).settings(|settings| {
         settings.compaction = Some(CompactionSettings {
             window_tokens: Some(1_500),
@@ -346,14 +346,15 @@ async fn interrupted_summary_is_recorded_and_replayed() {
     let minute = std::time::Duration::from_secs(60);
     for is_stopped in [true, false] {
         let gate = Gate::shut();
-        let summary = Call::new().text("sum").wait(&gate);
-        let setup = Setup::new([Call::answer(&said(3_000)), summary]).settings(|settings| {
-            settings.compaction = Some(CompactionSettings {
-                window_tokens: Some(1_500),
-                ..small()
+        let summary = ScriptedCall::new().text("sum").wait(&gate);
+        let setup =
+            Setup::new([ScriptedCall::answer(&said(3_000)), summary]).settings(|settings| {
+                settings.compaction = Some(CompactionSettings {
+                    window_tokens: Some(1_500),
+                    ..small()
+                });
+                settings.turn_timeout = Some(minute);
             });
-            settings.turn_timeout = Some(minute);
-        });
         let fixture = setup.build().await;
         fixture.run(&said(1_500)).await;
         let turn = fixture.start(&said(1_500));
@@ -379,10 +380,10 @@ async fn interrupted_summary_is_recorded_and_replayed() {
 }
 
 /// A turn whose history is compacted before its answer; only the summary contains `SUMMARY`.
-async fn shortened_before(answer: Call) -> Fixture {
+async fn shortened_before(answer: ScriptedCall) -> Fixture {
     let calls = [
-        Call::answer(&said(3_000)),
-        Call::answer("SUMMARY of it"),
+        ScriptedCall::answer(&said(3_000)),
+        ScriptedCall::answer("SUMMARY of it"),
         answer,
     ];
     let setup = Setup::new(calls).settings(|settings| {
@@ -398,7 +399,7 @@ async fn shortened_before(answer: Call) -> Fixture {
 
 #[tokio::test]
 async fn summary_text_is_not_streamed_as_the_answer() {
-    let fixture = shortened_before(Call::answer("the answer")).await;
+    let fixture = shortened_before(ScriptedCall::answer("the answer")).await;
     let turn = fixture.run(&said(1_500)).await;
     assert_eq!(turn.response, "the answer");
     let events = fixture.events().await;
@@ -413,7 +414,7 @@ async fn summary_text_is_not_streamed_as_the_answer() {
 #[tokio::test]
 async fn summary_text_is_not_part_of_an_interrupted_answer() {
     let gate = Gate::shut();
-    let fixture = shortened_before(Call::new().text("half an answer").wait(&gate)).await;
+    let fixture = shortened_before(ScriptedCall::new().text("half an answer").wait(&gate)).await;
     let turn = fixture.start(&said(1_500));
     gate.reached(1).await;
     let stopped = fixture.runtime.interrupt(fixture.session, None, None);

@@ -19,7 +19,9 @@ use windlass_runtime::{
     HarnessBuilder, RuntimeBackends, RuntimeHostAdapter, SessionBuilder, StopReason,
 };
 
-use crate::support::{Bundle, Call, Model, Setup, call, directory, scripted_model, tool};
+use crate::support::{
+    Bundle, ScriptedCall, ScriptedModel, Setup, call, directory, scripted_model, tool,
+};
 
 fn file(path: &str, content: &str) -> InitialFile {
     InitialFile {
@@ -35,7 +37,7 @@ async fn r30_a_harness_inherits_the_whole_chain() {
     let hello = tool("hello", |_, _| async {
         ToolExecutionResult::success("hello")
     });
-    let fixture = Setup::new([Call::tools(vec![call("c", "hello", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "hello", json!({}))])])
         .build()
         .await;
     let bundle = Bundle {
@@ -237,7 +239,7 @@ async fn r31_mounts_are_written_to_a_disk_store() {
         )],
         ..Bundle::new("docs").tool(&write)
     };
-    let fixture = Setup::new([Call::tools(vec![call("c", "write", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "write", json!({}))])])
         .bundle(&bundle)
         .backends(RuntimeBackends::in_memory().with_file_system(files))
         .build()
@@ -377,8 +379,8 @@ async fn r33_the_last_layer_that_names_a_model_wins() {
 #[tokio::test]
 async fn r34_every_filter_is_honoured_by_the_messages_of_a_session() {
     let fixture = Setup::new([
-        Call::tools(vec![call("c", "unknown", json!({}))]),
-        Call::answer("the end"),
+        ScriptedCall::tools(vec![call("c", "unknown", json!({}))]),
+        ScriptedCall::answer("the end"),
     ])
     .build()
     .await;
@@ -463,7 +465,7 @@ async fn r34_a_filter_of_a_capability_changes_what_the_model_sees_and_nothing_el
 #[tokio::test]
 async fn r35_the_status_of_a_session_is_written_as_it_is_printed() {
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
-    let fixture = Setup::new([Call::tools(vec![call("c", "ask", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "ask", json!({}))])])
         .session(|session| session.agent_tool(ask))
         .build()
         .await;
@@ -537,7 +539,7 @@ async fn a_model_without_driver_or_key_is_named_and_the_session_stays_usable() {
     models
         .add_model(ModelId::from_seed(2), other(LlmProviderType::Anthropic))
         .await;
-    let (model, keyed) = (Model::default(), Model::default());
+    let (model, keyed) = (ScriptedModel::default(), ScriptedModel::default());
     let mut drivers = DriverRegistry::new();
     model.register(&mut drivers, ProviderType::LlmSim);
     keyed.register(&mut drivers, ProviderType::Anthropic);

@@ -23,8 +23,8 @@ use windlass_runtime::{
 use windlass_store::StreamKey;
 
 use crate::support::{
-    Call, Fixture, FnTool, Gate, Setup, SpyJournal, TestClock, call, event, roles, soon, tool,
-    types,
+    Fixture, FnTool, Gate, ScriptedCall, Setup, SpyJournal, TestClock, call, event, roles, soon,
+    tool, types,
 };
 
 fn hello() -> FnTool {
@@ -33,11 +33,11 @@ fn hello() -> FnTool {
     })
 }
 
-fn hello_call() -> Call {
-    Call::tools(vec![call("c", "hello", json!({}))])
+fn hello_call() -> ScriptedCall {
+    ScriptedCall::tools(vec![call("c", "hello", json!({}))])
 }
 
-async fn on_spy(calls: impl IntoIterator<Item = Call>) -> (Fixture, Arc<SpyJournal>) {
+async fn on_spy(calls: impl IntoIterator<Item = ScriptedCall>) -> (Fixture, Arc<SpyJournal>) {
     let journal = SpyJournal::new(MemoryJournal::new());
     let fixture = Setup::new(calls)
         .tool(&hello())
@@ -181,12 +181,12 @@ impl Drop for Life {
 
 /// State that outlives a process.
 #[derive(Clone)]
-struct Disk {
+struct ProcessDisk {
     journal: Arc<MemoryJournal>,
     clock: TestClock,
 }
 
-impl Disk {
+impl ProcessDisk {
     fn new() -> Self {
         Self {
             journal: Arc::new(MemoryJournal::new()),
@@ -207,7 +207,7 @@ impl Disk {
 
 #[test]
 fn conversation_continues_in_another_process() {
-    let disk = Disk::new();
+    let disk = ProcessDisk::new();
     Life::new().run(async {
         assert!(
             disk.start(Setup::new([]), &[])
@@ -249,11 +249,11 @@ fn after_a_crash_only_repeatable_tools_run_again() {
         (SideEffectClass::Idempotent, true),
         (SideEffectClass::AtMostOnce, false),
     ] {
-        let (disk, gate) = (Disk::new(), Gate::shut());
+        let (disk, gate) = (ProcessDisk::new(), Gate::shut());
         let tools = [stuck(&gate, side_effects)];
         let life = Life::new();
         life.run(async {
-            let setup = Setup::new([Call::tools(vec![call("c", "stuck", json!({}))])]);
+            let setup = Setup::new([ScriptedCall::tools(vec![call("c", "stuck", json!({}))])]);
             let fixture = disk.start(setup, &tools).await;
             drop(fixture.runtime.submit(fixture.session, "go").await.unwrap());
             gate.reached(1).await;
@@ -295,11 +295,11 @@ fn after_a_crash_only_repeatable_tools_run_again() {
 
 #[test]
 fn turn_fails_after_repeated_crashes() {
-    let (disk, gate) = (Disk::new(), Gate::shut());
+    let (disk, gate) = (ProcessDisk::new(), Gate::shut());
     let tools = [stuck(&gate, SideEffectClass::Pure)];
     for life in 0..3 {
         Life::new().run(async {
-            let setup = Setup::new([Call::tools(vec![call("c", "stuck", json!({}))])]);
+            let setup = Setup::new([ScriptedCall::tools(vec![call("c", "stuck", json!({}))])]);
             let fixture = disk.start(setup, &tools).await;
             match life {
                 0 => drop(fixture.runtime.submit(fixture.session, "go").await.unwrap()),
@@ -320,7 +320,7 @@ fn turn_fails_after_repeated_crashes() {
 
 #[test]
 fn parked_turn_can_be_answered_in_another_process() {
-    let disk = Disk::new();
+    let disk = ProcessDisk::new();
     // The second call is of the same class: it waits for the first one's approval, and needs its own.
     let risky = tool("risky", |_, _| async {
         ToolExecutionResult::success("done")
@@ -329,8 +329,8 @@ fn parked_turn_can_be_answered_in_another_process() {
     let tools = [risky.clone()];
     Life::new().run(async {
         let calls = vec![call("a", "ask", json!({})), call("r", "risky", json!({}))];
-        let setup =
-            Setup::new([Call::tools(calls)]).settings(|settings| settings.max_parallel_calls = 1);
+        let setup = Setup::new([ScriptedCall::tools(calls)])
+            .settings(|settings| settings.max_parallel_calls = 1);
         let fixture = disk.start(setup, &tools).await;
         assert_eq!(
             fixture.run("go").await.stop_reason,
@@ -362,16 +362,18 @@ fn parked_turn_can_be_answered_in_another_process() {
 
 #[test]
 fn last_answer_resumes_the_turn_in_a_new_process() {
-    let disk = Disk::new();
+    let disk = ProcessDisk::new();
     Life::new().run(async {
-        let setup = Setup::new([Call::tools(vec![call("a", "ask", json!({}))])]);
+        let setup = Setup::new([ScriptedCall::tools(vec![call("a", "ask", json!({}))])]);
         assert_eq!(
             disk.start(setup, &[]).await.run("go").await.stop_reason,
             StopReason::WaitingForToolResults
         );
     });
     Life::new().run(async {
-        let fixture = disk.start(Setup::new([Call::answer("thanks")]), &[]).await;
+        let fixture = disk
+            .start(Setup::new([ScriptedCall::answer("thanks")]), &[])
+            .await;
         let answer = fixture
             .runtime
             .submit_tool_results(fixture.session, vec![ToolResult::success("a", 1)]);
@@ -390,11 +392,14 @@ fn last_answer_resumes_the_turn_in_a_new_process() {
 
 #[test]
 fn queued_input_has_its_turn_in_another_process() {
-    let (disk, gate) = (Disk::new(), Gate::shut());
+    let (disk, gate) = (ProcessDisk::new(), Gate::shut());
     let life = Life::new();
     life.run(async {
         let fixture = disk
-            .start(Setup::new([Call::new().text("half").wait(&gate)]), &[])
+            .start(
+                Setup::new([ScriptedCall::new().text("half").wait(&gate)]),
+                &[],
+            )
             .await;
         fixture
             .runtime
@@ -412,7 +417,7 @@ fn queued_input_has_its_turn_in_another_process() {
     Life::new().run(async {
         let fixture = disk
             .start(
-                Setup::new([Call::answer("whole"), Call::answer("next")]),
+                Setup::new([ScriptedCall::answer("whole"), ScriptedCall::answer("next")]),
                 &[],
             )
             .await;
@@ -549,8 +554,8 @@ async fn hanging_embedder_store_stalls_no_turn() {
 async fn repeated_answer_after_the_end_gets_the_same_result() {
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
     let fixture = Setup::new([
-        Call::tools(vec![call("a", "ask", json!({}))]),
-        Call::answer("thanks"),
+        ScriptedCall::tools(vec![call("a", "ask", json!({}))]),
+        ScriptedCall::answer("thanks"),
     ])
     .session(|session| session.agent_tool(ask))
     .build()
@@ -578,10 +583,10 @@ async fn repeated_answer_to_an_earlier_turn_gets_that_turns_result() {
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
     let gate = Gate::shut();
     let fixture = Setup::new([
-        Call::tools(vec![call("a", "ask", json!({}))]),
-        Call::answer("thanks"),
-        Call::answer("another"),
-        Call::new().wait(&gate).text("a third").done(),
+        ScriptedCall::tools(vec![call("a", "ask", json!({}))]),
+        ScriptedCall::answer("thanks"),
+        ScriptedCall::answer("another"),
+        ScriptedCall::new().wait(&gate).text("a third").done(),
     ])
     .session(|session| session.agent_tool(ask))
     .build()
@@ -653,7 +658,7 @@ async fn let_it_retry(fixture: &Fixture, pause: Duration) {
 #[tokio::test]
 async fn a_queued_input_resumes_after_a_store_failure_without_another_message() {
     let gate = Gate::shut();
-    let (fixture, journal) = on_spy([Call::new().text("one").wait(&gate).done()]).await;
+    let (fixture, journal) = on_spy([ScriptedCall::new().text("one").wait(&gate).done()]).await;
     let first = fixture.start("first");
     gate.reached(1).await;
     let queued = fixture.runtime.submit(fixture.session, "second").await;
@@ -722,7 +727,7 @@ impl RuntimeAgentStore for FailingAgents {
 }
 
 async fn on_failing_agents(
-    calls: impl IntoIterator<Item = Call>,
+    calls: impl IntoIterator<Item = ScriptedCall>,
 ) -> (Fixture, Arc<SpyJournal>, Arc<FailingAgents>) {
     let journal = SpyJournal::new(MemoryJournal::new());
     let backends = RuntimeBackends::on_journal(Arc::clone(&journal) as _);
@@ -754,7 +759,7 @@ async fn store_failure_during_context_assembly_is_retried() {
 async fn store_failure_before_a_queued_turn_does_not_fail_it() {
     let gate = Gate::shut();
     let (fixture, _, agents) =
-        on_failing_agents([Call::new().text("one").wait(&gate).done()]).await;
+        on_failing_agents([ScriptedCall::new().text("one").wait(&gate).done()]).await;
     let first = fixture.start("first");
     gate.reached(1).await;
     let queued = fixture.runtime.submit(fixture.session, "second").await;

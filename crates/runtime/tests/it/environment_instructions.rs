@@ -6,7 +6,7 @@ use windlass_core::events::EventData;
 use windlass_core::tools::ToolPolicy;
 use windlass_runtime::{Replay, RuntimeBackends, StopReason};
 
-use crate::support::{Bundle, Call, Fixture, Setup, call, soon, tool};
+use crate::support::{Bundle, Fixture, ScriptedCall, Setup, call, soon, tool};
 
 fn saying(bundle: &Bundle, words: Option<&str>) {
     *bundle.environment_says.lock().unwrap() = words.map(str::to_owned);
@@ -83,7 +83,7 @@ async fn resumed_turn_uses_its_recorded_instructions() {
     let fixture = fixture.build().await;
     fixture
         .model
-        .rewrite([Call::tools(vec![call("c", "asks", json!({}))])]);
+        .rewrite([ScriptedCall::tools(vec![call("c", "asks", json!({}))])]);
     let waiting = fixture.run("go").await;
     assert_eq!(waiting.stop_reason, StopReason::WaitingForApproval);
     fixture.runtime.shutdown(std::time::Duration::ZERO).await;
@@ -99,7 +99,7 @@ async fn resumed_turn_uses_its_recorded_instructions() {
         session: fixture.session,
         ..later
     };
-    later.model.rewrite([Call::answer("done")]);
+    later.model.rewrite([ScriptedCall::answer("done")]);
     later.resume().await.expect("a turn is open");
     let decided = later.runtime.decide_tool_call(later.session, "c", true);
     let ended = soon(decided.await.unwrap().wait()).await.unwrap();

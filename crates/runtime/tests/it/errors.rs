@@ -8,7 +8,7 @@ use windlass_core::llmsim_driver::{LlmSimConfig, SimError, SimTurn};
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{InProcessRuntimeBuilder, RetryPolicy, SessionBuilder, StopReason};
 
-use crate::support::{Call, Fixture, Gate, Setup, roles, soon, types};
+use crate::support::{Fixture, Gate, ScriptedCall, Setup, roles, soon, types};
 
 fn status(code: u16) -> AgentLoopError {
     AgentLoopError::provider(ProviderError::from_status(code, "scripted"))
@@ -43,7 +43,7 @@ fn retry_of(events: &[std::sync::Arc<windlass_core::events::Event>]) -> Option<R
 
 #[tokio::test]
 async fn r24_error_text_does_not_make_an_error_transient() {
-    let fixture = Setup::new([Call::refused(AgentLoopError::llm(
+    let fixture = Setup::new([ScriptedCall::refused(AgentLoopError::llm(
         "rate limit (500) timeout 429",
     ))])
     .build()
@@ -60,9 +60,12 @@ async fn r24_error_text_does_not_make_an_error_transient() {
 #[tokio::test]
 async fn r25_transient_errors_are_retried_and_recorded() {
     for code in [408, 409, 429, 500, 502, 503, 529] {
-        let fixture = Setup::new([Call::refused(status(code)), Call::answer("at last")])
-            .build()
-            .await;
+        let fixture = Setup::new([
+            ScriptedCall::refused(status(code)),
+            ScriptedCall::answer("at last"),
+        ])
+        .build()
+        .await;
         let turn = run_through(&fixture, "go").await;
         assert_eq!(
             (turn.success, turn.response.as_str()),
@@ -82,7 +85,9 @@ async fn r25_transient_errors_are_retried_and_recorded() {
 #[tokio::test]
 async fn r25_permanent_errors_are_not_retried() {
     for code in [400, 401, 403, 404, 413, 422] {
-        let fixture = Setup::new([Call::refused(status(code))]).build().await;
+        let fixture = Setup::new([ScriptedCall::refused(status(code))])
+            .build()
+            .await;
         assert_eq!(
             fixture.run("go").await.stop_reason,
             StopReason::Failed,
@@ -98,7 +103,7 @@ async fn r25_retry_after_is_honoured_up_to_a_limit() {
     for (wish, wait) in [(7, 7), (3600, 60)] {
         let error =
             ProviderError::from_status(429, "scripted").with_retry_after(Duration::from_secs(wish));
-        let fixture = Setup::new([Call::refused(AgentLoopError::provider(error))])
+        let fixture = Setup::new([ScriptedCall::refused(AgentLoopError::provider(error))])
             .build()
             .await;
         let turn = fixture.start("go");
@@ -116,7 +121,7 @@ async fn r25_retry_after_is_honoured_up_to_a_limit() {
 
 #[tokio::test]
 async fn r25_waits_double_with_jitter() {
-    let fixture = Setup::new((0..3).map(|_| Call::refused(status(503))))
+    let fixture = Setup::new((0..3).map(|_| ScriptedCall::refused(status(503))))
         .build()
         .await;
     let turn = fixture.start("go");
@@ -136,7 +141,7 @@ async fn r25_waits_double_with_jitter() {
 
 #[tokio::test]
 async fn r25_retries_stop_at_the_configured_count() {
-    let fixture = Setup::new((0..3).map(|_| Call::refused(status(503))))
+    let fixture = Setup::new((0..3).map(|_| ScriptedCall::refused(status(503))))
         .settings(|settings| settings.retry = retries(2))
         .build()
         .await;
@@ -152,7 +157,9 @@ async fn r25_retries_stop_at_the_configured_count() {
 
 #[tokio::test]
 async fn r25_a_wait_between_attempts_can_be_cancelled() {
-    let fixture = Setup::new([Call::refused(status(503))]).build().await;
+    let fixture = Setup::new([ScriptedCall::refused(status(503))])
+        .build()
+        .await;
     let turn = fixture.start("go");
     fixture
         .clock
@@ -171,10 +178,13 @@ async fn r25_a_wait_between_attempts_can_be_cancelled() {
 async fn r25_silent_model_is_retried() {
     let silence = Duration::from_secs(33);
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().wait(&gate), Call::answer("at last")])
-        .settings(|settings| settings.model_silence = Some(silence))
-        .build()
-        .await;
+    let fixture = Setup::new([
+        ScriptedCall::new().wait(&gate),
+        ScriptedCall::answer("at last"),
+    ])
+    .settings(|settings| settings.model_silence = Some(silence))
+    .build()
+    .await;
     let turn = fixture.start("go");
     fixture.clock.asleep_for(silence).await;
     let turn_ended = run_out(&fixture, turn).await;
@@ -203,7 +213,7 @@ async fn run_out(
 
 #[tokio::test]
 async fn r25_call_with_visible_output_is_not_retried() {
-    let fixture = Setup::new([Call::new().text("half an").fail(status(503))])
+    let fixture = Setup::new([ScriptedCall::new().text("half an").fail(status(503))])
         .build()
         .await;
     let turn = fixture.run("go").await;
@@ -223,8 +233,8 @@ async fn r26_a_failed_turn_names_its_cause_once_and_counts_what_it_did() {
         arguments: serde_json::json!({}),
     };
     let fixture = Setup::new([
-        Call::tools(vec![add]),
-        Call::refused(AgentLoopError::llm("the model is on fire")),
+        ScriptedCall::tools(vec![add]),
+        ScriptedCall::refused(AgentLoopError::llm("the model is on fire")),
     ])
     .build()
     .await;
@@ -253,7 +263,7 @@ async fn r27_the_kind_of_a_failure_is_readable_without_its_text() {
         (AgentLoopError::model_not_available("x"), "model_missing"),
         (AgentLoopError::llm("x"), "other"),
     ] {
-        let fixture = Setup::new([Call::refused(error)])
+        let fixture = Setup::new([ScriptedCall::refused(error)])
             .settings(|settings| settings.retry = retries(0))
             .build()
             .await;
@@ -283,7 +293,7 @@ async fn r27_the_kind_of_a_failure_is_readable_without_its_text() {
 #[tokio::test]
 async fn r28_a_failed_turn_stores_the_same_whatever_the_error() {
     for error in [status(503), status(400), AgentLoopError::llm("odd")] {
-        let fixture = Setup::new([Call::refused(error)])
+        let fixture = Setup::new([ScriptedCall::refused(error)])
             .settings(|settings| settings.retry = retries(0))
             .build()
             .await;
@@ -300,7 +310,7 @@ async fn r28_a_failed_turn_stores_the_same_whatever_the_error() {
 #[tokio::test]
 async fn r28_text_before_the_failure_is_the_only_message() {
     for error in [status(503), AgentLoopError::llm("odd")] {
-        let fixture = Setup::new([Call::new().text("half").fail(error)])
+        let fixture = Setup::new([ScriptedCall::new().text("half").fail(error)])
             .build()
             .await;
         fixture.run("go").await;

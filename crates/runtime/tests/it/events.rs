@@ -12,7 +12,7 @@ use windlass_runtime::{
     EventSink, MemoryJournal, Retention, RuntimeBackends, SessionBuilder, StopReason, TurnOptions,
 };
 
-use crate::support::{Call, Fixture, Gate, Setup, call, event, soon, tool, types};
+use crate::support::{Fixture, Gate, ScriptedCall, Setup, call, event, soon, tool, types};
 
 #[tokio::test]
 async fn r36_every_session_counts_its_events_from_one_without_a_gap() {
@@ -50,9 +50,13 @@ async fn r36_every_session_counts_its_events_from_one_without_a_gap() {
 #[tokio::test]
 async fn r37_a_subscriber_sees_text_while_the_turn_runs() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().text("one ").wait(&gate).text("two").done()])
-        .build()
-        .await;
+    let fixture = Setup::new([ScriptedCall::new()
+        .text("one ")
+        .wait(&gate)
+        .text("two")
+        .done()])
+    .build()
+    .await;
     let mut events = fixture.runtime.subscribe(fixture.session).await.unwrap();
     let turn = fixture.start("go");
     gate.reached(1).await;
@@ -181,7 +185,7 @@ async fn r38_all_events_come_in_the_order_in_which_they_were_recorded() {
 #[tokio::test]
 async fn r39_the_order_of_a_turn_is_as_documented() {
     let fixture = Setup::new([
-        Call::new()
+        ScriptedCall::new()
             .text("let me see")
             .say(LlmStreamEvent::ToolCalls(vec![call(
                 "c",
@@ -189,7 +193,7 @@ async fn r39_the_order_of_a_turn_is_as_documented() {
                 json!({}),
             )]))
             .done(),
-        Call::answer("done"),
+        ScriptedCall::answer("done"),
     ])
     .tool(&tool("echo", |_, _| async {
         ToolExecutionResult::success("hi")
@@ -265,7 +269,7 @@ async fn varied() -> Fixture {
     })
     .policy(ToolPolicy::RequiresApproval);
     let fixture = Setup::new([
-        Call::new()
+        ScriptedCall::new()
             .say(LlmStreamEvent::ThinkingDelta("hm".into()))
             .say(LlmStreamEvent::ThinkingSignature("sig".into()))
             .say(LlmStreamEvent::ToolCalls(vec![
@@ -274,9 +278,9 @@ async fn varied() -> Fixture {
                 call("r", "risky", json!({})),
             ]))
             .done(),
-        Call::answer("thanks"),
-        Call::refused(windlass_core::error::AgentLoopError::llm("broken")),
-        Call::new().text("half").wait(&gate).done(),
+        ScriptedCall::answer("thanks"),
+        ScriptedCall::refused(windlass_core::error::AgentLoopError::llm("broken")),
+        ScriptedCall::new().text("half").wait(&gate).done(),
     ])
     .tool(&chatty)
     .tool(&risky)
@@ -386,7 +390,7 @@ async fn r41_open_turn_is_not_pruned() {
     };
     let journal = Arc::new(MemoryJournal::with_retention(retention));
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
-    let fixture = Setup::new([Call::tools(vec![call("c", "ask", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "ask", json!({}))])])
         .backends(RuntimeBackends::on_journal(journal))
         .session(|session| session.agent_tool(ask))
         .build()
@@ -432,7 +436,7 @@ async fn an_observer_sees_its_own_turn_from_start_to_end_and_no_other() {
 #[tokio::test]
 async fn handle_has_the_first_event_of_its_own_turn() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().wait(&gate).text("first").done()])
+    let fixture = Setup::new([ScriptedCall::new().wait(&gate).text("first").done()])
         .build()
         .await;
     let (runtime, session) = (&fixture.runtime, fixture.session);

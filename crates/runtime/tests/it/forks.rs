@@ -10,7 +10,7 @@ use windlass_runtime::{
 };
 
 use crate::support::{
-    Call, Fixture, Gate, Setup, SpyJournal, assert_sound, each_store, soon, types,
+    Fixture, Gate, ScriptedCall, Setup, SpyJournal, assert_sound, each_store, soon, types,
 };
 
 /// The texts of a conversation, in order.
@@ -65,7 +65,7 @@ async fn fork_at_a_turn_shares_the_history_until_then_and_is_independent() {
             (parent, events.len() as u64 - 1)
         );
 
-        fixture.model.then(Call::answer("another two"));
+        fixture.model.then(ScriptedCall::answer("another two"));
         let turn = soon(runtime.run_text_turn(child, "two?")).await.unwrap();
         assert!(turn.success);
         let call = fixture.model.calls() - 1;
@@ -94,7 +94,7 @@ async fn fork_at_a_turn_shares_the_history_until_then_and_is_independent() {
         assert_eq!(said(runtime, child).await, all[..2]);
         assert_eq!(said(runtime, grandchild).await, all);
         runtime.remove_session(child).await.unwrap();
-        fixture.model.then(Call::answer("still"));
+        fixture.model.then(ScriptedCall::answer("still"));
         soon(runtime.run_text_turn(grandchild, "three"))
             .await
             .unwrap();
@@ -194,7 +194,7 @@ async fn fork_at_an_open_or_unknown_turn_is_refused() {
         let fixture = setup.build().await;
         let first = fixture.run("one").await;
         let gate = Gate::shut();
-        fixture.model.then(Call::new().wait(&gate).text("late").done());
+        fixture.model.then(ScriptedCall::new().wait(&gate).text("late").done());
         let handle = fixture.runtime.submit(fixture.session, "two").await.unwrap();
         let open = handle.turn_id();
         gate.reached(1).await;
@@ -234,7 +234,7 @@ async fn fork_before_a_turn_does_not_contain_it() {
         let gate = Gate::shut();
         fixture
             .model
-            .then(Call::new().wait(&gate).text("late").done());
+            .then(ScriptedCall::new().wait(&gate).text("late").done());
         let handle = runtime.submit(parent, "three").await.unwrap();
         gate.reached(1).await;
         for (turn_id, expected) in [
@@ -245,7 +245,7 @@ async fn fork_before_a_turn_does_not_contain_it() {
             let child = fork(&fixture, ForkAt::Before(turn_id)).await.unwrap();
             assert_eq!(said(runtime, child).await, expected);
             assert_sound(&runtime.events_for(child).await.unwrap());
-            // What is shared is known by its place too.
+            // The shared part has the same sequence numbers.
             if turn_id != first.turn_id {
                 let at = ForkAt::Before(first.turn_id);
                 let forking = runtime.fork_session(child, at, ForkOptions::new());
@@ -307,7 +307,7 @@ async fn queued_input_of_the_parent_is_not_forked() {
         let gate = Gate::shut();
         fixture
             .model
-            .then(Call::new().wait(&gate).text("first").done());
+            .then(ScriptedCall::new().wait(&gate).text("first").done());
         let first = fixture
             .runtime
             .submit(fixture.session, "one")
@@ -410,7 +410,7 @@ async fn rewind_needs_an_idle_session_and_a_known_turn() {
     let gate = Gate::shut();
     fixture
         .model
-        .then(Call::new().wait(&gate).text("late").done());
+        .then(ScriptedCall::new().wait(&gate).text("late").done());
     // Both are on their way at once: the input came first, so its turn is in the way.
     let running = runtime.submit(session, "two");
     let refused = runtime.rewind_session(session, first.turn_id);

@@ -18,7 +18,7 @@ use windlass_core::traits::ToolContext;
 use windlass_policy::{ApprovalAction, ApprovalRule, ApprovalRules};
 use windlass_runtime::StopReason;
 
-use crate::support::{Bundle, Call, Fixture, FnTool, Gate, Setup, Trap, call, soon, tool};
+use crate::support::{Bundle, Fixture, FnTool, Gate, ScriptedCall, Setup, Trap, call, soon, tool};
 use crate::tools::{hello, hello_call};
 
 #[tokio::test]
@@ -26,7 +26,7 @@ async fn r16_panicking_tool_is_an_internal_error_and_the_turn_continues() {
     let bomb = tool("bomb", |_, _| async {
         panic!("scripted: the secret is 42")
     });
-    let fixture = Setup::new([Call::tools(vec![call("c", "bomb", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "bomb", json!({}))])])
         .tool(&bomb)
         .build()
         .await;
@@ -174,7 +174,7 @@ async fn r16_a_guardrail_that_panics_fails_the_turn_and_nothing_unguarded_is_sho
         ..Bundle::new("rails")
     };
     for bundle in [arm, check] {
-        let fixture = Setup::new([Call::answer("unguarded")])
+        let fixture = Setup::new([ScriptedCall::answer("unguarded")])
             .bundle(&bundle)
             .build()
             .await;
@@ -230,7 +230,7 @@ async fn r16_a_capability_that_panics_is_named_and_later_turns_work() {
 async fn r16_a_capability_that_panics_in_front_of_a_queued_turn_fails_that_turn() {
     let gate = Gate::shut();
     let bundle = Bundle::new("shaky").tool(&hello());
-    let fixture = Setup::new([Call::new().wait(&gate).text("first").done()])
+    let fixture = Setup::new([ScriptedCall::new().wait(&gate).text("first").done()])
         .bundle(&bundle)
         .build()
         .await;
@@ -393,7 +393,7 @@ async fn redirected(rules: Vec<ApprovalRule>) -> (Fixture, FnTool) {
         .pre
         .push(Arc::new(Replaces(json!({"path": "secret/key"}))));
     let asked = vec![call("c", "save", json!({"path": "notes"}))];
-    let setup = Setup::new([Call::tools(asked)]).bundle(&bundle);
+    let setup = Setup::new([ScriptedCall::tools(asked)]).bundle(&bundle);
     let setup = setup.settings(|settings| {
         settings.approvals = Arc::new(ApprovalRules {
             rules,

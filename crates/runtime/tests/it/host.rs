@@ -15,7 +15,7 @@ use windlass_core::tools::{
 use windlass_core::turn_request::{TurnLabels, TurnRequest};
 use windlass_runtime::StopReason;
 
-use super::support::{Call, Gate, Setup, call, soon, tool};
+use super::support::{Gate, ScriptedCall, Setup, call, soon, tool};
 
 fn external(name: &str, shown: &str) -> ClientSideTool {
     ClientSideTool {
@@ -34,7 +34,7 @@ fn asking(text: &str, request: TurnRequest) -> InputMessage {
 #[tokio::test]
 async fn host_notes_belong_to_no_turn() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().wait(&gate).text("x").done()])
+    let fixture = Setup::new([ScriptedCall::new().wait(&gate).text("x").done()])
         .build()
         .await;
     let (runtime, session) = (&fixture.runtime, fixture.session);
@@ -73,7 +73,7 @@ async fn host_notes_belong_to_no_turn() {
 
 #[tokio::test]
 async fn the_labels_of_an_input_are_on_the_records_that_begin_and_end_its_turn() {
-    let fixture = Setup::new([Call::answer("x")]).build().await;
+    let fixture = Setup::new([ScriptedCall::answer("x")]).build().await;
     let labels = TurnLabels {
         provider: Some("of the house".to_owned()),
     };
@@ -113,9 +113,9 @@ async fn turn_has_only_the_requested_tools() {
         call("4", "files", json!({})),
     ];
     let fixture = Setup::new([
-        Call::tools(calls),
-        Call::answer("thanks"),
-        Call::answer("again"),
+        ScriptedCall::tools(calls),
+        ScriptedCall::answer("thanks"),
+        ScriptedCall::answer("again"),
     ])
     .tool(&shell)
     .tool(&files)
@@ -185,8 +185,8 @@ async fn turn_has_only_the_requested_tools() {
 #[tokio::test]
 async fn client_side_tool_has_its_own_wait_timeout() {
     let fixture = Setup::new([
-        Call::tools(vec![call("1", "tau__get", json!({}))]),
-        Call::answer("late"),
+        ScriptedCall::tools(vec![call("1", "tau__get", json!({}))]),
+        ScriptedCall::answer("late"),
     ])
     .settings(|settings| settings.wait_timeout = Some(Duration::from_secs(300)))
     .build()
@@ -225,7 +225,10 @@ async fn a_question_waits_for_its_answer_which_only_the_model_reads() {
         arguments: question,
         ..call("1", "request_user_input", json!({}))
     };
-    let setup = Setup::new([Call::tools(vec![asking]), Call::answer("Red it is")]);
+    let setup = Setup::new([
+        ScriptedCall::tools(vec![asking]),
+        ScriptedCall::answer("Red it is"),
+    ]);
     let fixture = setup
         .session(|session| session.with_capability("ask_user"))
         .build()

@@ -13,7 +13,7 @@ use windlass_core::mcp::{
 use windlass_core::tools::{BuiltinTool, Tool, ToolDefinition, ToolExecutionResult, ToolPolicy};
 use windlass_runtime::{Replay, RuntimeBackends, StopReason};
 
-use crate::support::{Bundle, Call, Fixture, Setup, call, soon, tool};
+use crate::support::{Bundle, Fixture, ScriptedCall, Setup, call, soon, tool};
 
 /// Servers whose tools a test sets.
 #[derive(Default)]
@@ -150,8 +150,8 @@ async fn server_tools_are_recorded_on_change_and_replayed() {
     assert_eq!(recorded(&fixture).await, [["haul", "drop"]]);
     servers.offer(&["haul"]);
     fixture.model.rewrite([
-        Call::tools(vec![call("c", "mcp__ship__haul", json!({}))]),
-        Call::answer("hauled"),
+        ScriptedCall::tools(vec![call("c", "mcp__ship__haul", json!({}))]),
+        ScriptedCall::answer("hauled"),
     ]);
     assert!(fixture.run("go").await.success);
     fixture.run("go").await;
@@ -174,9 +174,11 @@ async fn resumed_turn_has_its_recorded_tools() {
     let before = Servers::offering(&["asks", "haul"]);
     let fixture = with(&before).backends(backends.clone()).build().await;
     fixture.run("first").await;
-    fixture
-        .model
-        .rewrite([Call::tools(vec![call("c", "mcp__ship__asks", json!({}))])]);
+    fixture.model.rewrite([ScriptedCall::tools(vec![call(
+        "c",
+        "mcp__ship__asks",
+        json!({}),
+    )])]);
     let waiting = fixture.run("go").await;
     assert_eq!(waiting.stop_reason, StopReason::WaitingForApproval);
     fixture.runtime.shutdown(std::time::Duration::ZERO).await;
@@ -188,7 +190,7 @@ async fn resumed_turn_has_its_recorded_tools() {
         session: fixture.session,
         ..later
     };
-    later.model.rewrite([Call::answer("done")]);
+    later.model.rewrite([ScriptedCall::answer("done")]);
     later.resume().await.expect("a turn is open");
     let decided = later.runtime.decide_tool_call(later.session, "c", true);
     let turn = decided.await.unwrap();
@@ -237,7 +239,7 @@ async fn servers_of_records_and_capabilities_are_queried_with_masked_keys() {
         .await;
     fixture
         .model
-        .rewrite([Call::answer("the token is rope-and-tar-7391")]);
+        .rewrite([ScriptedCall::answer("the token is rope-and-tar-7391")]);
     fixture.run("go").await;
     assert_eq!(
         *servers.seen.lock().unwrap(),
@@ -258,11 +260,11 @@ async fn keys_in_server_descriptions_are_not_recorded() {
     // The key as base64.
     let encoded = "cm9wZS1hbmQtdGFyLTczOTE=";
     fixture.model.rewrite([
-        Call::tools(vec![
+        ScriptedCall::tools(vec![
             call("a", "mcp__ship__haul", json!({})),
             call("b", "mcp__ship__haul", json!({ "shows": encoded })),
         ]),
-        Call::answer("hauled"),
+        ScriptedCall::answer("hauled"),
     ]);
     assert!(fixture.run("go").await.success);
     let events = fixture.events().await;
@@ -289,9 +291,11 @@ async fn resumed_turn_uses_the_current_approval_policy() {
     let backends = RuntimeBackends::in_memory();
     let before = Servers::offering(&["asks", "haul"]);
     let fixture = with(&before).backends(backends.clone()).build().await;
-    fixture
-        .model
-        .rewrite([Call::tools(vec![call("c", "mcp__ship__asks", json!({}))])]);
+    fixture.model.rewrite([ScriptedCall::tools(vec![call(
+        "c",
+        "mcp__ship__asks",
+        json!({}),
+    )])]);
     let waiting = fixture.run("go").await;
     assert_eq!(waiting.stop_reason, StopReason::WaitingForApproval);
     fixture.runtime.shutdown(std::time::Duration::ZERO).await;
@@ -305,9 +309,11 @@ async fn resumed_turn_uses_the_current_approval_policy() {
         session: fixture.session,
         ..later
     };
-    later
-        .model
-        .rewrite([Call::tools(vec![call("d", "mcp__ship__haul", json!({}))])]);
+    later.model.rewrite([ScriptedCall::tools(vec![call(
+        "d",
+        "mcp__ship__haul",
+        json!({}),
+    )])]);
     later.resume().await.expect("a turn is open");
     let decided = later.runtime.decide_tool_call(later.session, "c", true);
     let turn = decided.await.unwrap();

@@ -21,7 +21,9 @@ use windlass_runtime::{
     RuntimeSessionStore, SessionBuilder,
 };
 
-use crate::support::{Bundle, Call, Fixture, Setup, SpyJournal, call, scripted_model, tool};
+use crate::support::{
+    Bundle, Fixture, ScriptedCall, Setup, SpyJournal, call, scripted_model, tool,
+};
 
 async fn event_bytes(fixture: &Fixture) -> usize {
     let events = fixture.events().await;
@@ -38,10 +40,12 @@ async fn r42_the_log_grows_linearly_with_the_turns() {
     let mut bytes = Vec::new();
     for _ in 0..2 {
         for n in 0..40 {
-            fixture
-                .model
-                .then(Call::tools(vec![call(&format!("c{n}"), "echo", json!({}))]));
-            fixture.model.then(Call::answer(
+            fixture.model.then(ScriptedCall::tools(vec![call(
+                &format!("c{n}"),
+                "echo",
+                json!({}),
+            )]));
+            fixture.model.then(ScriptedCall::answer(
                 "a reply of an ordinary length, as such replies go",
             ));
             fixture.run("a message from the user to the agent").await;
@@ -81,7 +85,7 @@ impl RuntimeSessionStore for CountingSessions {
 
 #[tokio::test]
 async fn r43_work_per_turn_is_constant() {
-    // The CPU figure is the bench's. What can be counted: looks at stores, reads and appends of the journal, bytes.
+    // CPU time is measured by the benchmarks; this counts store reads, journal reads and appends, and bytes.
     let sessions = Arc::new(CountingSessions::default());
     let journal = SpyJournal::new(MemoryJournal::new());
     let backends = RuntimeBackends::on_journal(Arc::clone(&journal) as _)
@@ -113,7 +117,7 @@ async fn r44_deltas_grow_linearly_with_the_reply() {
     for pieces in [1_000, 2_000] {
         let piece = "0123456789".repeat(10);
         let answer = (0..pieces)
-            .fold(Call::new(), |answer, _| answer.text(&piece))
+            .fold(ScriptedCall::new(), |answer, _| answer.text(&piece))
             .done();
         let fixture = Setup::new([answer]).build().await;
         assert_eq!(fixture.run("go").await.response.len(), pieces * 100);
@@ -134,11 +138,12 @@ async fn r44_deltas_grow_linearly_with_the_reply() {
 async fn r45_configuration_is_resolved_once_per_turn_and_history_is_shared() {
     let echo = tool("echo", |_, _| async { ToolExecutionResult::success("hi") });
     let bundle = Bundle::new("counting").tool(&echo);
-    let fixture =
-        Setup::new((0..5).map(|n| Call::tools(vec![call(&format!("c{n}"), "echo", json!({}))])))
-            .bundle(&bundle)
-            .build()
-            .await;
+    let fixture = Setup::new(
+        (0..5).map(|n| ScriptedCall::tools(vec![call(&format!("c{n}"), "echo", json!({}))])),
+    )
+    .bundle(&bundle)
+    .build()
+    .await;
     for expected_calls in [6, 7] {
         let before = bundle.tools_asked.load(Ordering::SeqCst);
         fixture.run("go").await;
@@ -338,7 +343,7 @@ async fn r49_a_session_can_be_removed_by_a_caller_that_does_not_wait() {
 
 #[tokio::test]
 async fn thinking_is_stored_with_its_message_and_sent_back() {
-    let fixture = Setup::new([Call::new()
+    let fixture = Setup::new([ScriptedCall::new()
         .say(LlmStreamEvent::ThinkingDelta("I wonder".into()))
         .say(LlmStreamEvent::ThinkingSignature("sig".into()))
         .text("well")

@@ -15,9 +15,9 @@ use windlass_core::platform_definition::PlatformDefinition;
 use windlass_core::tools::ToolExecutionResult;
 use windlass_runtime::InProcessRuntimeBuilder;
 
-use crate::support::{Bundle, Call, Model, call, scripted_model, soon, tool};
+use crate::support::{Bundle, ScriptedCall, ScriptedModel, call, scripted_model, soon, tool};
 
-/// A network of two hosts that sends everybody elsewhere, and that does not look at rules.
+/// A network of two hosts that redirects every request and ignores the rules.
 #[derive(Clone, Default)]
 struct Network {
     asked: Arc<Mutex<Vec<EgressRequest>>>,
@@ -43,7 +43,7 @@ impl EgressService for Network {
     }
 }
 
-/// Runs a tool that follows redirects from a URL, with rules of its own; returns what it met, hop by hop.
+/// Runs a tool that follows redirects from a URL with its own rules; returns the outcome of each hop.
 async fn follow(own: Option<NetworkAccessList>, url: &str) -> (Vec<Value>, Vec<EgressRequest>) {
     let network = Network::default();
     let own = Arc::new(own);
@@ -71,7 +71,11 @@ async fn follow(own: Option<NetworkAccessList>, url: &str) -> (Vec<Value>, Vec<E
             ToolExecutionResult::success(hops)
         }
     });
-    let model = Model::new([Call::tools(vec![call("c", "fetch", json!({ "url": url }))])]);
+    let model = ScriptedModel::new([ScriptedCall::tools(vec![call(
+        "c",
+        "fetch",
+        json!({ "url": url }),
+    )])]);
     let mut drivers = DriverRegistry::new();
     model.register(&mut drivers, ProviderType::LlmSim);
     let platform = PlatformDefinition::builder()

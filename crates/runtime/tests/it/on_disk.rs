@@ -1,4 +1,4 @@
-//! Everything on disk: what a restart finds again.
+//! Data on disk after a restart.
 
 use windlass_core::llmsim_driver::LlmSimConfig;
 use windlass_core::session::SessionStatus;
@@ -11,9 +11,9 @@ use windlass_runtime::{
     SqliteOptions, SqliteStore, StopReason,
 };
 
-struct Disk(tempfile::TempDir);
+struct DataDirectory(tempfile::TempDir);
 
-impl Disk {
+impl DataDirectory {
     fn new() -> Self {
         Self(tempfile::tempdir().unwrap())
     }
@@ -76,7 +76,7 @@ async fn add_session(runtime: &InProcessRuntime) -> SessionId {
 
 #[tokio::test]
 async fn session_with_all_its_data_survives_a_restart() {
-    let disk = Disk::new();
+    let disk = DataDirectory::new();
     let store = disk.store().await;
     let runtime = open(&store, RecoveryPolicy::Resume).await;
     let id = add_session(&runtime).await;
@@ -115,7 +115,7 @@ async fn session_with_all_its_data_survives_a_restart() {
 }
 
 /// Leaves a turn behind that waits for its client.
-async fn with_waiting_turn(disk: &Disk) -> SessionId {
+async fn with_waiting_turn(disk: &DataDirectory) -> SessionId {
     let store = disk.store().await;
     let runtime = open(&store, RecoveryPolicy::Resume).await;
     let id = add_session(&runtime).await;
@@ -129,7 +129,7 @@ async fn with_waiting_turn(disk: &Disk) -> SessionId {
 
 #[tokio::test]
 async fn parked_turn_survives_a_restart_and_continues() {
-    let disk = Disk::new();
+    let disk = DataDirectory::new();
     let id = with_waiting_turn(&disk).await;
     let store = disk.store().await;
     let runtime = open(&store, RecoveryPolicy::Resume).await;
@@ -150,7 +150,7 @@ async fn parked_turn_survives_a_restart_and_continues() {
 
 #[tokio::test]
 async fn interrupt_policy_cancels_turns_of_a_previous_process() {
-    let disk = Disk::new();
+    let disk = DataDirectory::new();
     let id = with_waiting_turn(&disk).await;
     let store = disk.store().await;
     let runtime = open(&store, RecoveryPolicy::Interrupt).await;

@@ -12,7 +12,7 @@ use windlass_runtime::{
     MemoryJournal, Need, RecoveryPolicy, ResumePolicy, RuntimeBackends, StopReason,
 };
 
-use crate::support::{Call, Fixture, Gate, Setup, SpyJournal, call, soon, tool, types};
+use crate::support::{Fixture, Gate, ScriptedCall, Setup, SpyJournal, call, soon, tool, types};
 
 /// A new process on an existing journal. The previous ones are not shut down, and their later writes are refused.
 async fn life(journal: &Arc<MemoryJournal>, setup: Setup) -> Fixture {
@@ -30,7 +30,11 @@ async fn life(journal: &Arc<MemoryJournal>, setup: Setup) -> Fixture {
 /// Leaves a turn behind whose model never answers.
 async fn with_open_turn(journal: &Arc<MemoryJournal>) -> Fixture {
     let stuck = Gate::shut();
-    let first = life(journal, Setup::new([Call::new().text("half").wait(&stuck)])).await;
+    let first = life(
+        journal,
+        Setup::new([ScriptedCall::new().text("half").wait(&stuck)]),
+    )
+    .await;
     drop(first.runtime.submit(first.session, "go").await.unwrap());
     stuck.reached(1).await;
     first
@@ -42,7 +46,7 @@ async fn with_waiting_turn(journal: &Arc<MemoryJournal>) -> Fixture {
         call("a", "ask", json!({"n": 1})),
         call("r", "risky", json!({})),
     ];
-    let first = life(journal, Setup::new([Call::tools(calls)])).await;
+    let first = life(journal, Setup::new([ScriptedCall::tools(calls)])).await;
     let parked = first.run("go").await;
     assert_eq!(parked.stop_reason, StopReason::WaitingForApproval);
     first
@@ -79,7 +83,7 @@ async fn reading_resumes_no_turn() {
         assert_eq!(looking.events().await, before);
         assert_eq!(looking.model.calls(), 0);
     }
-    let last = life(&journal, Setup::new([Call::answer("whole")])).await;
+    let last = life(&journal, Setup::new([ScriptedCall::answer("whole")])).await;
     let turn = soon(last.resume().await.unwrap().wait()).await.unwrap();
     assert_eq!((turn.success, turn.response.as_str()), (true, "whole"));
     last.assert_usable().await;
@@ -116,7 +120,7 @@ async fn interrupt_ends_an_open_turn_without_resuming_it_and_the_queue_waits() {
     let journal = Arc::new(MemoryJournal::new());
     let first = with_open_turn(&journal).await;
     first.runtime.submit(first.session, "next").await.unwrap();
-    let second = life(&journal, Setup::new([Call::answer("second")])).await;
+    let second = life(&journal, Setup::new([ScriptedCall::answer("second")])).await;
     soon(second.runtime.cancel_turn(second.session))
         .await
         .unwrap();
@@ -154,7 +158,7 @@ async fn all_open_turns_are_resumed_on_request_or_at_build() {
     for resume_policy in [ResumePolicy::OnDemand, ResumePolicy::AtStartup] {
         let journal = Arc::new(MemoryJournal::new());
         with_open_turn(&journal).await;
-        let setup = Setup::new([Call::answer("whole")]);
+        let setup = Setup::new([ScriptedCall::answer("whole")]);
         let setup = setup.settings(|settings| settings.resume_policy = resume_policy);
         let second = life(&journal, setup).await;
         let events = second.events().await;
@@ -179,7 +183,7 @@ async fn turn_ended_by_its_resumption_is_not_reported_as_open() {
     for recovery in [RecoveryPolicy::Resume, RecoveryPolicy::Interrupt] {
         let journal = Arc::new(MemoryJournal::new());
         with_open_turn(&journal).await;
-        let setup = Setup::new([Call::answer("whole")]);
+        let setup = Setup::new([ScriptedCall::answer("whole")]);
         let setup = setup.settings(|settings| settings.recovery = recovery);
         let second = life(&journal, setup).await;
         let turns = soon(second.runtime.resume_open_turns()).await.unwrap();
@@ -205,7 +209,7 @@ async fn parked_turn_is_visible_and_stays_parked_when_resumed() {
             (open.resumed_count, &open.pending[0].arguments),
             (times - 1, &json!({"n": 1}))
         );
-        // A second wish changes nothing.
+        // A second request changes nothing.
         for _ in 0..2 {
             let parked = soon(next.resume().await.unwrap().wait()).await.unwrap();
             assert_eq!(parked.stop_reason, StopReason::WaitingForApproval);

@@ -13,7 +13,7 @@ use windlass_runtime::{
     MemoryJournal, Replay, RuntimeBackends, StopReason, TurnResult, check_output_schema,
 };
 
-use crate::support::{Call, Fixture, Setup, SpyJournal, call, soon, tool, types};
+use crate::support::{Fixture, ScriptedCall, Setup, SpyJournal, call, soon, tool, types};
 
 fn city() -> Value {
     json!({
@@ -39,7 +39,7 @@ async fn run(fixture: &Fixture, schema: Value) -> Result<TurnResult> {
 }
 
 async fn answered(answers: &[&str]) -> (Fixture, TurnResult) {
-    let calls = answers.iter().map(|answer| Call::answer(answer));
+    let calls = answers.iter().map(|answer| ScriptedCall::answer(answer));
     let fixture = Setup::new(calls).build().await;
     let result = run(&fixture, city()).await.unwrap();
     fixture.assert_sound().await;
@@ -73,7 +73,7 @@ async fn an_answer_that_matches_is_the_output() {
             events.matches("717710").count()
         };
         let with_schema = recorded().await;
-        fixture.model.then(Call::answer(answer));
+        fixture.model.then(ScriptedCall::answer(answer));
         fixture.run("Again").await;
         assert_eq!(recorded().await, 2 * with_schema);
     }
@@ -106,7 +106,7 @@ async fn a_second_wrong_answer_fails_with_its_code() {
 #[tokio::test]
 async fn the_next_turn_has_no_schema() {
     let (fixture, _) = answered(&[OSLO]).await;
-    fixture.model.then(Call::answer("Hello"));
+    fixture.model.then(ScriptedCall::answer("Hello"));
     let result = fixture.run("Hi").await;
     assert_eq!((result.response.as_str(), result.output), ("Hello", None));
     let requests = fixture.model.requests();
@@ -121,10 +121,10 @@ async fn tools_run_before_the_answer_is_checked() {
         ToolExecutionResult::success("hello")
     });
     let calls = [
-        Call::tools(vec![call("c", "hello", json!({}))]),
-        Call::answer(WRONG),
-        Call::tools(vec![call("d", "hello", json!({}))]),
-        Call::answer(OSLO),
+        ScriptedCall::tools(vec![call("c", "hello", json!({}))]),
+        ScriptedCall::answer(WRONG),
+        ScriptedCall::tools(vec![call("d", "hello", json!({}))]),
+        ScriptedCall::answer(OSLO),
     ];
     let fixture = Setup::new(calls).tool(&hello).build().await;
     let result = run(&fixture, city()).await.unwrap();
@@ -149,16 +149,20 @@ async fn a_failed_repair_is_decided_again_the_same_way() {
 async fn a_failed_commit_anywhere_leaves_one_repair() {
     for failing in 1..3 {
         let journal = SpyJournal::new(MemoryJournal::new());
-        let fixture = Setup::new([Call::answer(WRONG), Call::answer(WRONG), Call::answer(OSLO)])
-            .backends(RuntimeBackends::on_journal(Arc::clone(&journal) as _))
-            .build()
-            .await;
+        let fixture = Setup::new([
+            ScriptedCall::answer(WRONG),
+            ScriptedCall::answer(WRONG),
+            ScriptedCall::answer(OSLO),
+        ])
+        .backends(RuntimeBackends::on_journal(Arc::clone(&journal) as _))
+        .build()
+        .await;
         journal.fail_after(failing);
         let heard = run(&fixture, city()).await;
         assert!(matches!(heard, Err(AgentLoopError::StoreUnavailable(_))));
         fixture
             .model
-            .rewrite([Call::answer(OSLO), Call::answer("next")]);
+            .rewrite([ScriptedCall::answer(OSLO), ScriptedCall::answer("next")]);
         fixture.run("next").await;
         let events = fixture.events().await;
         let rejected = types(&events)
@@ -217,7 +221,7 @@ async fn hostile_schemas_are_refused_before_anything_is_recorded() {
 async fn an_expensive_pattern_does_not_stop_the_thread() {
     let schema = json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^(a+)+(?=$)b$"}}});
     let answer = format!("{{\"a\": \"{}\"}}", "a".repeat(5_000));
-    let fixture = Setup::new([Call::answer(&answer), Call::answer(&answer)])
+    let fixture = Setup::new([ScriptedCall::answer(&answer), ScriptedCall::answer(&answer)])
         .build()
         .await;
     let result = run(&fixture, schema).await.unwrap();
@@ -227,7 +231,7 @@ async fn an_expensive_pattern_does_not_stop_the_thread() {
 #[tokio::test]
 async fn an_answer_that_is_nested_too_deep_does_not_match() {
     let deep = format!("{{\"a\": {}{}}}", "[".repeat(100), "]".repeat(100));
-    let fixture = Setup::new([Call::answer(&deep), Call::answer("{}")])
+    let fixture = Setup::new([ScriptedCall::answer(&deep), ScriptedCall::answer("{}")])
         .build()
         .await;
     let result = run(&fixture, json!({"type": "object"})).await.unwrap();

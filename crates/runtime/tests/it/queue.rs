@@ -4,12 +4,12 @@ use windlass_core::error::AgentLoopError;
 use windlass_core::message::ContentPart;
 use windlass_runtime::{QueueEdit, StopReason};
 
-use crate::support::{Call, Gate, Setup, soon};
+use crate::support::{Gate, ScriptedCall, Setup, soon};
 
 #[tokio::test]
 async fn queued_inputs_are_edited_and_removed_before_they_begin() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().wait(&gate).text("first").done()])
+    let fixture = Setup::new([ScriptedCall::new().wait(&gate).text("first").done()])
         .build()
         .await;
     let (runtime, session) = (&fixture.runtime, fixture.session);

@@ -14,7 +14,7 @@ use windlass_runtime::{
 };
 
 use crate::support::{
-    Call, Fixture, FnTool, Gate, Setup, SpyJournal, call, each_store, soon, tool, types,
+    Fixture, FnTool, Gate, ScriptedCall, Setup, SpyJournal, call, each_store, soon, tool, types,
 };
 
 fn tools() -> [FnTool; 4] {
@@ -65,23 +65,23 @@ async fn answers_and_calls_replay_as_recorded() {
     each_store(async |setup: Setup| {
         let fixture = with_tools(setup).build().await;
         fixture.model.rewrite([
-            Call::new()
+            ScriptedCall::new()
                 .say(LlmStreamEvent::ThinkingDelta("hm".to_owned()))
                 .text("first")
                 .done(),
-            Call::tools(vec![
+            ScriptedCall::tools(vec![
                 call("c1", "good", json!({})),
                 call("c2", "unknown", json!({})),
                 call("c3", "bad", json!({})),
             ]),
-            Call::answer("second"),
-            Call::tools(vec![call("c4", "bad", json!({}))]),
-            Call::answer("third"),
-            Call::refused(AgentLoopError::provider(ProviderError::new(
+            ScriptedCall::answer("second"),
+            ScriptedCall::tools(vec![call("c4", "bad", json!({}))]),
+            ScriptedCall::answer("third"),
+            ScriptedCall::refused(AgentLoopError::provider(ProviderError::new(
                 ErrorKind::Auth,
                 "no",
             ))),
-            Call::new()
+            ScriptedCall::new()
                 .text("half")
                 .fail(AgentLoopError::llm("cut off")),
         ]);
@@ -104,10 +104,10 @@ async fn parked_turns_replay_as_recorded() {
             call("b2", "client", json!({})),
         ];
         fixture.model.rewrite([
-            Call::tools(both),
-            Call::tools(outside),
-            Call::answer("done"),
-            Call::tools(vec![call("c1", "client", json!({}))]),
+            ScriptedCall::tools(both),
+            ScriptedCall::tools(outside),
+            ScriptedCall::answer("done"),
+            ScriptedCall::tools(vec![call("c1", "client", json!({}))]),
         ]);
         let parked = fixture.run("one").await;
         assert_eq!(parked.stop_reason, StopReason::WaitingForApproval);
@@ -142,7 +142,13 @@ async fn steers_queues_interrupts_and_rewinds_replay_as_recorded() {
         let (runtime, session) = (&fixture.runtime, fixture.session);
         let first = fixture.run("one").await;
         let gates = [Gate::shut(), Gate::shut(), Gate::shut()];
-        let waits = |gate: &Gate| Call::new().text("so ").wait(gate).text("late").done();
+        let waits = |gate: &Gate| {
+            ScriptedCall::new()
+                .text("so ")
+                .wait(gate)
+                .text("late")
+                .done()
+        };
         fixture.model.rewrite(gates.iter().map(waits));
 
         let steered = runtime.submit(session, "two").await.unwrap();
@@ -197,7 +203,7 @@ async fn steers_queues_interrupts_and_rewinds_replay_as_recorded() {
 #[tokio::test]
 async fn timed_out_turn_replays_as_recorded() {
     let gate = Gate::shut();
-    let setup = Setup::new([Call::new().text("so ").wait(&gate)]);
+    let setup = Setup::new([ScriptedCall::new().text("so ").wait(&gate)]);
     let limit = Duration::from_secs(5);
     let setup = setup.settings(|settings| settings.turn_timeout = Some(limit));
     let fixture = setup.build().await;
@@ -221,9 +227,9 @@ async fn first_divergence_is_reported() {
     });
     let fixture = setup(&plain).build().await;
     fixture.model.rewrite([
-        Call::answer("first"),
-        Call::tools(vec![call("c1", "act", json!({}))]),
-        Call::answer("second"),
+        ScriptedCall::answer("first"),
+        ScriptedCall::tools(vec![call("c1", "act", json!({}))]),
+        ScriptedCall::answer("second"),
     ]);
     let first = fixture.run("one").await;
     fixture.run("two").await;
@@ -328,7 +334,7 @@ async fn resumed_turn_replays_as_recorded() {
         let setup = setup.settings(|settings| settings.recovery = recovery);
         let fixture = setup.build().await;
         let calls = || {
-            Call::tools(vec![
+            ScriptedCall::tools(vec![
                 call("c1", "good", json!({})),
                 call("c2", "bad", json!({})),
             ])
@@ -368,10 +374,10 @@ async fn remembered_approval_does_not_change_the_replay_of_an_approval_request()
     use windlass_core::turn_request::TurnRequest;
     let asked = call("c1", "asks", json!({}));
     let calls = [
-        Call::tools(vec![asked.clone()]),
-        Call::answer("first"),
-        Call::tools(vec![asked.clone()]),
-        Call::answer("second"),
+        ScriptedCall::tools(vec![asked.clone()]),
+        ScriptedCall::answer("first"),
+        ScriptedCall::tools(vec![asked.clone()]),
+        ScriptedCall::answer("second"),
     ];
     let allowed = std::sync::Arc::new(Allowed::default());
     let setup = with_tools(Setup::new(calls));

@@ -17,7 +17,7 @@ use windlass_runtime::{
 };
 
 use crate::support::{
-    Call, Fixture, FnTool, Gate, Setup, SpyJournal, call, event, scripted_model, soon, tool,
+    Fixture, FnTool, Gate, ScriptedCall, Setup, SpyJournal, call, event, scripted_model, soon, tool,
 };
 
 const SECRET: &str = "hunter2-\"and\"-more";
@@ -36,9 +36,9 @@ fn keeper(name: &str) -> (FnTool, Got) {
     (tool, got)
 }
 
-fn set_secret() -> Call {
+fn set_secret() -> ScriptedCall {
     let arguments = json!({"operation": "set", "name": "db", "value": SECRET});
-    Call::tools(vec![call("set", "secret_store", arguments)])
+    ScriptedCall::tools(vec![call("set", "secret_store", arguments)])
 }
 
 fn with_storage(setup: Setup) -> Setup {
@@ -65,8 +65,8 @@ async fn r71_a_stored_secret_reaches_the_tools_and_no_record() {
     let quoted = json!({"password": SECRET, "headers": [format!("Bearer {SECRET}")]});
     let fixture = with_storage(Setup::new([
         set_secret(),
-        Call::tools(vec![call("spend", "spend", quoted.clone())]),
-        Call::answer(&format!("I used {SECRET}.")),
+        ScriptedCall::tools(vec![call("spend", "spend", quoted.clone())]),
+        ScriptedCall::answer(&format!("I used {SECRET}.")),
     ]))
     .tool(&spend)
     .build()
@@ -100,7 +100,7 @@ async fn r71_tool_output_is_not_masked() {
     let get = json!({"operation": "get", "name": "db"});
     let fixture = with_storage(Setup::new([
         set_secret(),
-        Call::tools(vec![call("get", "secret_store", get)]),
+        ScriptedCall::tools(vec![call("get", "secret_store", get)]),
     ]))
     .build()
     .await;
@@ -124,9 +124,9 @@ async fn r71_a_refused_call_does_not_quote_its_secret() {
     let (tool, got) = keeper("login");
     let tool = tool.schema(schema).hints(hints);
     let fixture = Setup::new([
-        Call::tools(vec![call("a", "login", json!({"token": SECRET, "n": 1}))]),
-        Call::tools(vec![call("b", "login", json!({"token": 12_345_678}))]),
-        Call::new()
+        ScriptedCall::tools(vec![call("a", "login", json!({"token": SECRET, "n": 1}))]),
+        ScriptedCall::tools(vec![call("b", "login", json!({"token": 12_345_678}))]),
+        ScriptedCall::new()
             .text(&format!("I try {SECRET}."))
             .say(
                 windlass_core::llm_driver_registry::LlmStreamEvent::ToolCalls(vec![call(
@@ -155,7 +155,7 @@ async fn r71_a_secret_that_streams_in_pieces_is_masked() {
     let gate = Gate::shut();
     let (first, second) = SECRET.split_at(5);
     let storage = InMemorySessionStorageStore::new();
-    let fixture = Setup::new([Call::new()
+    let fixture = Setup::new([ScriptedCall::new()
         .text(&format!("It is {first}"))
         .wait(&gate)
         .text(&format!("{second}, I think."))
@@ -198,10 +198,13 @@ async fn r71_a_secret_that_streams_in_pieces_is_masked() {
 async fn r71_interrupted_answer_has_its_held_back_end() {
     let gate = Gate::shut();
     let storage = InMemorySessionStorageStore::new();
-    let fixture = Setup::new([Call::new().text("Let us go for a hunt").wait(&gate).done()])
-        .backends(RuntimeBackends::in_memory().with_storage_store(Arc::new(storage.clone())))
-        .build()
-        .await;
+    let fixture = Setup::new([ScriptedCall::new()
+        .text("Let us go for a hunt")
+        .wait(&gate)
+        .done()])
+    .backends(RuntimeBackends::in_memory().with_storage_store(Arc::new(storage.clone())))
+    .build()
+    .await;
     storage
         .set_secret(fixture.session, "db", SECRET)
         .await
@@ -220,9 +223,9 @@ async fn r71_call_without_its_secret_after_a_restart_does_not_run() {
     let (pay, got) = keeper("pay");
     let hints = ToolHints::default().with_secret_arguments(["pin".to_owned()]);
     let pay = pay.hints(hints).policy(ToolPolicy::RequiresApproval);
-    let calls = || Call::tools(vec![call("pay", "pay", json!({"pin": 4711, "to": "Ada"}))]);
+    let calls = || ScriptedCall::tools(vec![call("pay", "pay", json!({"pin": 4711, "to": "Ada"}))]);
     let journal = SpyJournal::new(MemoryJournal::new());
-    let fixture = Setup::new([calls(), Call::answer("Paid.")])
+    let fixture = Setup::new([calls(), ScriptedCall::answer("Paid.")])
         .tool(&pay)
         .backends(RuntimeBackends::on_journal(Arc::clone(&journal) as _))
         .build()
@@ -238,7 +241,9 @@ async fn r71_call_without_its_secret_after_a_restart_does_not_run() {
     assert!(approve().await.unwrap().success);
     assert_eq!(*got.lock().unwrap(), [json!({"pin": 4711, "to": "Ada"})]);
 
-    fixture.model.rewrite([calls(), Call::answer("Sorry.")]);
+    fixture
+        .model
+        .rewrite([calls(), ScriptedCall::answer("Sorry.")]);
     fixture.run("Pay again").await;
     journal.fail_after(0);
     approve().await.unwrap_err();
@@ -263,9 +268,9 @@ async fn r71_a_key_that_a_provider_repeats_is_in_no_error_event_or_log() {
     });
     let refusal = ProviderError::new(ErrorKind::Auth, format!("incorrect key {KEY}"));
     let setup = Setup::new([
-        Call::tools(vec![call("b", "broken", json!({}))]),
-        Call::refused(AgentLoopError::provider(refusal.clone())),
-        Call::refused(AgentLoopError::provider(refusal)),
+        ScriptedCall::tools(vec![call("b", "broken", json!({}))]),
+        ScriptedCall::refused(AgentLoopError::provider(refusal.clone())),
+        ScriptedCall::refused(AgentLoopError::provider(refusal)),
     ])
     .tool(&broken)
     .session(|session| session.with_capability("btw"));
@@ -348,9 +353,9 @@ async fn operator_secret_is_masked_in_external_results() {
         }
     });
     let calls = [
-        Call::tools(vec![call("c", "client", json!({}))]),
-        Call::tools(vec![call("a", "asks", json!({}))]),
-        Call::answer("done"),
+        ScriptedCall::tools(vec![call("c", "client", json!({}))]),
+        ScriptedCall::tools(vec![call("a", "asks", json!({}))]),
+        ScriptedCall::answer("done"),
     ];
     let setup = Setup::new(calls).tool(&client).tool(&asks);
     let fixture = setup
@@ -393,12 +398,12 @@ fn reasoning(text: &str) -> LlmStreamEvent {
 async fn reasoning_that_contains_a_secret_is_neither_stored_nor_sent_back() {
     let fixture = with_storage(Setup::new([
         set_secret(),
-        Call::new()
+        ScriptedCall::new()
             .say(reasoning("first, something harmless"))
             .say(reasoning(&format!("the password is {SECRET}")))
             .text("one")
             .done(),
-        Call::new()
+        ScriptedCall::new()
             .say(reasoning("only harmless"))
             .text("two")
             .done(),

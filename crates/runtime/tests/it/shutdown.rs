@@ -11,7 +11,7 @@ use windlass_core::typed_id::SessionId;
 use windlass_runtime::{RuntimeBackends, StopReason};
 use windlass_store::MemoryJournal;
 
-use crate::support::{Call, Fixture, FnTool, Gate, Setup, call, event, soon, tool, types};
+use crate::support::{Fixture, FnTool, Gate, ScriptedCall, Setup, call, event, soon, tool, types};
 
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -37,8 +37,8 @@ fn gated(gate: &Gate) -> FnTool {
     })
 }
 
-fn work() -> Call {
-    Call::tools(vec![call("c", "work", json!({}))])
+fn work() -> ScriptedCall {
+    ScriptedCall::tools(vec![call("c", "work", json!({}))])
 }
 
 async fn shut_down(fixture: &Fixture) {
@@ -115,7 +115,7 @@ async fn tool_that_exceeds_the_patience_is_abandoned() {
 async fn streamed_text_is_recorded_and_the_call_is_repeated() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let tool = gated(&gate);
-    let halting = Call::new().text("half").wait(&gate);
+    let halting = ScriptedCall::new().text("half").wait(&gate);
     let first = life(&journal, Setup::new([halting]), &tool).await;
     let turn = first.start("go");
     gate.reached(1).await;
@@ -126,7 +126,7 @@ async fn streamed_text_is_recorded_and_the_call_is_repeated() {
     );
     assert!(shown, "{:?}", types(&first.events().await));
 
-    let second = life(&journal, Setup::new([Call::answer("whole")]), &tool).await;
+    let second = life(&journal, Setup::new([ScriptedCall::answer("whole")]), &tool).await;
     continue_until(&second, "turn.completed").await;
     let answer = second.messages().await.pop().unwrap();
     assert_eq!(answer.text(), Some("whole"));
@@ -136,7 +136,7 @@ async fn streamed_text_is_recorded_and_the_call_is_repeated() {
 async fn parked_turn_is_unchanged_by_shutdown() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let tool = gated(&gate);
-    let asking = Call::tools(vec![call("a", "ask", json!({}))]);
+    let asking = ScriptedCall::tools(vec![call("a", "ask", json!({}))]);
     let first = life(&journal, Setup::new([asking]), &tool).await;
     let parked = first.run("go").await;
     assert_eq!(parked.stop_reason, StopReason::WaitingForToolResults);
@@ -176,7 +176,7 @@ async fn turn_that_makes_progress_survives_many_crashes() {
     for number in 0..lives {
         // The tool has finished; the next model call never does.
         let stuck = Gate::shut();
-        let setup = Setup::new([work(), Call::new().wait(&stuck)]);
+        let setup = Setup::new([work(), ScriptedCall::new().wait(&stuck)]);
         let fixture = life(&journal, setup, &tool).await;
         match number {
             0 => drop(fixture.runtime.submit(fixture.session, "go").await.unwrap()),
@@ -196,7 +196,7 @@ async fn orderly_stop_is_recorded_and_is_no_crash() {
     let tool = gated(&gate);
     for number in 0..10 {
         let stuck = Gate::shut();
-        let setup = Setup::new([Call::new().wait(&stuck)]);
+        let setup = Setup::new([ScriptedCall::new().wait(&stuck)]);
         let fixture = life(&journal, setup, &tool).await;
         match number {
             0 => drop(fixture.runtime.submit(fixture.session, "go").await.unwrap()),
@@ -218,7 +218,7 @@ async fn shutdown_does_not_release_a_turn_that_was_not_resumed() {
     let (journal, gate) = (Arc::new(MemoryJournal::new()), Gate::shut());
     let tool = gated(&gate);
     let stuck = Gate::shut();
-    let setup = Setup::new([Call::new().wait(&stuck)]);
+    let setup = Setup::new([ScriptedCall::new().wait(&stuck)]);
     let first = life(&journal, setup, &tool).await;
     drop(first.runtime.submit(first.session, "go").await.unwrap());
     stuck.reached(1).await;

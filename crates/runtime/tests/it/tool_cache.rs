@@ -15,7 +15,7 @@ use windlass_core::turn_request::TurnRequest;
 
 use windlass_runtime::{ForkAt, ForkOptions};
 
-use crate::support::{Call, Fixture, Setup, call, soon, tool};
+use crate::support::{Fixture, ScriptedCall, Setup, call, soon, tool};
 
 /// A capability with a tool that is named after its inputs.
 #[derive(Clone, Default)]
@@ -61,7 +61,7 @@ impl Capability for Steady {
     }
 }
 
-async fn process(capability: &Steady, calls: Vec<Call>) -> Fixture {
+async fn process(capability: &Steady, calls: Vec<ScriptedCall>) -> Fixture {
     let setup = Setup::new(calls);
     let (model, clock) = (setup.model.clone(), setup.clock.clone());
     let setup = setup.session(|session| session.with_capability("steady"));
@@ -97,7 +97,10 @@ async fn stable_tools_are_built_once_and_others_every_turn() {
         };
         let calls = (0..3).flat_map(|_| {
             let calls = vec![call("c", "tool_0", json!({}))];
-            [Call::tools(calls), Call::new().text("done").done()]
+            [
+                ScriptedCall::tools(calls),
+                ScriptedCall::new().text("done").done(),
+            ]
         });
         let fixture = process(&capability, calls.collect()).await;
         for _ in 0..3 {
@@ -116,8 +119,8 @@ async fn stable_tools_are_built_once_and_others_every_turn() {
 async fn changed_capability_offers_its_new_tools_in_the_next_turn() {
     let capability = Steady::default();
     let calls = vec![
-        Call::new().text("done").done(),
-        Call::tools(vec![call("c", "tool_1", json!({}))]),
+        ScriptedCall::new().text("done").done(),
+        ScriptedCall::tools(vec![call("c", "tool_1", json!({}))]),
     ];
     let fixture = process(&capability, calls).await;
     fixture.run("go").await;
@@ -245,10 +248,13 @@ impl McpConnector for Ship {
     }
 }
 
-fn hauls(times: usize, name: &str) -> Vec<Call> {
+fn hauls(times: usize, name: &str) -> Vec<ScriptedCall> {
     let each = |_| {
         let calls = vec![call("c", name, json!({}))];
-        [Call::tools(calls), Call::new().text("done").done()]
+        [
+            ScriptedCall::tools(calls),
+            ScriptedCall::new().text("done").done(),
+        ]
     };
     (0..times).flat_map(each).collect()
 }

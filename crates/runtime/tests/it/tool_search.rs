@@ -13,7 +13,7 @@ use windlass_runtime::{
     CompactionSettings, ForkAt, ForkOptions, Replay, RuntimeBackends, StopReason,
 };
 
-use crate::support::{Bundle, Call, Fixture, Setup, call, soon, tool};
+use crate::support::{Bundle, Fixture, ScriptedCall, Setup, call, soon, tool};
 
 fn ship(n: usize, deferrable: DeferrablePolicy) -> ClientSideTool {
     ClientSideTool {
@@ -36,17 +36,17 @@ fn hundred() -> Bundle {
     }))
 }
 
-fn search(id: &str, query: &str) -> Call {
-    Call::tools(vec![call(
+fn search(id: &str, query: &str) -> ScriptedCall {
+    ScriptedCall::tools(vec![call(
         id,
         TOOL_SEARCH,
         json!({"query": query, "limit": 1}),
     )])
 }
 
-fn haul(id: &str, n: usize) -> Call {
+fn haul(id: &str, n: usize) -> ScriptedCall {
     let name = format!("ship__haul_{n}");
-    Call::tools(vec![call(id, &name, json!({"metres": 3}))])
+    ScriptedCall::tools(vec![call(id, &name, json!({"metres": 3}))])
 }
 
 fn offered(fixture: &Fixture, request: usize) -> Vec<String> {
@@ -99,14 +99,14 @@ async fn found_tools_are_offered_from_the_next_call_and_after_a_crash() {
         session: first.session,
         ..setup().backends(backends).build().await
     };
-    later.model.rewrite([Call::answer("hauled")]);
+    later.model.rewrite([ScriptedCall::answer("hauled")]);
     later.resume().await.expect("a turn is open");
     let results = vec![ToolResult::success("c", "3 metres")];
     let turn = later.runtime.submit_tool_results(later.session, results);
     let ended = soon(turn.await.unwrap().wait()).await.unwrap();
     assert_eq!(ended.response, "hauled");
     // The next turn has it too.
-    later.model.rewrite([Call::answer("bye")]);
+    later.model.rewrite([ScriptedCall::answer("bye")]);
     later.run("thanks").await;
     for request in 0..2 {
         assert_eq!(
@@ -126,7 +126,7 @@ async fn fork_has_the_tools_found_before_it() {
     let before = fixture.run("hello").await;
     fixture
         .model
-        .rewrite([search("s", "haul 7"), Call::answer("found")]);
+        .rewrite([search("s", "haul 7"), ScriptedCall::answer("found")]);
     fixture.run("search").await;
     for (at, expected) in [(ForkAt::Turn(before.turn_id), 2), (ForkAt::Latest, 3)] {
         let options = ForkOptions::default();
@@ -135,7 +135,7 @@ async fn fork_has_the_tools_found_before_it() {
             session: soon(forked).await.unwrap(),
             ..fixture.clone()
         };
-        forked.model.rewrite([Call::answer("here")]);
+        forked.model.rewrite([ScriptedCall::answer("here")]);
         forked.run("continue").await;
         let last = forked.model.calls() - 1;
         assert_eq!(offered(&forked, last).len(), expected);
@@ -147,9 +147,9 @@ async fn fork_has_the_tools_found_before_it() {
 async fn call_of_a_deferred_tool_runs_and_the_tool_is_offered_from_then_on() {
     let fixture = Setup::new([]).bundle(&hundred()).build().await;
     fixture.model.rewrite([
-        Call::tools(vec![call("a", "ship__haul_3", json!({"metres": "many"}))]),
-        Call::tools(vec![call("b", "ship::haul_3", json!({"metres": 3}))]),
-        Call::answer("hauled"),
+        ScriptedCall::tools(vec![call("a", "ship__haul_3", json!({"metres": "many"}))]),
+        ScriptedCall::tools(vec![call("b", "ship::haul_3", json!({"metres": 3}))]),
+        ScriptedCall::answer("hauled"),
     ]);
     let waiting = fixture.run("haul").await;
     assert_eq!(waiting.stop_reason, StopReason::WaitingForToolResults);
@@ -174,7 +174,7 @@ async fn a_tool_with_the_name_of_the_search_is_refused_where_tools_are_deferred(
     let own = tool(TOOL_SEARCH, |_, _| async {
         ToolExecutionResult::success("mine")
     });
-    let alone = Setup::new([search("s", "x"), Call::answer("ok")])
+    let alone = Setup::new([search("s", "x"), ScriptedCall::answer("ok")])
         .tool(&own)
         .build()
         .await;
@@ -234,10 +234,10 @@ async fn tools_of_a_capability_that_has_many_are_deferred_and_run() {
         assert_eq!(offered(&fixture, 0).len(), expected, "{above:?}");
     }
     let fixture = many(Some(24)).build().await;
-    let run = Call::tools(vec![call("c", "many_5", json!({}))]);
+    let run = ScriptedCall::tools(vec![call("c", "many_5", json!({}))]);
     fixture
         .model
-        .rewrite([search("s", "many_5"), run, Call::answer("done")]);
+        .rewrite([search("s", "many_5"), run, ScriptedCall::answer("done")]);
     assert_eq!(fixture.run("go").await.response, "done");
     assert_eq!(offered(&fixture, 1), [TOOL_SEARCH, "many_5"]);
     assert!(fixture.model.sent(2).join("\n").contains("did 5"));
@@ -251,7 +251,7 @@ async fn hostile_searches_find_nothing() {
     for query in ["", "^(.*)*$", huge.as_str()] {
         fixture
             .model
-            .rewrite([search("s", query), Call::answer("ok")]);
+            .rewrite([search("s", query), ScriptedCall::answer("ok")]);
         assert!(fixture.run("search").await.success);
         let last = fixture.model.calls() - 1;
         assert_eq!(offered(&fixture, last), ["plain", TOOL_SEARCH]);
@@ -275,12 +275,12 @@ async fn compaction_retains_found_tools() {
     let fixture = setup.build().await;
     fixture
         .model
-        .rewrite([search("s", "haul 7"), Call::answer("found")]);
+        .rewrite([search("s", "haul 7"), ScriptedCall::answer("found")]);
     fixture.run("search").await;
     for _ in 0..4 {
         fixture.model.rewrite((0..3).map(|_| {
             let end = windlass_core::llm_driver_registry::LlmStreamEvent::Done(Box::default());
-            Call::new().text("ok").say(end)
+            ScriptedCall::new().text("ok").say(end)
         }));
         fixture.run(&"word ".repeat(600)).await;
     }

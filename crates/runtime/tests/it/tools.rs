@@ -19,7 +19,7 @@ use windlass_core::traits::ToolContext;
 use windlass_runtime::{Limits, StopReason, TurnHandle};
 
 use crate::support::{
-    Bundle, Call, Fixture, FnTool, Gate, Setup, call, event, roles, soon, tool, types,
+    Bundle, Fixture, FnTool, Gate, ScriptedCall, Setup, call, event, roles, soon, tool, types,
 };
 
 pub(crate) fn hello() -> FnTool {
@@ -28,8 +28,8 @@ pub(crate) fn hello() -> FnTool {
     })
 }
 
-pub(crate) fn hello_call() -> Call {
-    Call::tools(vec![call("c", "hello", json!({}))])
+pub(crate) fn hello_call() -> ScriptedCall {
+    ScriptedCall::tools(vec![call("c", "hello", json!({}))])
 }
 
 #[tokio::test]
@@ -39,7 +39,7 @@ async fn r17_unknown_tool_is_an_error_and_the_turn_continues() {
         call("a", "unknown", json!({})),
         call("b", "add", json!({"a": 1, "b": 2})),
     ];
-    let fixture = Setup::new([Call::tools(calls)]).build().await;
+    let fixture = Setup::new([ScriptedCall::tools(calls)]).build().await;
     let turn = fixture.run("go").await;
     assert!(turn.success);
     let sent = fixture.model.sent(1);
@@ -70,9 +70,11 @@ async fn r18_arguments_that_break_the_schema_are_named_and_the_tool_does_not_run
         (json!(null), "count"),
     ] {
         let before = fixture.model.calls();
-        fixture
-            .model
-            .then(Call::tools(vec![call("c", "strict", arguments.clone())]));
+        fixture.model.then(ScriptedCall::tools(vec![call(
+            "c",
+            "strict",
+            arguments.clone(),
+        )]));
         assert!(fixture.run("go").await.success, "{arguments}");
         let sent = fixture.model.sent(before + 1).pop().unwrap();
         assert!(
@@ -81,9 +83,11 @@ async fn r18_arguments_that_break_the_schema_are_named_and_the_tool_does_not_run
         );
     }
     assert_eq!(strict.runs(), 0);
-    fixture
-        .model
-        .then(Call::tools(vec![call("c", "strict", json!({"count": 3}))]));
+    fixture.model.then(ScriptedCall::tools(vec![call(
+        "c",
+        "strict",
+        json!({"count": 3}),
+    )]));
     assert!(fixture.run("go").await.success);
     assert_eq!(strict.runs(), 1);
     fixture.assert_usable().await;
@@ -94,7 +98,10 @@ async fn r18_long_arguments_that_break_the_schema_are_not_sent_back_whole() {
     let strict =
         hello().schema(json!({"type": "object", "properties": {"n": {"type": "integer"}}}));
     let calls = vec![call("c", "hello", json!({"n": "x".repeat(1_000_000)}))];
-    let fixture = Setup::new([Call::tools(calls)]).tool(&strict).build().await;
+    let fixture = Setup::new([ScriptedCall::tools(calls)])
+        .tool(&strict)
+        .build()
+        .await;
     assert!(fixture.run("go").await.success);
     let sent = fixture.model.sent(1).pop().unwrap();
     assert!(sent.len() < 140_000, "{}", sent.len());
@@ -104,7 +111,7 @@ async fn r18_long_arguments_that_break_the_schema_are_not_sent_back_whole() {
 /// A session with two tools that the client runs.
 async fn parked(calls: Vec<ToolCall>) -> Fixture {
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
-    let fixture = Setup::new([Call::tools(calls), Call::answer("thanks")])
+    let fixture = Setup::new([ScriptedCall::tools(calls), ScriptedCall::answer("thanks")])
         .tool(&hello())
         .session(|session| session.agent_tool(ask))
         .build()
@@ -262,7 +269,7 @@ async fn r19_a_long_answer_from_outside_is_cut_like_that_of_a_tool() {
 async fn r19_unanswered_call_times_out() {
     let limit = Duration::from_secs(60);
     let ask = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
-    let fixture = Setup::new([Call::tools(vec![call("a", "ask", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("a", "ask", json!({}))])])
         .session(|session| session.agent_tool(ask))
         .settings(|settings| settings.wait_timeout = Some(limit))
         .build()
@@ -284,7 +291,7 @@ async fn r20_a_missing_connection_parks_the_turn() {
     let connect = tool("calendar", |_, _| async {
         ToolExecutionResult::connection_required("google")
     });
-    let fixture = Setup::new([Call::tools(vec![call("c", "calendar", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "calendar", json!({}))])])
         .tool(&connect)
         .build()
         .await;
@@ -309,7 +316,7 @@ async fn awaiting_approval() -> (Fixture, FnTool) {
         ToolExecutionResult::success("deployed")
     })
     .policy(ToolPolicy::RequiresApproval);
-    let fixture = Setup::new([Call::tools(vec![call("c", "deploy", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "deploy", json!({}))])])
         .tool(&deploy)
         .build()
         .await;
@@ -437,7 +444,7 @@ async fn r22_tool_context_is_complete() {
             }
         })
     };
-    let fixture = Setup::new([Call::tools(vec![call("c7", "look", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c7", "look", json!({}))])])
         .tool(&look)
         .session(|session| {
             session
@@ -497,7 +504,7 @@ async fn r22_tool_records_only_its_own_events_and_only_while_it_runs() {
             }
         })
     };
-    let fixture = Setup::new([Call::tools(vec![call("c", "emit", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "emit", json!({}))])])
         .tool(&emit)
         .build()
         .await;
@@ -532,7 +539,10 @@ async fn r23_calls_of_one_class_never_overlap_and_results_keep_the_order_of_call
     let calls = (0..5)
         .map(|n| call(&format!("c{n}"), "disk", json!({"n": n})))
         .collect();
-    let fixture = Setup::new([Call::tools(calls)]).tool(&disk).build().await;
+    let fixture = Setup::new([ScriptedCall::tools(calls)])
+        .tool(&disk)
+        .build()
+        .await;
     assert!(fixture.run("go").await.success);
     assert_eq!(most.load(Ordering::SeqCst), 1);
     assert_eq!(
@@ -563,7 +573,10 @@ async fn r23_calls_without_a_class_run_at_once_and_results_keep_the_order_of_cal
     let calls = (0..3)
         .map(|n| call(&format!("c{n}"), "free", json!({"n": n})))
         .collect();
-    let fixture = Setup::new([Call::tools(calls)]).tool(&free).build().await;
+    let fixture = Setup::new([ScriptedCall::tools(calls)])
+        .tool(&free)
+        .build()
+        .await;
     assert!(fixture.run("go").await.success);
     assert_eq!(
         fixture.model.sent(1)[2..],
@@ -578,7 +591,7 @@ async fn r23_no_more_calls_run_at_once_than_is_set() {
     let calls = (0..6)
         .map(|n| call(&format!("c{n}"), "many", json!({"n": n})))
         .collect();
-    let fixture = Setup::new([Call::tools(calls)])
+    let fixture = Setup::new([ScriptedCall::tools(calls)])
         .tool(&counting("many", &now, &most))
         .settings(|settings| settings.max_parallel_calls = 2)
         .build()

@@ -16,7 +16,9 @@ use windlass_runtime::{
     TurnOptions,
 };
 
-use crate::support::{Call, Fixture, Gate, Piece, Setup, call, event, roles, soon, tool, types};
+use crate::support::{
+    AnswerPiece, Fixture, Gate, ScriptedCall, Setup, call, event, roles, soon, tool, types,
+};
 
 fn add(id: &str) -> windlass_core::tools::ToolCall {
     call(id, "add", json!({"a": 1, "b": 2}))
@@ -52,13 +54,13 @@ async fn r01_two_concurrent_one_tool_turns_run_one_after_the_other() {
 #[tokio::test]
 async fn r01_queued_turns_start_in_the_order_of_their_calls() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().wait(&gate).text("0").done()])
+    let fixture = Setup::new([ScriptedCall::new().wait(&gate).text("0").done()])
         .build()
         .await;
     let mut handles = vec![fixture.runtime.submit(fixture.session, "0").await.unwrap()];
     gate.reached(1).await;
     for n in 1..6 {
-        fixture.model.then(Call::answer(&n.to_string()));
+        fixture.model.then(ScriptedCall::answer(&n.to_string()));
         handles.push(
             fixture
                 .runtime
@@ -100,9 +102,13 @@ async fn submit_while_busy(
     windlass_runtime::TurnHandle,
 ) {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().text("half").wait(&gate).text(" whole").done()])
-        .build()
-        .await;
+    let fixture = Setup::new([ScriptedCall::new()
+        .text("half")
+        .wait(&gate)
+        .text(" whole")
+        .done()])
+    .build()
+    .await;
     let first = fixture
         .runtime
         .submit(fixture.session, "first")
@@ -225,8 +231,8 @@ async fn r01_a_queued_turn_keeps_its_own_tool_timeout() {
         })
     };
     let fixture = Setup::new([
-        Call::new().wait(&gate).text("first").done(),
-        Call::tools(vec![call("c", "slow", json!({}))]),
+        ScriptedCall::new().wait(&gate).text("first").done(),
+        ScriptedCall::tools(vec![call("c", "slow", json!({}))]),
     ])
     .tool(&slow)
     .build()
@@ -280,8 +286,8 @@ async fn r02_turns_of_different_sessions_run_at_the_same_time() {
         let id = session.id;
         fixture.runtime.add_session(session).await.unwrap();
         fixture.model.then(
-            Call::new()
-                .connecting(Piece::Wait(gate.clone()))
+            ScriptedCall::new()
+                .connecting(AnswerPiece::Wait(gate.clone()))
                 .text("hi")
                 .done(),
         );
@@ -324,7 +330,7 @@ async fn r03_after_every_outcome_each_call_has_exactly_one_result() {
         .await;
     let all = |n: usize| {
         let calls = ["sleeper", "bomb", "fine", "unknown"];
-        Call::tools(
+        ScriptedCall::tools(
             calls
                 .iter()
                 .map(|name| call(&format!("{name}{n}"), name, json!({})))
@@ -361,7 +367,7 @@ async fn r03_after_every_outcome_each_call_has_exactly_one_result() {
     fixture.model.then(all(5));
     fixture
         .model
-        .then(Call::refused(AgentLoopError::llm("gone")));
+        .then(ScriptedCall::refused(AgentLoopError::llm("gone")));
     assert_eq!(fixture.run("fail").await.stop_reason, StopReason::Failed);
     fixture.assert_usable().await;
 }
@@ -371,8 +377,8 @@ async fn r04_session_status_follows_the_turn() {
     let gate = Gate::shut();
     let definition = ToolDefinition::client_side("ask", "asks", json!({"type": "object"}));
     let fixture = Setup::new([
-        Call::new().wait(&gate).text("one").done(),
-        Call::tools(vec![call("c", "ask", json!({}))]),
+        ScriptedCall::new().wait(&gate).text("one").done(),
+        ScriptedCall::tools(vec![call("c", "ask", json!({}))]),
     ])
     .session(|session| session.agent_tool(definition))
     .build()
@@ -423,8 +429,8 @@ async fn r04_session_status_follows_the_turn() {
 #[tokio::test]
 async fn r05_turn_completed_has_the_metrics_of_the_turn() {
     let fixture = Setup::new([
-        Call::tools(vec![call("c", "echo", json!({}))]),
-        Call::answer("done"),
+        ScriptedCall::tools(vec![call("c", "echo", json!({}))]),
+        ScriptedCall::answer("done"),
     ])
     .tool(&tool("echo", |_, _| async {
         ToolExecutionResult::success("hi")
@@ -520,7 +526,7 @@ async fn r06_records_are_added_and_removed_at_run_time() {
 #[tokio::test]
 async fn r06_removing_a_session_ends_its_turn_and_notifies_all_callers() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().wait(&gate).text("never").done()])
+    let fixture = Setup::new([ScriptedCall::new().wait(&gate).text("never").done()])
         .build()
         .await;
     let (runtime, session) = (&fixture.runtime, fixture.session);
@@ -583,7 +589,7 @@ async fn r06_turn_during_the_removal_gets_session_not_found() {
 #[tokio::test]
 async fn busy_session_is_not_removed_as_idle() {
     let gate = Gate::shut();
-    let fixture = Setup::new([Call::new().wait(&gate).text("done").done()])
+    let fixture = Setup::new([ScriptedCall::new().wait(&gate).text("done").done()])
         .build()
         .await;
     let (runtime, session) = (&fixture.runtime, fixture.session);
@@ -724,7 +730,7 @@ async fn steering_between_tools_is_read_at_the_next_model_call() {
             }
         })
     };
-    let fixture = Setup::new([Call::tools(vec![call("c", "slow", json!({}))])])
+    let fixture = Setup::new([ScriptedCall::tools(vec![call("c", "slow", json!({}))])])
         .tool(&slow)
         .build()
         .await;
@@ -777,8 +783,8 @@ async fn r03_session_is_consistent_after_random_submits_cancels_drops_and_failur
         let mut callers = tokio::task::JoinSet::new();
         for n in 0..24_usize {
             let calls = vec![call(&format!("c{round}-{n}"), "yielding", json!({}))];
-            fixture.model.then(Call::tools(calls));
-            fixture.model.then(Call::answer("done"));
+            fixture.model.then(ScriptedCall::tools(calls));
+            fixture.model.then(ScriptedCall::answer("done"));
             if n == 12 {
                 journal.fail_after(round % 5);
             }

@@ -11,7 +11,7 @@ use super::{calls, says, scripted};
 use crate::conversation::{ConversationError, tool_fn};
 use crate::{Conversation, Need};
 
-fn speaking(text: &'static str) -> DriverRegistry {
+fn serve(text: &'static str) -> DriverRegistry {
     let mut drivers = DriverRegistry::new();
     drivers.register(LlmProviderType::Anthropic, move |_, _| {
         Box::new(LlmSimDriver::new(LlmSimConfig::fixed(text)))
@@ -27,14 +27,14 @@ fn model_that_says(text: &'static str) -> ModelWithDrivers {
             api_key: Some("key".into()),
             base_url: None,
         },
-        drivers: speaking(text),
+        drivers: serve(text),
     }
 }
 
 #[tokio::test]
 async fn drivers_of_the_program_override_those_of_the_model() {
     let model = || model_that_says("the model's");
-    let own = || speaking("the program's");
+    let own = || serve("the program's");
     for (builder, expected) in [
         (Conversation::builder().model(model()), "the model's"),
         (

@@ -25,10 +25,10 @@ use super::{Conversation, ConversationBuilder};
 type RequestLog = Arc<Mutex<Vec<LlmRequest>>>;
 
 /// The simulator, which also records the requests it receives.
-struct Listening(LlmSimDriver, RequestLog);
+struct RecordingDriver(LlmSimDriver, RequestLog);
 
 #[async_trait]
-impl LlmDriver for Listening {
+impl LlmDriver for RecordingDriver {
     async fn chat_completion_stream(
         &self,
         messages: Vec<LlmMessage>,
@@ -49,7 +49,7 @@ fn scripted(script: LlmSimConfig) -> (ConversationBuilder, RequestLog) {
     let log = Arc::clone(&requests);
     drivers.register(ProviderType::LlmSim, move |_, _| {
         let driver = LlmSimDriver::new(script.clone());
-        Box::new(Listening(driver, Arc::clone(&log)))
+        Box::new(RecordingDriver(driver, Arc::clone(&log)))
     });
     let model = ModelWithProvider {
         model: "scripted".into(),

@@ -13,7 +13,7 @@ use super::{calls, results, says, scripted};
 use crate::conversation::{ConversationError, Need, tool_fn};
 use crate::{Conversation, ConversationBuilder, RuntimeBackends};
 
-fn life(data: &Path, script: LlmSimConfig) -> ConversationBuilder {
+fn process(data: &Path, script: LlmSimConfig) -> ConversationBuilder {
     scripted(script).0.on_disk(data).named("boat")
 }
 
@@ -42,7 +42,7 @@ impl Tool for Ask {
 async fn reopened_conversation_has_its_messages_and_the_new_settings() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
-    let first = life(&data, LlmSimConfig::fixed("one"));
+    let first = process(&data, LlmSimConfig::fixed("one"));
     let first = first.instructions("Be kind.").file("/log.md", "Launched.");
     let mut chat = first.start().await.unwrap();
     chat.say("1").await.unwrap();
@@ -91,12 +91,12 @@ async fn open_turn_is_resumed_after_a_restart() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
     let never = LlmSimConfig::fixed("half an answer").with_piece_delay(Duration::from_secs(3600));
-    let chat = life(&data, never).start().await.unwrap();
+    let chat = process(&data, never).start().await.unwrap();
     let runtime = chat.runtime();
     drop(runtime.submit(chat.session_id(), "go").await.unwrap());
     chat.close().await;
 
-    let next = life(&data, LlmSimConfig::fixed("a whole one"));
+    let next = process(&data, LlmSimConfig::fixed("a whole one"));
     let mut chat = next.start().await.unwrap();
     assert!(chat.pending().await.unwrap().is_empty());
     assert_eq!(chat.resume().await.unwrap().unwrap().text, "a whole one");
@@ -113,12 +113,12 @@ async fn approval_and_question_are_answered_after_a_restart() {
         })
         .requires_approval()
     };
-    let builder = life(&data, LlmSimConfig::scripted(vec![calls("pay", json!({}))]));
+    let builder = process(&data, LlmSimConfig::scripted(vec![calls("pay", json!({}))]));
     let mut chat = builder.tool(pay()).tool(Ask).start().await.unwrap();
     assert_eq!(chat.say("Pay").await.unwrap().pending.len(), 1);
     chat.close().await;
 
-    let builder = life(&data, LlmSimConfig::scripted(vec![calls("ask", json!({}))]));
+    let builder = process(&data, LlmSimConfig::scripted(vec![calls("ask", json!({}))]));
     let mut chat = builder.tool(pay()).tool(Ask).start().await.unwrap();
     let pending = chat.pending().await.unwrap();
     let [call] = pending.as_slice() else {
@@ -129,7 +129,7 @@ async fn approval_and_question_are_answered_after_a_restart() {
     assert_eq!(asked.pending[0].name, "ask");
     chat.close().await;
 
-    let builder = life(&data, LlmSimConfig::scripted(vec![says("done")]));
+    let builder = process(&data, LlmSimConfig::scripted(vec![says("done")]));
     let mut chat = builder.tool(pay()).tool(Ask).start().await.unwrap();
     // Resuming the turn does not change its pending calls.
     let waiting = chat.resume().await.unwrap().unwrap();
@@ -144,7 +144,7 @@ async fn approval_and_question_are_answered_after_a_restart() {
 async fn read_only_program_sees_everything_and_changes_nothing() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
-    let mut chat = life(&data, LlmSimConfig::fixed("one"))
+    let mut chat = process(&data, LlmSimConfig::fixed("one"))
         .start()
         .await
         .unwrap();
@@ -169,7 +169,7 @@ async fn read_only_program_sees_everything_and_changes_nothing() {
 async fn directory_has_one_writer_until_close() {
     let directory = tempfile::tempdir().unwrap();
     let data = directory.path().join("data");
-    let open = || life(&data, LlmSimConfig::default());
+    let open = || process(&data, LlmSimConfig::default());
     let chat = open().start().await.unwrap();
     let refused = open().start().await.unwrap_err();
     assert!(
@@ -227,7 +227,7 @@ async fn missing_secrets_key_is_a_tool_error_and_the_turn_continues() {
             says("Continuing"),
         ])
     };
-    let chat = life(&data, script()).capability("session_storage");
+    let chat = process(&data, script()).capability("session_storage");
     let mut chat = chat.start().await.unwrap();
     assert_eq!(chat.say("Keep it").await.unwrap().text, "Continuing");
     let outcomes = results(&chat).await;

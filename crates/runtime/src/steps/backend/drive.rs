@@ -95,20 +95,18 @@ impl RunDriver {
         let Some(reservation) = &self.reservation else {
             return Ok(());
         };
-        let refused = |error: AgentLoopError| {
-            let kind = match &error {
-                AgentLoopError::BudgetExceeded(_) => BackendErrorKind::BudgetRefused,
-                _ => BackendErrorKind::SpawnFailed,
-            };
-            BackendError::new(kind, error.to_string())
-        };
-        reservation.reserve().await.map_err(refused)
+        reservation.reserve().await.map_err(|error| match &error {
+            AgentLoopError::BudgetExceeded(_) => {
+                BackendError::new(BackendErrorKind::BudgetRefused, error.to_string())
+            }
+            error => spawn_failed(error),
+        })
     }
 
     /// Reports to the host that the agent is about to work.
     async fn begin_work(&self) -> Result<Box<dyn Send + Sync>, BackendError> {
         let begun = self.registered.host.begin_work(&self.request).await;
-        begun.map_err(|error| BackendError::new(BackendErrorKind::SpawnFailed, error.to_string()))
+        begun.map_err(|error| spawn_failed(&error))
     }
 
     /// Returns the process of the slot if it can execute the turn; starts one otherwise.
@@ -118,11 +116,8 @@ impl RunDriver {
         output: &mpsc::Sender<BackendOutput>,
     ) -> Result<(AgentProcess, PromptReceipt), BackendError> {
         let RegisteredBackend { backend, host } = self.registered.clone();
-        let cannot = |error: &dyn ToString| {
-            BackendError::new(BackendErrorKind::SpawnFailed, error.to_string())
-        };
         let spec = host.spec(self.request.clone()).await;
-        let spec = spec.map_err(|error| cannot(&error))?;
+        let spec = spec.map_err(|error| spawn_failed(&error))?;
         let started = StartSettings::new(&spec);
         if let Some(process) = process {
             let has_session = match (&self.session, &process.session_id) {
@@ -278,6 +273,10 @@ impl RunDriver {
         let _ = stopping.await;
         outcome
     }
+}
+
+fn spawn_failed(error: &AgentLoopError) -> BackendError {
+    BackendError::new(BackendErrorKind::SpawnFailed, error.to_string())
 }
 
 /// Why the run stopped following the prompt.

@@ -88,11 +88,7 @@ impl BackendRun {
         session: SessionChoice,
         totals: SessionTotals,
     ) -> Option<Self> {
-        let StepScope {
-            inner,
-            context,
-            thread,
-        } = scope;
+        let (inner, context, thread) = (scope.inner, scope.context, scope.thread);
         let registered = context.backend.clone()?;
         let prompt = thread.backend_prompt(inner.settings.backend_history_bytes)?;
         let job = RunDriver {
@@ -106,11 +102,7 @@ impl BackendRun {
                 environment: context.environment.clone(),
                 model: context.requested_model.clone(),
                 owner: context.owner.clone(),
-                approve_all: context
-                    .plan
-                    .backend
-                    .as_ref()
-                    .is_some_and(|it| it.allows_all),
+                approve_all: (context.plan.backend.as_ref()).is_some_and(|it| it.allows_all),
             },
             session,
             totals,

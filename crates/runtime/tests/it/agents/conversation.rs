@@ -14,13 +14,13 @@ use windlass_core::message::InputMessage;
 use windlass_core::turn_request::TurnRequest;
 use windlass_runtime::{MemoryJournal, RuntimeHostAdapter, StopReason};
 
-use super::fake::{Fake, Script};
+use super::fake::{AgentScript, Fake};
 use super::{count, failure, life, only_life, run, submit, to_agent, transcript};
 use crate::support::{Gate, Setup, soon};
 
 #[tokio::test]
 async fn text_and_calls_of_an_external_agent_are_an_ordinary_turn() {
-    let script = Script::says("I ")
+    let script = AgentScript::says("I ")
         .text("look.")
         .call("a")
         .done("a")
@@ -52,7 +52,7 @@ async fn text_and_calls_of_an_external_agent_are_an_ordinary_turn() {
 
 #[tokio::test]
 async fn pieces_are_joined_into_chunks() {
-    let mut script = Script::default();
+    let mut script = AgentScript::default();
     for _ in 0..200 {
         script = script.text("word ");
     }
@@ -72,7 +72,7 @@ fn prints(call_id: &str, text: &str) -> BackendEvent {
 
 #[tokio::test]
 async fn call_output_is_chunked_and_limited() {
-    let mut script = Script::default().call("a").call("b");
+    let mut script = AgentScript::default().call("a").call("b");
     for _ in 0..200 {
         script = script.tell(prints("a", "line\n"));
     }
@@ -105,7 +105,7 @@ async fn call_output_is_chunked_and_limited() {
 #[tokio::test]
 async fn interrupt_records_buffered_call_output() {
     let gate = Gate::shut();
-    let script = Script::default().call("a").tell(prints("a", "so far"));
+    let script = AgentScript::default().call("a").tell(prints("a", "so far"));
     let fake = Fake::new([script.wait(&gate)]);
     let fixture = only_life(&fake).await;
     let handle = submit(&fixture, "go").await;
@@ -128,7 +128,7 @@ async fn secrets_are_masked_in_names_of_calls_and_across_pieces() {
         parent: Some("a".to_owned()),
     };
     let name = format!("curl -H {SECRET}");
-    let script = Script::default()
+    let script = AgentScript::default()
         .tell(BackendEvent::ToolStarted(ObservedCall {
             id: "a".to_owned(),
             name: name.clone(),
@@ -175,7 +175,7 @@ async fn separate_agent_messages_stay_separate() {
         message: Some(message.to_owned()),
         parent: None,
     };
-    let script = Script::default()
+    let script = AgentScript::default()
         .tell(piece("on", "m1"))
         .tell(piece("e", "m1"))
         .tell(piece("two", "m2"));
@@ -191,7 +191,10 @@ async fn separate_agent_messages_stay_separate() {
 #[tokio::test]
 async fn permission_request_parks_the_turn() {
     for is_allowed in [true, false] {
-        let script = Script::default().call("a").ask("r1", "a").text("after");
+        let script = AgentScript::default()
+            .call("a")
+            .ask("r1", "a")
+            .text("after");
         let fake = Fake::new([script]);
         let fixture = only_life(&fake).await;
         let parked = run(&fixture, "go").await;
@@ -212,7 +215,7 @@ async fn permission_request_parks_the_turn() {
 
 #[tokio::test]
 async fn approve_all_turn_does_not_park() {
-    let fake = Fake::new([Script::default().ask("r1", "a").text("done")]);
+    let fake = Fake::new([AgentScript::default().ask("r1", "a").text("done")]);
     let fixture = only_life(&fake).await;
     let input = InputMessage::user("go").with_turn_request(TurnRequest {
         backend: Some("fake".to_owned()),
@@ -232,8 +235,8 @@ async fn approve_all_turn_does_not_park() {
 async fn steered_message_is_accepted_or_becomes_the_next_prompt() {
     for is_taken in [true, false] {
         let gate = Gate::shut();
-        let first = Script::says("first").wait(&gate).call("a").done("a");
-        let fake = Fake::new([first, Script::says("second")]);
+        let first = AgentScript::says("first").wait(&gate).call("a").done("a");
+        let fake = Fake::new([first, AgentScript::says("second")]);
         fake.takes_steers.store(is_taken, Ordering::SeqCst);
         let fixture = only_life(&fake).await;
         let handle = submit(&fixture, "go").await;
@@ -270,8 +273,8 @@ async fn steered_message_is_accepted_or_becomes_the_next_prompt() {
 async fn interrupt_retains_text_and_process() {
     let gate = Gate::shut();
     let fake = Fake::new([
-        Script::says("half").call("a").wait(&gate),
-        Script::says("next"),
+        AgentScript::says("half").call("a").wait(&gate),
+        AgentScript::says("next"),
     ]);
     let fixture = only_life(&fake).await;
     let handle = submit(&fixture, "go").await;
@@ -292,8 +295,8 @@ async fn interrupt_retains_text_and_process() {
 #[tokio::test]
 async fn failure_names_its_cause_and_the_session_stays_usable() {
     let fake = Fake::new([
-        Script::default().fails(BackendErrorKind::Auth),
-        Script::says("now"),
+        AgentScript::default().fails(BackendErrorKind::Auth),
+        AgentScript::says("now"),
     ]);
     let fixture = only_life(&fake).await;
     let turn = run(&fixture, "go").await;
@@ -320,7 +323,7 @@ async fn unknown_agent_is_refused() {
 
 #[tokio::test]
 async fn endless_answer_is_split_into_bounded_messages() {
-    let mut script = Script::default();
+    let mut script = AgentScript::default();
     for _ in 0..10 {
         script = script.text("0123456789");
     }
@@ -337,14 +340,14 @@ async fn endless_answer_is_split_into_bounded_messages() {
 async fn interrupted_run_is_charged_once() {
     for reported in [Some(1), None] {
         let gate = Gate::shut();
-        let mut first = Script::says("half");
+        let mut first = AgentScript::says("half");
         if let Some(output_tokens) = reported {
             first = first.tell(BackendEvent::Usage(BackendUsage {
                 output_tokens,
                 ..BackendUsage::default()
             }));
         }
-        let fake = Fake::new([first.call("a").wait(&gate), Script::says("next")]);
+        let fake = Fake::new([first.call("a").wait(&gate), AgentScript::says("next")]);
         let fixture = only_life(&fake).await;
         let handle = submit(&fixture, "go").await;
         gate.reached(1).await;
@@ -365,7 +368,7 @@ async fn interrupted_run_is_charged_once() {
 #[tokio::test]
 async fn recorded_agent_output_is_limited() {
     let piece = "0123456789".repeat(10);
-    let outputs: [fn(Script, &str) -> Script; 3] = [
+    let outputs: [fn(AgentScript, &str) -> AgentScript; 3] = [
         |script, piece| script.text(piece),
         |script, piece| {
             script.tell(BackendEvent::Thinking {
@@ -376,11 +379,11 @@ async fn recorded_agent_output_is_limited() {
         |script, piece| script.tell(prints("a", piece)),
     ];
     for output in outputs {
-        let mut script = Script::default().call("a");
+        let mut script = AgentScript::default().call("a");
         for _ in 0..1000 {
             script = output(script, &piece);
         }
-        let fake = Fake::new([script, Script::says("hello again")]);
+        let fake = Fake::new([script, AgentScript::says("hello again")]);
         let setup = Setup::new([]).settings(|settings| settings.backend_output_bytes = 10_000);
         let fixture = life(&Arc::new(MemoryJournal::new()), &fake, setup).await;
         let turn = run(&fixture, "talk").await;

@@ -16,7 +16,7 @@ use windlass_core::backend::{
 
 use crate::support::Gate;
 
-enum Step {
+enum PromptStep {
     Tell(BackendEvent),
     /// Waits for the answer to a permission.
     Answered,
@@ -25,23 +25,23 @@ enum Step {
 
 /// The agent's behaviour for one prompt.
 #[derive(Default)]
-pub(super) struct Script {
-    steps: Vec<Step>,
+pub(super) struct AgentScript {
+    steps: Vec<PromptStep>,
     /// Whether it crashes before its session exists.
     is_silent: bool,
     outcome: Option<BackendOutcome>,
 }
 
-impl Script {
+impl AgentScript {
     pub(super) fn says(text: &str) -> Self {
         Self::default().text(text)
     }
-    fn step(mut self, step: Step) -> Self {
+    fn step(mut self, step: PromptStep) -> Self {
         self.steps.push(step);
         self
     }
     pub(super) fn tell(self, event: BackendEvent) -> Self {
-        self.step(Step::Tell(event))
+        self.step(PromptStep::Tell(event))
     }
     pub(super) fn text(self, text: &str) -> Self {
         self.tell(BackendEvent::Text {
@@ -75,10 +75,10 @@ impl Script {
             title: None,
             can_allow_always: true,
         }))
-        .step(Step::Answered)
+        .step(PromptStep::Answered)
     }
     pub(super) fn wait(self, gate: &Gate) -> Self {
-        self.step(Step::Wait(gate.clone()))
+        self.step(PromptStep::Wait(gate.clone()))
     }
     fn ends(mut self, outcome: BackendOutcome) -> Self {
         self.outcome = Some(outcome);
@@ -134,7 +134,7 @@ fn used(output_tokens: u64) -> Option<BackendUsage> {
 /// The agent, and a record of its calls.
 #[derive(Default)]
 pub(super) struct Fake {
-    scripts: Mutex<VecDeque<Script>>,
+    scripts: Mutex<VecDeque<AgentScript>>,
     /// The sessions that processes were started with.
     pub(super) opened: Mutex<Vec<SessionChoice>>,
     pub(super) prompts: Mutex<Vec<String>>,
@@ -147,7 +147,7 @@ pub(super) struct Fake {
 }
 
 impl Fake {
-    pub(super) fn new(scripts: impl IntoIterator<Item = Script>) -> Arc<Self> {
+    pub(super) fn new(scripts: impl IntoIterator<Item = AgentScript>) -> Arc<Self> {
         Arc::new(Self {
             scripts: Mutex::new(scripts.into_iter().collect()),
             ..Self::default()
@@ -169,10 +169,10 @@ impl Fake {
 }
 
 /// The agent as registered with a runtime; all its sessions report to one `Fake`.
-pub(super) struct Agent(pub(super) Arc<Fake>);
+pub(super) struct FakeBackend(pub(super) Arc<Fake>);
 
 #[async_trait]
-impl Backend for Agent {
+impl Backend for FakeBackend {
     fn name(&self) -> &str {
         "fake"
     }
@@ -188,7 +188,7 @@ impl Backend for Agent {
         self.0.opened.lock().unwrap().push(spec.session.clone());
         self.0.processes.send_modify(|count| *count += 1);
         let id = spec.session.id().unwrap_or("own").to_owned();
-        Ok(Box::new(Process {
+        Ok(Box::new(FakeAgentProcess {
             fake: Arc::clone(&self.0),
             id,
             has_reported_session: AtomicBool::new(false),
@@ -200,7 +200,7 @@ impl Backend for Agent {
     }
 }
 
-struct Process {
+struct FakeAgentProcess {
     fake: Arc<Fake>,
     id: String,
     has_reported_session: AtomicBool,
@@ -210,8 +210,12 @@ struct Process {
     answered: Notify,
 }
 
-impl Process {
-    async fn play(&self, script: Script, events: &mpsc::Sender<BackendEvent>) -> BackendOutcome {
+impl FakeAgentProcess {
+    async fn play(
+        &self,
+        script: AgentScript,
+        events: &mpsc::Sender<BackendEvent>,
+    ) -> BackendOutcome {
         if !script.is_silent && !self.has_reported_session.swap(true, Ordering::SeqCst) {
             let session_id = self.id.clone();
             let model = Some("fake-1".to_owned());
@@ -221,9 +225,9 @@ impl Process {
         }
         for step in script.steps {
             match step {
-                Step::Tell(event) => drop(events.send(event).await),
-                Step::Answered => self.answered.notified().await,
-                Step::Wait(gate) => gate.pass().await,
+                PromptStep::Tell(event) => drop(events.send(event).await),
+                PromptStep::Answered => self.answered.notified().await,
+                PromptStep::Wait(gate) => gate.pass().await,
             }
         }
         let completed = BackendOutcome {
@@ -241,14 +245,14 @@ impl Process {
     }
 }
 
-impl Drop for Process {
+impl Drop for FakeAgentProcess {
     fn drop(&mut self) {
         self.end();
     }
 }
 
 #[async_trait]
-impl BackendSession for Process {
+impl BackendSession for FakeAgentProcess {
     fn status(&self) -> BackendStatus {
         match (
             self.is_gone.load(Ordering::SeqCst),

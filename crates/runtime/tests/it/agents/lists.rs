@@ -1,4 +1,4 @@
-//! What lists and traces show of an agent's turn.
+//! Lists and traces of turns of external agents.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use windlass_core::runs::{RunRecord, TurnTrace};
 use windlass_runtime::{BackendRequest, RuntimeBackends};
 use windlass_store::StreamKey;
 
-use super::fake::{Agent, Fake, Script};
+use super::fake::{AgentScript, Fake, FakeBackend};
 use super::{run, submit};
 use crate::support::{Fixture, Setup, soon};
 
@@ -16,7 +16,7 @@ async fn listed(fake: &Arc<Fake>) -> Fixture {
     let setup = Setup::new([]).backends(RuntimeBackends::in_memory());
     let (model, clock) = (setup.model.clone(), setup.clock.clone());
     let host = |_: BackendRequest| Ok(BackendSpec::new("test", "/"));
-    let agent = Arc::new(Agent(Arc::clone(fake)));
+    let agent = Arc::new(FakeBackend(Arc::clone(fake)));
     let builder = setup.builder().backend(agent, Arc::new(host));
     let runtime = builder.build().await.unwrap();
     Fixture {
@@ -29,7 +29,10 @@ async fn listed(fake: &Arc<Fake>) -> Fixture {
 
 #[tokio::test]
 async fn turn_of_an_external_agent_is_listed() {
-    let script = Script::says("I look.").call("a").ask("r1", "a").done("a");
+    let script = AgentScript::says("I look.")
+        .call("a")
+        .ask("r1", "a")
+        .done("a");
     let fake = Fake::new([script.text("Done.")]);
     let fixture = listed(&fake).await;
     let queries = fixture.runtime.queries().unwrap();
@@ -72,7 +75,7 @@ async fn turn_of_an_external_agent_is_listed() {
 
 #[tokio::test]
 async fn trace_of_an_external_agent_has_answer_and_usage() {
-    let fake = Fake::new([Script::says("All is well.")]);
+    let fake = Fake::new([AgentScript::says("All is well.")]);
     let fixture = listed(&fake).await;
     run(&fixture, "how is it?").await;
     let events = fixture.events().await;

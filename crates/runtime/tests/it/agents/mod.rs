@@ -24,7 +24,7 @@ use windlass_runtime::{
 };
 
 use crate::support::{Fixture, Setup, soon};
-use fake::{Agent, Fake};
+use fake::{Fake, FakeBackend};
 
 /// A process on the journal of earlier ones, with the agent of them all.
 async fn life<J: Journal + 'static>(journal: &Arc<J>, fake: &Arc<Fake>, setup: Setup) -> Fixture {
@@ -46,7 +46,7 @@ async fn life_with<J: Journal + 'static>(
         .backends(RuntimeBackends::on_journal(Arc::clone(journal) as _))
         .session(|session| session.session_id(SessionId::from_seed(7)));
     let (model, clock) = (setup.model.clone(), setup.clock.clone());
-    let agent = Arc::new(Agent(Arc::clone(fake)));
+    let agent = Arc::new(FakeBackend(Arc::clone(fake)));
     let builder = setup.builder().backend(agent, host);
     let runtime = builder.build().await.unwrap();
     Fixture {

@@ -13,7 +13,7 @@ use windlass_runtime::{
     RuntimeSettings, SessionBuilder, SqliteOptions, SqliteStore,
 };
 
-use super::fake::{Agent, Fake, Script};
+use super::fake::{AgentScript, Fake, FakeBackend};
 use super::{life, recorded, run, submit, to_agent, transcript};
 use crate::support::{Setup, soon};
 
@@ -31,12 +31,12 @@ async fn evicted_session_ends_its_process_and_resumes_from_disk() {
     };
     let (first, second) = (session(), session());
     let (id, other) = (first.id, second.id);
-    let fake = Fake::new([Script::says("one"), Script::says("two")]);
+    let fake = Fake::new([AgentScript::says("one"), AgentScript::says("two")]);
     let host = |_: BackendRequest| Ok(BackendSpec::new("test", "/"));
     let runtime = InProcessRuntimeBuilder::new()
         .backends(RuntimeBackends::on_sqlite(&store))
         .llm_sim(LlmSimConfig::fixed("said"))
-        .backend(Arc::new(Agent(Arc::clone(&fake))), Arc::new(host))
+        .backend(Arc::new(FakeBackend(Arc::clone(&fake))), Arc::new(host))
         .settings(RuntimeSettings::default().idle_sessions(1).idle_time(None))
         .harness(harness)
         .agent(agent)
@@ -72,7 +72,7 @@ async fn deeply_nested_agent_output_is_readable_again() {
     let journal = Arc::new(store.journal());
     // The maximum depth of a line that is read.
     let deep = (0..124).fold(json!("in"), |value: Value, _| json!([value]));
-    let script = Script::default()
+    let script = AgentScript::default()
         .tell(BackendEvent::ToolStarted(ObservedCall {
             id: "a".to_owned(),
             name: "Bash".to_owned(),
@@ -98,7 +98,7 @@ async fn deeply_nested_agent_output_is_readable_again() {
     recorded(&first, "turn.completed").await;
     first.runtime.shutdown(Duration::ZERO).await;
 
-    let fake = Fake::new([Script::says("well")]);
+    let fake = Fake::new([AgentScript::says("well")]);
     let next = life(&journal, &fake, Setup::new([])).await;
     let said = transcript(&next).await;
     assert_eq!(said[..3], ["user go", "agent  [a]", "tool_result"]);

@@ -6,9 +6,9 @@ use std::time::Duration;
 use windlass_core::backend::BackendErrorKind;
 use windlass_runtime::{ForkAt, ForkOptions};
 
-use super::fake::{Fake, Script};
+use super::fake::{AgentScript, Fake};
 use super::{count, failure, only_life, run, submit, to_agent};
-use crate::support::{Call, Gate, soon};
+use crate::support::{Gate, ScriptedCall, soon};
 
 async fn gone(fake: &Arc<Fake>) {
     let mut processes = fake.processes.subscribe();
@@ -17,7 +17,7 @@ async fn gone(fake: &Arc<Fake>) {
 
 #[tokio::test]
 async fn a_process_serves_several_turns() {
-    let fake = Fake::new(["a", "b", "c"].map(Script::says));
+    let fake = Fake::new(["a", "b", "c"].map(AgentScript::says));
     let fixture = only_life(&fake).await;
     for text in ["a", "b", "c"] {
         assert_eq!(run(&fixture, "more").await.response, text);
@@ -29,7 +29,7 @@ async fn a_process_serves_several_turns() {
 
 #[tokio::test]
 async fn idle_process_is_ended() {
-    let fake = Fake::new([Script::says("a"), Script::says("b")]);
+    let fake = Fake::new([AgentScript::says("a"), AgentScript::says("b")]);
     let fixture = only_life(&fake).await;
     run(&fixture, "go").await;
     assert_eq!(*fake.processes.borrow(), 1);
@@ -42,14 +42,14 @@ async fn idle_process_is_ended() {
 
 #[tokio::test]
 async fn a_process_ends_with_the_runtime_and_with_the_session() {
-    let fake = Fake::new([Script::says("a")]);
+    let fake = Fake::new([AgentScript::says("a")]);
     let fixture = only_life(&fake).await;
     run(&fixture, "go").await;
     fixture.runtime.shutdown(Duration::ZERO).await;
     assert_eq!(*fake.processes.borrow(), 0);
 
     let gate = Gate::shut();
-    let fake = Fake::new([Script::says("a"), Script::default().wait(&gate)]);
+    let fake = Fake::new([AgentScript::says("a"), AgentScript::default().wait(&gate)]);
     let fixture = only_life(&fake).await;
     run(&fixture, "go").await;
     let _running = submit(&fixture, "more").await;
@@ -65,9 +65,9 @@ async fn a_process_ends_with_the_runtime_and_with_the_session() {
 #[tokio::test]
 async fn unknown_agent_session_is_replaced_with_the_conversation_as_prompt() {
     let fake = Fake::new([
-        Script::says("hello"),
-        Script::refuses(),
-        Script::says("again"),
+        AgentScript::says("hello"),
+        AgentScript::refuses(),
+        AgentScript::says("again"),
     ]);
     let fixture = only_life(&fake).await;
     run(&fixture, "hi").await;
@@ -87,8 +87,10 @@ async fn unknown_agent_session_is_replaced_with_the_conversation_as_prompt() {
 
 #[tokio::test]
 async fn prompt_of_a_crashed_process_is_repeated_to_the_next() {
-    let dying = Script::default().silent().fails(BackendErrorKind::Protocol);
-    let fake = Fake::new([Script::says("one"), dying, Script::says("three")]);
+    let dying = AgentScript::default()
+        .silent()
+        .fails(BackendErrorKind::Protocol);
+    let fake = Fake::new([AgentScript::says("one"), dying, AgentScript::says("three")]);
     let fixture = only_life(&fake).await;
     run(&fixture, "1").await;
     assert!(!run(&fixture, "2").await.success);
@@ -104,15 +106,15 @@ async fn prompt_of_a_crashed_process_is_repeated_to_the_next() {
 
 #[tokio::test]
 async fn fifth_consecutive_abort_fails_the_turn() {
-    let fake = Fake::new((0..5).map(|_| Script::aborts()));
+    let fake = Fake::new((0..5).map(|_| AgentScript::aborts()));
     let fixture = only_life(&fake).await;
     assert!(!run(&fixture, "go").await.success);
     assert_eq!(failure(&fixture).await.as_deref(), Some("backend_killed"));
     assert_eq!(fake.opened().len(), 5);
 
     let scripts = (0..4)
-        .map(|_| Script::aborts())
-        .chain([Script::says("well")]);
+        .map(|_| AgentScript::aborts())
+        .chain([AgentScript::says("well")]);
     let fake = Fake::new(scripts);
     let fixture = only_life(&fake).await;
     assert_eq!(run(&fixture, "go").await.response, "well");
@@ -121,7 +123,7 @@ async fn fifth_consecutive_abort_fails_the_turn() {
 
 #[tokio::test]
 async fn fork_rewind_and_model_turns_resend_the_conversation() {
-    let fake = Fake::new(["one", "two", "three", "four"].map(Script::says));
+    let fake = Fake::new(["one", "two", "three", "four"].map(AgentScript::says));
     let fixture = only_life(&fake).await;
     let first = submit(&fixture, "1").await;
     let turn_id = first.turn_id();
@@ -146,7 +148,9 @@ async fn fork_rewind_and_model_turns_resend_the_conversation() {
     assert!(fake.prompts()[2].contains("Assistant: one"));
 
     // The agent does not know a turn that the model executed.
-    fixture.model.rewrite([Call::answer("from the model")]);
+    fixture
+        .model
+        .rewrite([ScriptedCall::answer("from the model")]);
     fixture.run("aside").await;
     run(&fixture, "4").await;
     assert_eq!(fake.opened().pop().unwrap(), "new s4");
@@ -155,7 +159,7 @@ async fn fork_rewind_and_model_turns_resend_the_conversation() {
 
 #[tokio::test]
 async fn an_agent_that_cannot_start_fails_the_turn() {
-    let fake = Fake::new([Script::default()
+    let fake = Fake::new([AgentScript::default()
         .silent()
         .fails(BackendErrorKind::BadInvocation)]);
     let fixture = only_life(&fake).await;

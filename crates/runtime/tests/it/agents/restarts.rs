@@ -6,12 +6,12 @@ use std::time::Duration;
 use windlass_core::events::{EventData, ToolStatus};
 use windlass_runtime::{Clock, MemoryJournal, StopReason, TurnResult};
 
-use super::fake::{Fake, Script};
+use super::fake::{AgentScript, Fake};
 use super::{count, failure, life, recorded, run, submit, transcript};
 use crate::support::{Fixture, Gate, Setup, SpyJournal, TestClock, soon};
 
 /// Leaves a turn behind in which the agent got as far as the script.
-async fn left_behind(journal: &Arc<MemoryJournal>, script: Script, until: &str) -> Fixture {
+async fn left_behind(journal: &Arc<MemoryJournal>, script: AgentScript, until: &str) -> Fixture {
     let gate = Gate::shut();
     let fake = Fake::new([script.wait(&gate)]);
     let first = life(journal, &fake, Setup::new([])).await;
@@ -25,27 +25,32 @@ async fn left_behind(journal: &Arc<MemoryJournal>, script: Script, until: &str) 
 async fn turn_is_resumed_from_every_stage() {
     let stages = [
         (
-            Script::default().silent(),
+            AgentScript::default().silent(),
             "backend.session_chosen",
             "new s1",
             "go",
         ),
         // It has its session, and there is no evidence that it received the prompt.
-        (Script::default(), "backend.session_chosen", "new s1", "go"),
         (
-            Script::says("half"),
+            AgentScript::default(),
+            "backend.session_chosen",
+            "new s1",
+            "go",
+        ),
+        (
+            AgentScript::says("half"),
             "output.message.delta",
             "resume s1",
             "You were stopped",
         ),
         (
-            Script::default().call("a"),
+            AgentScript::default().call("a"),
             "tool.started",
             "resume s1",
             "You were stopped",
         ),
         (
-            Script::default().call("a").done("a"),
+            AgentScript::default().call("a").done("a"),
             "tool.completed",
             "resume s1",
             "You were stopped",
@@ -54,7 +59,7 @@ async fn turn_is_resumed_from_every_stage() {
     for (script, until, session, prompt) in stages {
         let journal = Arc::new(MemoryJournal::new());
         let first = left_behind(&journal, script, until).await;
-        let fake = Fake::new([Script::says("whole")]);
+        let fake = Fake::new([AgentScript::says("whole")]);
         let next = life(&journal, &fake, Setup::new([])).await;
         let turn = soon(next.resume().await.unwrap().wait()).await.unwrap();
         assert_eq!(turn.response, "whole", "{until}");
@@ -75,13 +80,13 @@ async fn turn_is_resumed_from_every_stage() {
 async fn unconfirmed_prompt_is_sent_again() {
     let journal = Arc::new(MemoryJournal::new());
     let gate = Gate::shut();
-    let fake = Fake::new([Script::says("one"), Script::default().wait(&gate)]);
+    let fake = Fake::new([AgentScript::says("one"), AgentScript::default().wait(&gate)]);
     let first = life(&journal, &fake, Setup::new([])).await;
     run(&first, "1").await;
     drop(submit(&first, "2").await);
     gate.reached(1).await;
 
-    let fake = Fake::new([Script::says("two")]);
+    let fake = Fake::new([AgentScript::says("two")]);
     let next = life(&journal, &fake, Setup::new([])).await;
     let turn = soon(next.resume().await.unwrap().wait()).await.unwrap();
     assert_eq!(turn.response, "two");
@@ -94,8 +99,13 @@ async fn unconfirmed_prompt_is_sent_again() {
 #[tokio::test]
 async fn open_call_of_a_crashed_process_has_an_unknown_outcome() {
     let journal = Arc::new(MemoryJournal::new());
-    let _first = left_behind(&journal, Script::says("I look").call("a"), "tool.started").await;
-    let fake = Fake::new([Script::says("whole")]);
+    let _first = left_behind(
+        &journal,
+        AgentScript::says("I look").call("a"),
+        "tool.started",
+    )
+    .await;
+    let fake = Fake::new([AgentScript::says("whole")]);
     let next = life(&journal, &fake, Setup::new([])).await;
     soon(next.resume().await.unwrap().wait()).await.unwrap();
     let events = next.events().await;
@@ -113,10 +123,10 @@ async fn open_call_of_a_crashed_process_has_an_unknown_outcome() {
 #[tokio::test]
 async fn three_crashes_in_a_row_fail_the_turn() {
     let journal = Arc::new(MemoryJournal::new());
-    let mut lives = vec![left_behind(&journal, Script::default(), "backend.started").await];
+    let mut lives = vec![left_behind(&journal, AgentScript::default(), "backend.started").await];
     for _ in 0..2 {
         let gate = Gate::shut();
-        let fake = Fake::new([Script::default().wait(&gate)]);
+        let fake = Fake::new([AgentScript::default().wait(&gate)]);
         let next = life(&journal, &fake, Setup::new([])).await;
         drop(next.resume().await.unwrap());
         gate.reached(1).await;
@@ -134,7 +144,7 @@ async fn orderly_stop_is_no_crash_and_ends_the_process() {
     let journal = Arc::new(MemoryJournal::new());
     for n in 0..4 {
         let gate = Gate::shut();
-        let fake = Fake::new([Script::says("half").wait(&gate)]);
+        let fake = Fake::new([AgentScript::says("half").wait(&gate)]);
         let next = life(&journal, &fake, Setup::new([])).await;
         match n {
             0 => drop(submit(&next, "go").await),
@@ -149,7 +159,7 @@ async fn orderly_stop_is_no_crash_and_ends_the_process() {
             "no process outlives its runtime"
         );
     }
-    let fake = Fake::new([Script::says("whole")]);
+    let fake = Fake::new([AgentScript::says("whole")]);
     let last = life(&journal, &fake, Setup::new([])).await;
     let turn = soon(last.resume().await.unwrap().wait()).await.unwrap();
     assert_eq!(turn.response, "whole");
@@ -158,14 +168,14 @@ async fn orderly_stop_is_no_crash_and_ends_the_process() {
 #[tokio::test]
 async fn approval_survives_a_restart_and_applies_to_the_repeated_request() {
     let journal = Arc::new(MemoryJournal::new());
-    let first = Fake::new([Script::default().call("a").ask("r1", "a")]);
+    let first = Fake::new([AgentScript::default().call("a").ask("r1", "a")]);
     let before = life(&journal, &first, Setup::new([])).await;
     assert_eq!(
         run(&before, "go").await.stop_reason,
         StopReason::WaitingForApproval
     );
 
-    let fake = Fake::new([Script::default()
+    let fake = Fake::new([AgentScript::default()
         .call("b")
         .ask("r2", "b")
         .done("b")
@@ -188,9 +198,9 @@ async fn approval_survives_a_restart_and_applies_to_the_repeated_request() {
 }
 
 /// Asks for a call, is killed, gets this decision, and is resumed with this script.
-async fn decided_after_a_kill(is_allowed: bool, resumed: Script) -> (Arc<Fake>, TurnResult) {
+async fn decided_after_a_kill(is_allowed: bool, resumed: AgentScript) -> (Arc<Fake>, TurnResult) {
     let journal = Arc::new(MemoryJournal::new());
-    let first = Fake::new([Script::default().call("a").ask("r1", "a")]);
+    let first = Fake::new([AgentScript::default().call("a").ask("r1", "a")]);
     let before = life(&journal, &first, Setup::new([])).await;
     run(&before, "go").await;
     let fake = Fake::new([resumed]);
@@ -208,7 +218,7 @@ async fn decided_after_a_kill(is_allowed: bool, resumed: Script) -> (Arc<Fake>, 
 #[tokio::test]
 async fn resumed_agent_receives_the_decision_on_its_lost_call() {
     for (is_allowed, decision) in [(true, "approved"), (false, "refused")] {
-        let (fake, turn) = decided_after_a_kill(is_allowed, Script::says("done")).await;
+        let (fake, turn) = decided_after_a_kill(is_allowed, AgentScript::says("done")).await;
         assert_eq!(turn.response, "done");
         let prompts = fake.prompts();
         let prompt: Vec<&str> = prompts[0]
@@ -225,7 +235,7 @@ async fn resumed_agent_receives_the_decision_on_its_lost_call() {
 
 #[tokio::test]
 async fn approval_of_a_lost_call_applies_to_one_equal_call() {
-    let resumed = Script::default()
+    let resumed = AgentScript::default()
         .call("b")
         .ask("r2", "b")
         .done("b")
@@ -246,13 +256,13 @@ async fn rate_limit_wait_survives_a_restart() {
         setup
     };
     let until = clock.now() + chrono::Duration::seconds(60);
-    let first = Fake::new([Script::limited(Some(until))]);
+    let first = Fake::new([AgentScript::limited(Some(until))]);
     let before = life(&journal, &first, setup()).await;
     drop(submit(&before, "go").await);
     recorded(&before, "backend.waiting").await;
     before.runtime.shutdown(Duration::ZERO).await;
 
-    let fake = Fake::new([Script::says("at last")]);
+    let fake = Fake::new([AgentScript::says("at last")]);
     let next = life(&journal, &fake, setup()).await;
     let handle = next.resume().await.unwrap();
     clock.advance(Duration::from_secs(30));
@@ -268,9 +278,9 @@ async fn rate_limit_wait_survives_a_restart() {
 async fn temporary_journal_failure_loses_neither_turn_nor_process() {
     let journal = SpyJournal::new(MemoryJournal::new());
     let (gate, stuck) = (Gate::shut(), Gate::shut());
-    let first = Script::default().call("x").done("x");
+    let first = AgentScript::default().call("x").done("x");
     let first = first.wait(&gate).call("a").wait(&stuck);
-    let fake = Fake::new([first, Script::says("whole")]);
+    let fake = Fake::new([first, AgentScript::says("whole")]);
     let fixture = life(&journal, &fake, Setup::new([])).await;
     drop(submit(&fixture, "go").await);
     gate.reached(1).await;

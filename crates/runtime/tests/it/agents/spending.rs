@@ -10,7 +10,7 @@ use windlass_runtime::{
     BackendRequest, Clock, DailyLimit, MemoryJournal, RuntimeBackends, SpendingLedger,
 };
 
-use super::fake::{Agent, Fake, Script};
+use super::fake::{AgentScript, Fake, FakeBackend};
 use super::{run, submit, to_agent};
 use crate::support::{Fixture, Gate, Setup, soon};
 
@@ -32,7 +32,7 @@ async fn limited(journal: &Arc<MemoryJournal>, fake: &Arc<Fake>, tokens: u64) ->
     let host = |_: BackendRequest| Ok(BackendSpec::new("test", "/"));
     let builder = setup
         .builder()
-        .backend(Arc::new(Agent(Arc::clone(fake))), Arc::new(host));
+        .backend(Arc::new(FakeBackend(Arc::clone(fake))), Arc::new(host));
     Fixture {
         session: SessionId::from_seed(7),
         runtime: builder.build().await.unwrap(),
@@ -57,7 +57,7 @@ async fn spent(journal: &MemoryJournal, fixture: &Fixture) -> (u64, u64) {
 async fn run_reserves_before_it_starts_and_is_always_charged() {
     for (reported, charged) in [(Some(4), 4), (None, 10)] {
         let (gate, journal) = (Gate::shut(), Arc::new(MemoryJournal::new()));
-        let mut first = Script::says("half");
+        let mut first = AgentScript::says("half");
         if let Some(output_tokens) = reported {
             first = first.tell(BackendEvent::Usage(BackendUsage {
                 output_tokens,
@@ -79,7 +79,7 @@ async fn run_reserves_before_it_starts_and_is_always_charged() {
 #[tokio::test]
 async fn exhausted_daily_budget_refuses_the_next_run() {
     let journal = Arc::new(MemoryJournal::new());
-    let fake = Fake::new((0..5).map(|_| Script::says("done")));
+    let fake = Fake::new((0..5).map(|_| AgentScript::says("done")));
     let fixture = limited(&journal, &fake, 15).await;
     // Each run uses 3.
     for used in [3, 6] {

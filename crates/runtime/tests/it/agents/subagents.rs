@@ -5,9 +5,9 @@ use windlass_core::backend::BackendSpec;
 use windlass_core::turn_request::TurnRequest;
 use windlass_runtime::{BackendRequest, SubagentSettings};
 
-use super::fake::{Agent, Fake, Script};
+use super::fake::{AgentScript, Fake, FakeBackend};
 use super::*;
-use crate::support::{Call, call};
+use crate::support::{ScriptedCall, call};
 
 async fn process(fake: &Arc<Fake>, backends: &[&str]) -> Fixture {
     built(setup(), fake, backends).await
@@ -30,7 +30,7 @@ async fn built(setup: Setup, fake: &Arc<Fake>, backends: &[&str]) -> Fixture {
     };
     let builder = setup
         .builder()
-        .backend(Arc::new(Agent(Arc::clone(fake))), Arc::new(host))
+        .backend(Arc::new(FakeBackend(Arc::clone(fake))), Arc::new(host))
         .subagents(settings);
     Fixture {
         runtime: builder.build().await.unwrap(),
@@ -40,9 +40,9 @@ async fn built(setup: Setup, fake: &Arc<Fake>, backends: &[&str]) -> Fixture {
     }
 }
 
-fn spawn() -> Call {
+fn spawn() -> ScriptedCall {
     let arguments = json!({"prompt": "sail", "backend": "fake"});
-    Call::tools(vec![call("1", "spawn_agent", arguments)])
+    ScriptedCall::tools(vec![call("1", "spawn_agent", arguments)])
 }
 
 async fn first_result(fixture: &Fixture) -> serde_json::Value {
@@ -56,7 +56,7 @@ async fn first_result(fixture: &Fixture) -> serde_json::Value {
 
 #[tokio::test]
 async fn subagent_runs_on_an_external_agent() {
-    let fake = Fake::new([Script::says("I sail")]);
+    let fake = Fake::new([AgentScript::says("I sail")]);
     let fixture = process(&fake, &["fake"]).await;
     fixture.model.when("go", spawn());
     assert!(fixture.run("go").await.success);
@@ -147,7 +147,7 @@ async fn external_agent_turn_counts_usage_of_its_threads_subagents() {
         }),
         ..TurnRequest::default()
     };
-    let scripts = ["I sail", "I continue"].map(Script::says);
+    let scripts = ["I sail", "I continue"].map(AgentScript::says);
     let fake = Fake::new(scripts);
     let setup = setup().settings(|settings| settings.reserve.tokens = 10);
     let fixture = built(setup, &fake, &["fake"]).await;

@@ -8,7 +8,7 @@ use windlass_core::backend::BackendSpec;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_runtime::{BackendHost, BackendRequest, MemoryJournal};
 
-use super::fake::{Fake, Script};
+use super::fake::{AgentScript, Fake};
 use super::{life_with, run, submit};
 use crate::support::{Gate, Setup, soon};
 
@@ -50,7 +50,7 @@ fn watching(allows: bool) -> (Arc<Watching>, watch::Receiver<usize>) {
 #[tokio::test]
 async fn work_ends_with_the_turn_or_its_cancellation() {
     let gate = Gate::shut();
-    let fake = Fake::new([Script::says("a"), Script::default().wait(&gate)]);
+    let fake = Fake::new([AgentScript::says("a"), AgentScript::default().wait(&gate)]);
     let (host, mut seen) = watching(true);
     let journal = Arc::new(MemoryJournal::new());
     let fixture = life_with(&journal, &fake, Setup::new([]), host).await;
@@ -68,7 +68,7 @@ async fn work_ends_with_the_turn_or_its_cancellation() {
 
 #[tokio::test]
 async fn agent_refused_by_the_host_is_not_started() {
-    let fake = Fake::new([Script::says("a")]);
+    let fake = Fake::new([AgentScript::says("a")]);
     let (host, _seen) = watching(false);
     let journal = Arc::new(MemoryJournal::new());
     let fixture = life_with(&journal, &fake, Setup::new([]), host).await;

@@ -1,4 +1,4 @@
-//! Every example runs, and prints what is written beside this file. `WINDLASS_BLESS=1` writes it anew.
+//! Runs every example and compares its output with the recorded file. `WINDLASS_BLESS=1` records it again.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -129,7 +129,7 @@ const CRATES: &[&str] = &[
     "windlass_turn",
 ];
 
-/// A reader who adds what a page names, and nothing else, can compile its programs.
+/// A page names every crate that its programs need.
 #[test]
 fn every_page_names_the_crates_that_its_programs_use() {
     let root = package().join("../..");

@@ -21,9 +21,12 @@ fn work() -> FnTool {
     })
 }
 
-fn working(n: usize) -> Call {
+fn working(n: usize) -> ScriptedCall {
     let calls = vec![call(&format!("c{n}"), "work", json!({}))];
-    costing(Call::new().say(LlmStreamEvent::ToolCalls(calls)), 0.031)
+    costing(
+        ScriptedCall::new().say(LlmStreamEvent::ToolCalls(calls)),
+        0.031,
+    )
 }
 
 fn limited(setup: Setup) -> Setup {
@@ -48,7 +51,7 @@ fn many() -> SubagentSettings {
 }
 
 /// A turn that starts twenty subagents, each of which would work forever.
-fn script(model: &Model) {
+fn script(model: &ScriptedModel) {
     start_agents(model);
     for n in 0..AGENTS {
         work_on(model, n);
@@ -56,25 +59,25 @@ fn script(model: &Model) {
 }
 
 /// The same, but each agent comes to a call that takes long: some with their first, the others with their second.
-fn script_with_gate(model: &Model, gate: &Gate, slow: usize) {
+fn script_with_gate(model: &ScriptedModel, gate: &Gate, slow: usize) {
     start_agents(model);
     for n in 0..AGENTS {
         let agent = format!("agent {n}");
         if n >= slow {
             model.when(&agent, working(60));
         }
-        model.when(&agent, Call::new().wait(gate));
+        model.when(&agent, ScriptedCall::new().wait(gate));
         work_on(model, n);
     }
 }
 
-fn start_agents(model: &Model) {
+fn start_agents(model: &ScriptedModel) {
     let agents = (0..AGENTS).map(|n| spawn(&n.to_string(), &format!("agent {n}")));
     let calls = LlmStreamEvent::ToolCalls(agents.collect());
-    model.when("go", costing(Call::new().say(calls), 0.031));
+    model.when("go", costing(ScriptedCall::new().say(calls), 0.031));
 }
 
-fn work_on(model: &Model, n: usize) {
+fn work_on(model: &ScriptedModel, n: usize) {
     for m in 0..60 {
         model.when(&format!("agent {n}"), working(m));
     }
@@ -126,7 +129,7 @@ async fn twenty_concurrent_subagents_share_their_turns_budget() {
     // The next turn has its own budget.
     fixture
         .model
-        .when("go", costing(Call::new().text("more"), 0.031));
+        .when("go", costing(ScriptedCall::new().text("more"), 0.031));
     assert!(fixture.run("continue").await.success);
 }
 
@@ -135,10 +138,10 @@ async fn twenty_concurrent_subagents_share_their_turns_budget() {
 fn crash_among_twenty_subagents_leaves_the_budget_exact() {
     use windlass_runtime::{SqliteOptions, SqliteStore};
     let directory = tempfile::tempdir().unwrap();
-    let (model, gate) = (Model::default(), Gate::shut());
+    let (model, gate) = (ScriptedModel::default(), Gate::shut());
     // All wait when the process dies, so that it never dies behind the end: 26 calls of the 32 that the limit allows.
     script_with_gate(&model, &gate, 15);
-    // The disk is there before the first process and after the last.
+    // The disk outlives every process.
     let machine = Life::new();
     let options = SqliteOptions::new(directory.path().join("data"));
     let store = machine.run(SqliteStore::open(options)).unwrap();
@@ -167,7 +170,7 @@ fn crash_among_twenty_subagents_leaves_the_budget_exact() {
         let (calls, cost, cut_off) = spent(&fixture).await;
         assert_eq!(cost, calls * PRICE);
         assert!(cut_off >= AGENTS as u64, "{cut_off}");
-        // A call that was cut off counts as what was set aside for it, which is the price of the call before it.
+        // An interrupted call is charged as reserved, which is the price of the previous call.
         let counted = cost + cut_off * PRICE;
         assert!(cost <= LIMIT + RESERVE, "{cost} is too much");
         assert!(
@@ -201,13 +204,13 @@ async fn thread_budget_includes_subagents_of_earlier_turns() {
     let spawning = LlmStreamEvent::ToolCalls(vec![spawn("1", "agent")]);
     fixture
         .model
-        .when("go", costing(Call::new().say(spawning), 0.02));
+        .when("go", costing(ScriptedCall::new().say(spawning), 0.02));
     fixture
         .model
-        .when("agent", costing(Call::new().text("dear"), 0.05));
+        .when("agent", costing(ScriptedCall::new().text("dear"), 0.05));
     fixture
         .model
-        .when("go", costing(Call::new().text("done"), 0.02));
+        .when("go", costing(ScriptedCall::new().text("done"), 0.02));
     assert!(fixture.run("go").await.success);
     // 0.09 are used, and the next call may use 0.02.
     let turn = fixture.run("more").await;
@@ -226,11 +229,11 @@ async fn subagents_share_model_calls_and_tool_calls() {
     });
     let fixture = process(setup, SubagentSettings::default()).await;
     let calls = vec![spawn("1", "agent 1"), spawn("2", "agent 2")];
-    fixture.model.when("go", Call::tools(calls));
+    fixture.model.when("go", ScriptedCall::tools(calls));
     for name in ["agent 1", "agent 2"] {
         for n in 0..9 {
             let calls = vec![call(&format!("c{n}"), "work", json!({}))];
-            fixture.model.when(name, Call::tools(calls));
+            fixture.model.when(name, ScriptedCall::tools(calls));
         }
     }
     let turn = fixture.run("go").await;
@@ -267,16 +270,16 @@ async fn usage_of_a_turn_without_subagents_counts_for_the_thread() {
     };
     let spawning = LlmStreamEvent::ToolCalls(vec![spawn("1", "agent")]);
     let calls = [
-        costing(Call::new().text("first"), 0.01),
-        costing(Call::new().text("second"), 0.06),
-        costing(Call::new().say(spawning), 0.01),
+        costing(ScriptedCall::new().text("first"), 0.01),
+        costing(ScriptedCall::new().text("second"), 0.06),
+        costing(ScriptedCall::new().say(spawning), 0.01),
     ];
     calls
         .into_iter()
         .for_each(|call| fixture.model.when("1", call));
     for n in 0..9 {
         let calls = vec![call(&format!("c{n}"), "unknown", json!({}))];
-        let again = Call::new().say(LlmStreamEvent::ToolCalls(calls));
+        let again = ScriptedCall::new().say(LlmStreamEvent::ToolCalls(calls));
         fixture.model.when("agent", costing(again, 0.01));
     }
     let mut turns = Vec::new();

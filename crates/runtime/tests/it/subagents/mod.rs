@@ -16,9 +16,11 @@ use windlass_core::turn_request::TurnRequest;
 use windlass_core::typed_id::SessionId;
 use windlass_runtime::{RuntimeBackends, SubagentSettings};
 
-use crate::support::{Call, Fixture, Model, Setup, SpyJournal, TestClock, call, soon};
+use crate::support::{
+    Fixture, ScriptedCall, ScriptedModel, Setup, SpyJournal, TestClock, call, soon,
+};
 
-/// The session that people talk to.
+/// The session of the user.
 const ROOT: SessionId = SessionId::from_seed(7);
 
 /// A call that starts a subagent with this prompt.
@@ -44,20 +46,20 @@ async fn built(setup: Setup, settings: SubagentSettings) -> Fixture {
 }
 
 /// State that outlives a process: a journal, and the records of sessions, harnesses and agents.
-struct Disk {
+struct SharedDisk {
     journal: Arc<SpyJournal>,
     records: RuntimeBackends,
     clock: TestClock,
-    model: Model,
+    model: ScriptedModel,
 }
 
-impl Disk {
+impl SharedDisk {
     fn new() -> Self {
         Self {
             journal: SpyJournal::new(windlass_runtime::MemoryJournal::new()),
             records: RuntimeBackends::in_memory(),
             clock: TestClock::default(),
-            model: Model::default(),
+            model: ScriptedModel::default(),
         }
     }
 
@@ -73,7 +75,7 @@ impl Disk {
 }
 
 /// Ends a call with this cost.
-fn costing(call: Call, usd: f64) -> Call {
+fn costing(call: ScriptedCall, usd: f64) -> ScriptedCall {
     use windlass_core::llm_driver_registry::LlmCompletionMetadata;
     call.say(LlmStreamEvent::Done(Box::new(LlmCompletionMetadata {
         prompt_tokens: Some(10),

@@ -8,21 +8,21 @@ use crate::support::Gate;
 const TWO: &str = "two, with [secret:TOKEN]";
 
 /// Two subagents, one of which starts a third. The model's answers depend on its input.
-fn script(model: &Model) {
+fn script(model: &ScriptedModel) {
     model.answer_by(|request| {
         let mut said = request.history.iter();
         let first = said.next().and_then(|first| first.text());
         let results = said.filter(|message| message.tool_call_id().is_some());
         match (first.unwrap_or_default(), results.count()) {
-            ("go", 0) => Call::tools(vec![spawn("1", "one"), spawn("2", TWO)]),
-            ("go", _) => Call::answer("done"),
-            ("one", 0) => Call::tools(vec![spawn("3", "three")]),
-            (name, _) => Call::answer(&format!("I am {name}")),
+            ("go", 0) => ScriptedCall::tools(vec![spawn("1", "one"), spawn("2", TWO)]),
+            ("go", _) => ScriptedCall::answer("done"),
+            ("one", 0) => ScriptedCall::tools(vec![spawn("3", "three")]),
+            (name, _) => ScriptedCall::answer(&format!("I am {name}")),
         }
     });
 }
 
-/// How often a type of record is there.
+/// Number of records of a type.
 async fn count(fixture: &Fixture, session: SessionId, kind: &str) -> usize {
     let events = events_of(fixture, session).await;
     let meant = events.iter().filter(|event| event.event_type == kind);
@@ -34,7 +34,7 @@ fn crash_at_any_commit_starts_no_subagent_twice() {
     let mut moments = 0;
     'moments: for appends in 0.. {
         for is_stored in [false, true] {
-            let disk = Disk::new();
+            let disk = SharedDisk::new();
             let life = Life::new();
             let died = life.run(async {
                 let fixture = disk.start().await;
@@ -95,15 +95,15 @@ fn crash_at_any_commit_starts_no_subagent_twice() {
 }
 
 /// A process that crashed while a subagent worked.
-fn died_at_work(disk: &Disk) -> SessionId {
+fn died_at_work(disk: &SharedDisk) -> SessionId {
     let gate = Gate::shut();
     let life = Life::new();
     let child = life.run(async {
         let fixture = disk.start().await;
         disk.model
-            .when("go", Call::tools(vec![spawn("1", "child")]));
+            .when("go", ScriptedCall::tools(vec![spawn("1", "child")]));
         disk.model
-            .when("child", Call::new().text("half").wait(&gate));
+            .when("child", ScriptedCall::new().text("half").wait(&gate));
         drop(fixture.runtime.submit(ROOT, "go").await.unwrap());
         gate.reached(1).await;
         children(&fixture, ROOT).await[0]
@@ -115,13 +115,13 @@ fn died_at_work(disk: &Disk) -> SessionId {
 #[test]
 fn cancelled_turn_stops_subagents_of_the_previous_process() {
     for are_resumed in [false, true] {
-        let disk = Disk::new();
+        let disk = SharedDisk::new();
         let child = died_at_work(&disk);
         Life::new().run(async {
             let fixture = disk.start().await;
             let gate = Gate::shut();
             if are_resumed {
-                disk.model.when("child", Call::new().wait(&gate));
+                disk.model.when("child", ScriptedCall::new().wait(&gate));
                 let turns = fixture.runtime.resume_open_turns();
                 assert_eq!(soon(turns).await.unwrap().len(), 2);
                 gate.reached(1).await;
@@ -136,7 +136,7 @@ fn cancelled_turn_stops_subagents_of_the_previous_process() {
 
 #[test]
 fn subagent_of_an_ended_parent_is_not_resumed() {
-    let disk = Disk::new();
+    let disk = SharedDisk::new();
     let child = died_at_work(&disk);
     // The process ends after the end of the turn is recorded, and before the subagent is stopped.
     let life = Life::new();
@@ -165,14 +165,14 @@ fn subagent_of_an_ended_parent_is_not_resumed() {
 
 #[test]
 fn orderly_stop_leaves_subagents_to_the_next_process() {
-    let disk = Disk::new();
+    let disk = SharedDisk::new();
     let gate = Gate::shut();
     let child = Life::new().run(async {
         let fixture = disk.start().await;
         disk.model
-            .when("go", Call::tools(vec![spawn("1", "child")]));
+            .when("go", ScriptedCall::tools(vec![spawn("1", "child")]));
         disk.model
-            .when("child", Call::new().text("half").wait(&gate));
+            .when("child", ScriptedCall::new().text("half").wait(&gate));
         drop(fixture.runtime.submit(ROOT, "go").await.unwrap());
         gate.reached(1).await;
         let child = children(&fixture, ROOT).await[0];
@@ -181,8 +181,8 @@ fn orderly_stop_leaves_subagents_to_the_next_process() {
         soon(stopping).await;
         child
     });
-    disk.model.when("child", Call::answer("whole"));
-    disk.model.when("go", Call::answer("done"));
+    disk.model.when("child", ScriptedCall::answer("whole"));
+    disk.model.when("go", ScriptedCall::answer("done"));
     Life::new().run(async {
         let fixture = disk.start().await;
         for turn in soon(fixture.runtime.resume_open_turns()).await.unwrap() {

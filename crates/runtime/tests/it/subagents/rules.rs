@@ -12,7 +12,7 @@ fn plain(name: &str) -> FnTool {
     tool(name, |_, _| async { ToolExecutionResult::success("done") })
 }
 
-/// What the model was offered in the calls of a conversation that begins with these words.
+/// Tools that were offered in the calls of a conversation whose first message is this text.
 fn offered(fixture: &Fixture, first: &str) -> Vec<String> {
     let requests = fixture.model.requests();
     let request = requests
@@ -29,13 +29,13 @@ async fn maximum_depth_is_enforced() {
     let fixture = process(Setup::new([]), SubagentSettings::default()).await;
     fixture
         .model
-        .when("go", Call::tools(vec![spawn("1", "one")]));
+        .when("go", ScriptedCall::tools(vec![spawn("1", "one")]));
     fixture
         .model
-        .when("one", Call::tools(vec![spawn("2", "two")]));
+        .when("one", ScriptedCall::tools(vec![spawn("2", "two")]));
     fixture
         .model
-        .when("two", Call::tools(vec![spawn("3", "three")]));
+        .when("two", ScriptedCall::tools(vec![spawn("3", "three")]));
     assert!(fixture.run("go").await.success);
     let one = children(&fixture, ROOT).await[0];
     let two = children(&fixture, one).await[0];
@@ -62,7 +62,7 @@ async fn subagents_per_turn_are_limited() {
     };
     let fixture = process(Setup::new([]), settings).await;
     let calls = (0..20).map(|n| spawn(&n.to_string(), "x")).collect();
-    fixture.model.when("go", Call::tools(calls));
+    fixture.model.when("go", ScriptedCall::tools(calls));
     assert!(fixture.run("go").await.success);
     assert_eq!(children(&fixture, ROOT).await.len(), 3);
     let results = results(&fixture, ROOT).await;
@@ -90,7 +90,7 @@ async fn subagent_has_a_subset_of_its_parents_tools() {
         with("6", "client", json!(["mine"])),
         with("7", "unknown", json!(["shell"])),
     ];
-    fixture.model.when("go", Call::tools(calls));
+    fixture.model.when("go", ScriptedCall::tools(calls));
     let request = TurnRequest {
         disallowed_tools: vec!["thr*".to_owned()],
         tools: match mine {
@@ -129,7 +129,9 @@ async fn subagent_has_a_subset_of_its_parents_tools() {
 async fn session_without_the_capability_cannot_start_subagents() {
     let setup = Setup::new([]).session(|session| session.session_id(ROOT));
     let fixture = built(setup, SubagentSettings::default()).await;
-    fixture.model.then(Call::tools(vec![spawn("1", "x")]));
+    fixture
+        .model
+        .then(ScriptedCall::tools(vec![spawn("1", "x")]));
     assert!(fixture.run("go").await.success);
     assert!(offered(&fixture, "go").is_empty());
     assert_eq!(fixture.runtime.list_sessions().await.unwrap().len(), 1);
@@ -153,9 +155,10 @@ async fn tool_cannot_claim_a_session_as_its_subagent() {
         }
     });
     let fixture = process(Setup::new([]).tool(&claims), SubagentSettings::default()).await;
-    fixture
-        .model
-        .when("go", Call::tools(vec![call("1", "claims", json!({}))]));
+    fixture.model.when(
+        "go",
+        ScriptedCall::tools(vec![call("1", "claims", json!({}))]),
+    );
     assert!(fixture.run("go").await.success);
     assert!(results(&fixture, ROOT).await[0]["error"].is_string());
     fixture.assert_sound().await;

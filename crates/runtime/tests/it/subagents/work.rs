@@ -20,10 +20,13 @@ async fn concurrent_subagents_return_answers_in_order() {
     let gate = Gate::shut();
     let fixture = process(Setup::new([]), SubagentSettings::default()).await;
     let calls = ["a", "b", "c"].map(|name| spawn(name, name));
-    fixture.model.when("go", Call::tools(calls.into()));
-    fixture.model.when("go", Call::answer("all done"));
+    fixture.model.when("go", ScriptedCall::tools(calls.into()));
+    fixture.model.when("go", ScriptedCall::answer("all done"));
     for name in ["a", "b", "c"] {
-        let answer = Call::new().wait(&gate).text(&format!("I am {name}")).done();
+        let answer = ScriptedCall::new()
+            .wait(&gate)
+            .text(&format!("I am {name}"))
+            .done();
         fixture.model.when(name, answer);
     }
     let turn = fixture.start("go");
@@ -65,14 +68,14 @@ async fn concurrent_subagents_are_limited() {
     };
     let fixture = process(Setup::new([]), settings).await;
     let calls = ["a", "b", "c"].map(|name| spawn(name, name));
-    fixture.model.when("go", Call::tools(calls.into()));
+    fixture.model.when("go", ScriptedCall::tools(calls.into()));
     for name in ["a", "b"] {
-        let answer = Call::new().wait(&first).text(name).done();
+        let answer = ScriptedCall::new().wait(&first).text(name).done();
         fixture.model.when(name, answer);
     }
     fixture
         .model
-        .when("c", Call::new().wait(&second).text("c").done());
+        .when("c", ScriptedCall::new().wait(&second).text("c").done());
     let turn = fixture.start("go");
     first.reached(2).await;
     assert_eq!(children(&fixture, ROOT).await.len(), 2);
@@ -91,11 +94,11 @@ async fn long_answer_is_shortened_and_failure_is_reported() {
     };
     let fixture = process(Setup::new([]), settings).await;
     let calls = vec![spawn("1", "long"), spawn("2", "broken")];
-    fixture.model.when("go", Call::tools(calls));
+    fixture.model.when("go", ScriptedCall::tools(calls));
     let long = format!("begin{}end", "x".repeat(1_000_000));
-    fixture.model.when("long", Call::answer(&long));
+    fixture.model.when("long", ScriptedCall::answer(&long));
     let error = windlass_core::error::AgentLoopError::config("no such model");
-    fixture.model.when("broken", Call::refused(error));
+    fixture.model.when("broken", ScriptedCall::refused(error));
     assert!(fixture.run("go").await.success);
     let results = results(&fixture, ROOT).await;
     let answer = results[0]["answer"].as_str().unwrap();
@@ -117,12 +120,12 @@ async fn cancelling_a_turn_stops_its_subagents() {
     let gate = Gate::shut();
     let fixture = process(Setup::new([]), SubagentSettings::default()).await;
     let calls = vec![spawn("1", "deep"), spawn("2", "flat")];
-    fixture.model.when("go", Call::tools(calls));
+    fixture.model.when("go", ScriptedCall::tools(calls));
     fixture
         .model
-        .when("deep", Call::tools(vec![spawn("3", "deepest")]));
+        .when("deep", ScriptedCall::tools(vec![spawn("3", "deepest")]));
     for name in ["flat", "deepest"] {
-        let stuck = Call::new().text("half").wait(&gate);
+        let stuck = ScriptedCall::new().text("half").wait(&gate);
         fixture.model.when(name, stuck);
     }
     let turn = fixture.start("go");
@@ -159,12 +162,14 @@ async fn parked_subagent_is_pending_in_its_own_session() {
     let setup = Setup::new([]).tool(&careful);
     let fixture = process(setup, SubagentSettings::default()).await;
     let calls = vec![spawn("1", "child")];
-    fixture.model.when("go", Call::tools(calls));
-    fixture.model.when("go", Call::answer("fine"));
+    fixture.model.when("go", ScriptedCall::tools(calls));
+    fixture.model.when("go", ScriptedCall::answer("fine"));
     let asks = vec![call("c", "careful", json!({}))];
-    fixture.model.when("child", Call::tools(asks.clone()));
-    fixture.model.when("child", Call::tools(asks));
-    fixture.model.when("child", Call::answer("allowed"));
+    fixture
+        .model
+        .when("child", ScriptedCall::tools(asks.clone()));
+    fixture.model.when("child", ScriptedCall::tools(asks));
+    fixture.model.when("child", ScriptedCall::answer("allowed"));
     let turn = fixture.start("go");
     recorded(&fixture, ROOT, "subagent.started").await;
     let child = children(&fixture, ROOT).await[0];
@@ -198,11 +203,13 @@ async fn cancelled_or_removed_subagent_is_a_tool_result() {
         let fixture = process(Setup::new([]), SubagentSettings::default()).await;
         fixture
             .model
-            .when("go", Call::tools(vec![spawn("1", "child")]));
-        fixture.model.when("go", Call::answer("then I do it"));
+            .when("go", ScriptedCall::tools(vec![spawn("1", "child")]));
         fixture
             .model
-            .when("child", Call::new().text("half").wait(&gate));
+            .when("go", ScriptedCall::answer("then I do it"));
+        fixture
+            .model
+            .when("child", ScriptedCall::new().text("half").wait(&gate));
         let turn = fixture.start("go");
         gate.reached(1).await;
         let child = children(&fixture, ROOT).await[0];
@@ -224,9 +231,9 @@ async fn client_turn_in_a_subagent_session_does_not_affect_the_parent() {
     let fixture = process(Setup::new([]), SubagentSettings::default()).await;
     fixture
         .model
-        .when("go", Call::tools(vec![spawn("1", "child")]));
-    fixture.model.when("child", Call::answer("mine"));
-    fixture.model.when("child", Call::answer("yours"));
+        .when("go", ScriptedCall::tools(vec![spawn("1", "child")]));
+    fixture.model.when("child", ScriptedCall::answer("mine"));
+    fixture.model.when("child", ScriptedCall::answer("yours"));
     assert!(fixture.run("go").await.success);
     let child = children(&fixture, ROOT).await[0];
     let turn = soon(fixture.runtime.run_text_turn(child, "more")).await;
@@ -239,7 +246,7 @@ async fn turn_with_subagents_can_be_replayed() {
     let fixture = process(Setup::new([]), SubagentSettings::default()).await;
     fixture
         .model
-        .when("go", Call::tools(vec![spawn("1", "child")]));
+        .when("go", ScriptedCall::tools(vec![spawn("1", "child")]));
     assert!(fixture.run("go").await.success);
     let calls = fixture.model.calls();
     let replay = windlass_runtime::Replay::of(&fixture.runtime, ROOT);
@@ -302,9 +309,9 @@ impl RuntimeSessionStore for Renaming {
 async fn end_of_a_subagent_overwrites_no_other_session_change() {
     let sessions = Arc::new(Renaming::default());
     let backends = RuntimeBackends::in_memory().with_session_store(Arc::clone(&sessions) as _);
-    let setup = Setup::new([Call::tools(vec![spawn("a", "work")])]).backends(backends);
+    let setup = Setup::new([ScriptedCall::tools(vec![spawn("a", "work")])]).backends(backends);
     let fixture = process(setup, SubagentSettings::default()).await;
-    fixture.model.when("work", Call::answer("done"));
+    fixture.model.when("work", ScriptedCall::answer("done"));
     assert!(fixture.run("go").await.success);
     let [child] = children(&fixture, ROOT).await[..] else {
         panic!("one agent was started")

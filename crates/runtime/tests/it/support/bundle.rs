@@ -24,7 +24,7 @@ use windlass_core::traits::ToolContext;
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::SessionId;
 
-type Running = Pin<Box<dyn Future<Output = ToolExecutionResult> + Send>>;
+type ToolFuture = Pin<Box<dyn Future<Output = ToolExecutionResult> + Send>>;
 
 /// A tool made of a closure.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ pub(crate) struct FnTool {
     policy: ToolPolicy,
     hints: ToolHints,
     runs: Arc<AtomicUsize>,
-    body: Arc<dyn Fn(Value, ToolContext) -> Running + Send + Sync>,
+    body: Arc<dyn Fn(Value, ToolContext) -> ToolFuture + Send + Sync>,
 }
 
 /// Makes a tool that takes anything.
@@ -132,7 +132,7 @@ pub(crate) struct Bundle {
     pub(crate) filter: Option<Arc<dyn MessageFilterProvider>>,
     pub(crate) view: Option<Arc<dyn ModelViewProvider>>,
     pub(crate) guardrails: Vec<Arc<dyn OutputGuardrail>>,
-    /// The command's name and what it answers.
+    /// The command's name and answer.
     pub(crate) command: Option<(&'static str, &'static str)>,
     /// Refuses any configuration that has this property.
     pub(crate) refuses: Option<&'static str>,

@@ -15,14 +15,16 @@ use windlass_runtime::{
     SingleSessionBuilder, StopReason, TurnHandle, TurnResult,
 };
 
-use super::{Bundle, Call, FnTool, Model, TestClock, assert_sound, assert_well_formed, soon};
+use super::{
+    Bundle, FnTool, ScriptedCall, ScriptedModel, TestClock, assert_sound, assert_well_formed, soon,
+};
 
 type Shape = Box<dyn FnOnce(SingleSessionBuilder) -> SingleSessionBuilder>;
 
-/// What a test wants different from a runtime with one plain session.
+/// Differences from a runtime with one plain session.
 #[derive(Default)]
 pub(crate) struct Setup {
-    pub(crate) model: Model,
+    pub(crate) model: ScriptedModel,
     pub(crate) clock: TestClock,
     pub(crate) settings: RuntimeSettings,
     pub(crate) backends: Option<RuntimeBackends>,
@@ -32,14 +34,14 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    pub(crate) fn new(calls: impl IntoIterator<Item = Call>) -> Self {
+    pub(crate) fn new(calls: impl IntoIterator<Item = ScriptedCall>) -> Self {
         Self {
-            model: Model::new(calls),
+            model: ScriptedModel::new(calls),
             ..Self::default()
         }
     }
-    /// Uses a model that was made before.
-    pub(crate) fn of(model: &Model) -> Self {
+    /// Uses an existing model.
+    pub(crate) fn of(model: &ScriptedModel) -> Self {
         Self {
             model: model.clone(),
             ..Self::default()
@@ -63,7 +65,7 @@ impl Setup {
         self.backends = Some(backends);
         self
     }
-    /// Sets who speaks with MCP servers.
+    /// Sets the connector to MCP servers.
     pub(crate) fn mcp(mut self, connector: Arc<dyn McpConnector>) -> Self {
         self.mcp = Some(connector);
         self
@@ -154,7 +156,7 @@ pub(crate) fn scripted_model() -> ModelWithProvider {
 pub(crate) struct Fixture {
     pub(crate) runtime: InProcessRuntime,
     pub(crate) session: SessionId,
-    pub(crate) model: Model,
+    pub(crate) model: ScriptedModel,
     pub(crate) clock: TestClock,
 }
 
@@ -167,7 +169,7 @@ impl Fixture {
         self.try_run(text).await.expect("the turn is taken")
     }
 
-    /// Runs a turn in a task of its own.
+    /// Runs a turn in its own task.
     pub(crate) fn start(&self, text: &str) -> tokio::task::JoinHandle<Result<TurnResult>> {
         let (fixture, text) = (self.clone(), text.to_owned());
         tokio::spawn(async move { fixture.try_run(&text).await })
@@ -193,15 +195,15 @@ impl Fixture {
             .expect("the session is there")
     }
 
-    /// What must hold whenever no turn is open.
+    /// Invariants while no turn is open.
     pub(crate) async fn assert_sound(&self) {
         assert_well_formed(&self.messages().await);
         assert_sound(&self.events().await);
     }
 
-    /// Shows that the session is still good for a turn.
+    /// Asserts that the session can still run a turn.
     pub(crate) async fn assert_usable(&self) {
-        self.model.rewrite([Call::answer("still here")]);
+        self.model.rewrite([ScriptedCall::answer("still here")]);
         let turn = self.run("are you there?").await;
         assert_eq!(
             (turn.success, turn.response.as_str(), turn.stop_reason),

@@ -1,4 +1,4 @@
-//! What the tests share: a scripted model, tools of closures, a clock that is moved by hand, a journal that counts.
+//! Shared helpers: a scripted model, closure tools, a manual clock and a counting journal.
 
 mod bundle;
 mod clock;
@@ -21,10 +21,10 @@ pub(crate) use bundle::{Bundle, FnTool, Trap, directory, tool};
 pub(crate) use clock::TestClock;
 pub(crate) use fixture::{Fixture, Setup, scripted_model};
 pub(crate) use journal::SpyJournal;
-pub(crate) use model::{Call, Model, Piece};
+pub(crate) use model::{AnswerPiece, ScriptedCall, ScriptedModel};
 pub(crate) use stores::each_store;
 
-/// Waits for what should happen soon. The bound only turns a hang into a failure.
+/// Awaits a future with a generous timeout, which only turns a hang into a failure.
 #[expect(
     clippy::disallowed_methods,
     reason = "a hang of the runtime must end the test, whatever the test's own clock says"
@@ -40,7 +40,7 @@ pub(crate) fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
     }
 }
 
-/// A door that a test opens, and that tells how many have come to it.
+/// A gate that a test opens; it counts the tasks that have reached it.
 #[derive(Debug, Clone)]
 pub(crate) struct Gate {
     arrived: watch::Sender<usize>,
@@ -55,13 +55,13 @@ impl Gate {
         }
     }
 
-    /// Waits at the door.
+    /// Waits until the gate is open.
     pub(crate) async fn pass(&self) {
         self.arrived.send_modify(|count| *count += 1);
         let _ = self.open.subscribe().wait_for(|open| *open).await;
     }
 
-    /// Waits until so many have come to the door.
+    /// Waits until this many tasks have reached the gate.
     #[track_caller]
     pub(crate) fn reached(&self, count: usize) -> impl Future<Output = ()> {
         let mut arrived = self.arrived.subscribe();
@@ -99,7 +99,7 @@ pub(crate) fn event<'a>(
     })
 }
 
-/// Who spoke, in order.
+/// Roles of the messages, in order.
 pub(crate) fn roles(messages: &[Message]) -> Vec<&'static str> {
     messages
         .iter()
@@ -143,7 +143,7 @@ pub(crate) fn assert_well_formed(messages: &[Message]) {
     );
 }
 
-/// What must hold of every journal of a session that has no open turn.
+/// Invariants of the journal of a session without an open turn.
 pub(crate) fn assert_sound(events: &[std::sync::Arc<Event>]) {
     use windlass_core::events::EventData as Data;
     let mut open_turn = None;

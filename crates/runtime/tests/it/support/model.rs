@@ -1,4 +1,4 @@
-//! A model that says what the test wrote for it, and keeps what was sent to it.
+//! A scripted model that records its requests.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
@@ -18,8 +18,8 @@ use windlass_core::tools::ToolCall;
 
 use super::Gate;
 
-/// A piece of what the model does in one call.
-pub(crate) enum Piece {
+/// A step of one model call.
+pub(crate) enum AnswerPiece {
     Say(LlmStreamEvent),
     Fail(AgentLoopError),
     Wait(Gate),
@@ -27,13 +27,13 @@ pub(crate) enum Piece {
 }
 
 /// One call of the model.
-pub(crate) struct Call {
-    connect: VecDeque<Piece>,
-    pieces: VecDeque<Piece>,
+pub(crate) struct ScriptedCall {
+    connect: VecDeque<AnswerPiece>,
+    pieces: VecDeque<AnswerPiece>,
 }
 
-impl Call {
-    /// Begins a call that says nothing at all, not even its end.
+impl ScriptedCall {
+    /// A call that stays silent and never ends.
     pub(crate) fn new() -> Self {
         Self {
             connect: VecDeque::new(),
@@ -50,27 +50,27 @@ impl Call {
     }
     /// A call that fails before it has an answer.
     pub(crate) fn refused(error: AgentLoopError) -> Self {
-        Self::new().connecting(Piece::Fail(error))
+        Self::new().connecting(AnswerPiece::Fail(error))
     }
-    pub(crate) fn connecting(mut self, piece: Piece) -> Self {
+    pub(crate) fn connecting(mut self, piece: AnswerPiece) -> Self {
         self.connect.push_back(piece);
         self
     }
-    pub(crate) fn piece(mut self, piece: Piece) -> Self {
+    pub(crate) fn piece(mut self, piece: AnswerPiece) -> Self {
         self.pieces.push_back(piece);
         self
     }
     pub(crate) fn say(self, event: LlmStreamEvent) -> Self {
-        self.piece(Piece::Say(event))
+        self.piece(AnswerPiece::Say(event))
     }
     pub(crate) fn text(self, text: &str) -> Self {
         self.say(LlmStreamEvent::TextDelta(text.to_owned()))
     }
     pub(crate) fn wait(self, gate: &Gate) -> Self {
-        self.piece(Piece::Wait(gate.clone()))
+        self.piece(AnswerPiece::Wait(gate.clone()))
     }
     pub(crate) fn fail(self, error: AgentLoopError) -> Self {
-        self.piece(Piece::Fail(error))
+        self.piece(AnswerPiece::Fail(error))
     }
     pub(crate) fn done(self) -> Self {
         self.say(LlmStreamEvent::Done(Box::new(LlmCompletionMetadata {
@@ -81,48 +81,48 @@ impl Call {
     }
 }
 
-type Rule = Box<dyn Fn(&LlmRequest) -> Call + Send>;
+type AnswerRule = Box<dyn Fn(&LlmRequest) -> ScriptedCall + Send>;
 
 #[derive(Default)]
 struct State {
-    script: Mutex<VecDeque<Call>>,
-    /// What it says to a request, whatever it said before.
-    rule: Mutex<Option<Rule>>,
-    /// What it says in conversations that begin with certain words.
-    conversations: Mutex<HashMap<String, VecDeque<Call>>>,
+    script: Mutex<VecDeque<ScriptedCall>>,
+    /// Answers derived from the request alone.
+    rule: Mutex<Option<AnswerRule>>,
+    /// Scripts of conversations, by the beginning of their first message.
+    conversations: Mutex<HashMap<String, VecDeque<ScriptedCall>>>,
     requests: Mutex<Vec<LlmRequest>>,
     made: AtomicUsize,
 }
 
-/// The model. Clones are one; when nothing is scripted it says "ok".
+/// The model. Clones share their state; without a script the answer is "ok".
 #[derive(Clone, Default)]
-pub(crate) struct Model(Arc<State>);
+pub(crate) struct ScriptedModel(Arc<State>);
 
-impl Model {
-    pub(crate) fn new(calls: impl IntoIterator<Item = Call>) -> Self {
+impl ScriptedModel {
+    pub(crate) fn new(calls: impl IntoIterator<Item = ScriptedCall>) -> Self {
         let model = Self::default();
         calls.into_iter().for_each(|call| model.then(call));
         model
     }
 
     /// Writes the next call.
-    pub(crate) fn then(&self, call: Call) {
+    pub(crate) fn then(&self, call: ScriptedCall) {
         self.0.script.lock().unwrap().push_back(call);
     }
 
     /// Writes the next call of the conversation that begins with these words.
-    pub(crate) fn when(&self, first: &str, call: Call) {
+    pub(crate) fn when(&self, first: &str, call: ScriptedCall) {
         let mut conversations = self.0.conversations.lock().unwrap();
         let calls = conversations.entry(first.to_owned()).or_default();
         calls.push_back(call);
     }
 
-    /// Lets it say what follows from a request alone: so it says the same again when it is asked again.
-    pub(crate) fn answer_by(&self, rule: impl Fn(&LlmRequest) -> Call + Send + 'static) {
+    /// Derives answers from the request alone, so that a repeated request gets the same answer.
+    pub(crate) fn answer_by(&self, rule: impl Fn(&LlmRequest) -> ScriptedCall + Send + 'static) {
         *self.0.rule.lock().unwrap() = Some(Box::new(rule));
     }
 
-    fn next(&self, request: &LlmRequest) -> Option<Call> {
+    fn next(&self, request: &LlmRequest) -> Option<ScriptedCall> {
         if let Some(rule) = &*self.0.rule.lock().unwrap() {
             return Some(rule(request));
         }
@@ -135,12 +135,12 @@ impl Model {
         }
     }
 
-    /// Forgets what was not said yet.
-    pub(crate) fn rewrite(&self, calls: impl IntoIterator<Item = Call>) {
+    /// Drops the unused part of the script.
+    pub(crate) fn rewrite(&self, calls: impl IntoIterator<Item = ScriptedCall>) {
         *self.0.script.lock().unwrap() = calls.into_iter().collect();
     }
 
-    /// Returns what was sent, call by call.
+    /// Returns the requests, in order.
     pub(crate) fn requests(&self) -> Vec<LlmRequest> {
         self.0.requests.lock().unwrap().clone()
     }
@@ -149,7 +149,7 @@ impl Model {
         self.0.requests.lock().unwrap().len()
     }
 
-    /// Returns who spoke and what, as it was sent with a call; the system prompt is left out.
+    /// Returns the messages of a request with their roles, without the system prompt.
     pub(crate) fn sent(&self, call: usize) -> Vec<String> {
         let requests = self.requests();
         let messages = requests[call].to_llm_messages();
@@ -169,7 +169,7 @@ impl Model {
             .collect()
     }
 
-    /// Returns how many drivers were made.
+    /// Returns the number of created drivers.
     pub(crate) fn made(&self) -> usize {
         self.0.made.load(Ordering::SeqCst)
     }
@@ -185,7 +185,7 @@ impl Model {
 }
 
 #[async_trait]
-impl LlmDriver for Model {
+impl LlmDriver for ScriptedModel {
     async fn chat_completion_stream(
         &self,
         _messages: Vec<LlmMessage>,
@@ -197,28 +197,28 @@ impl LlmDriver for Model {
     async fn stream(&self, request: LlmRequest) -> Result<LlmResponseStream> {
         let call = self.next(&request);
         self.0.requests.lock().unwrap().push(request);
-        let Call { connect, pieces } = call.unwrap_or_else(|| Call::answer("ok"));
+        let ScriptedCall { connect, pieces } = call.unwrap_or_else(|| ScriptedCall::answer("ok"));
         for piece in connect {
             match piece {
-                Piece::Say(_) => unreachable!("nothing can be said before there is a stream"),
-                Piece::Fail(error) => return Err(error),
-                Piece::Wait(gate) => gate.pass().await,
-                Piece::Panic => panic!("scripted panic while connecting"),
+                AnswerPiece::Say(_) => unreachable!("nothing can be said before there is a stream"),
+                AnswerPiece::Fail(error) => return Err(error),
+                AnswerPiece::Wait(gate) => gate.pass().await,
+                AnswerPiece::Panic => panic!("scripted panic while connecting"),
             }
         }
-        Ok(Box::pin(Answer {
+        Ok(Box::pin(ScriptedStream {
             pieces,
             waiting: None,
         }))
     }
 }
 
-struct Answer {
-    pieces: VecDeque<Piece>,
+struct ScriptedStream {
+    pieces: VecDeque<AnswerPiece>,
     waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
 
-impl Stream for Answer {
+impl Stream for ScriptedStream {
     type Item = Result<LlmStreamEvent>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -229,10 +229,10 @@ impl Stream for Answer {
             }
             return Poll::Ready(match self.pieces.pop_front() {
                 None => None,
-                Some(Piece::Say(event)) => Some(Ok(event)),
-                Some(Piece::Fail(error)) => Some(Err(error)),
-                Some(Piece::Panic) => panic!("scripted panic in the stream"),
-                Some(Piece::Wait(gate)) => {
+                Some(AnswerPiece::Say(event)) => Some(Ok(event)),
+                Some(AnswerPiece::Fail(error)) => Some(Err(error)),
+                Some(AnswerPiece::Panic) => panic!("scripted panic in the stream"),
+                Some(AnswerPiece::Wait(gate)) => {
                     self.waiting = Some(Box::pin(async move { gate.pass().await }));
                     continue;
                 }

@@ -13,7 +13,7 @@ use crate::inner::Inner;
 const PAGE: usize = 1024;
 
 /// Claims the stream of a session and folds it. Existing events are read while the claim becomes durable.
-pub(super) async fn fold(inner: &Inner, slot: &Slot) -> Result<IdleThread> {
+pub(super) async fn load(inner: &Inner, slot: &Slot) -> Result<IdleThread> {
     let journal = &*inner.backends.journal;
     let key = StreamKey::from(slot.session_id);
     let mut thread = slot.take_read_thread().await;
@@ -30,7 +30,7 @@ pub(super) async fn fold(inner: &Inner, slot: &Slot) -> Result<IdleThread> {
     Ok(IdleThread { thread, claim })
 }
 
-/// Updates the fold of a stream without a claim.
+/// Updates a loaded thread without a claim.
 pub(super) async fn catch_up(
     journal: &dyn Journal,
     thread: &mut Thread,
@@ -45,11 +45,11 @@ pub(super) async fn catch_up(
 }
 
 /// A record that does not follow from those before it: this stream is unchanged, and other streams continue.
-fn damaged(key: &StreamKey, misfit: &InvalidEvent) -> JournalError {
+fn damaged(key: &StreamKey, invalid: &InvalidEvent) -> JournalError {
     JournalError::Damaged {
         stream: key.to_string(),
-        seq: misfit.seq,
-        what: format!("it does not fit the records before it: {}", misfit.why),
+        seq: invalid.seq,
+        what: format!("it does not fit the records before it: {}", invalid.why),
     }
 }
 
@@ -64,7 +64,7 @@ async fn follow(
         for event in &page.events {
             thread
                 .evolve(event)
-                .map_err(|misfit| damaged(key, &misfit))?;
+                .map_err(|invalid| damaged(key, &invalid))?;
         }
         if page.events.is_empty() || thread.head() >= page.head {
             return Ok(());
