@@ -81,15 +81,13 @@ impl Intents {
         for entry in entries(&self.directory).map_err(&failed)? {
             let path = entry.path();
             // A record that is being written has a different extension.
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "json")
-            {
-                match fs::read(&path) {
-                    Ok(bytes) => unfinished.push((path.clone(), read(&bytes, &path)?)),
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(CheckpointError::io("read", &path)(error)),
-                }
+            if path.extension().is_none_or(|it| it != "json") {
+                continue;
+            }
+            match fs::read(&path) {
+                Ok(bytes) => unfinished.push((path.clone(), read(&bytes, &path)?)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(CheckpointError::io("read", &path)(error)),
             }
         }
         Ok(unfinished)

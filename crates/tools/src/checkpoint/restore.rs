@@ -167,7 +167,7 @@ impl RestoreContext<'_> {
         for entry in entries {
             let below = path.join(entry.file_name());
             let step = steps.get(below.as_path());
-            if !step.is_some_and(|step| step.to.is_none()) {
+            if step.is_none_or(|step| step.to.is_some()) {
                 edits.push(below);
             } else if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 self.find_external_entries(&below, steps, edits);

@@ -250,25 +250,20 @@ async fn supervise(
 }
 
 fn end_of(end: Result<End, ProcessError>) -> CommandEnd {
-    match end {
-        Ok(End {
-            status: Some(status),
-            cause: Cause::Itself,
-            ..
-        }) => {
+    let Ok(End {
+        status: Some(status),
+        cause,
+        ..
+    }) = end
+    else {
+        return CommandEnd::Unknown;
+    };
+    match cause {
+        Cause::Itself => {
             let (exit_code, signal) = code_and_signal(status);
             CommandEnd::Exited { exit_code, signal }
         }
-        Ok(End {
-            status: Some(_),
-            cause: Cause::Stopped,
-            ..
-        }) => CommandEnd::Stopped,
-        Ok(End {
-            status: Some(_),
-            cause: Cause::TimeOver,
-            ..
-        }) => CommandEnd::TimedOut,
-        Ok(End { status: None, .. }) | Err(_) => CommandEnd::Unknown,
+        Cause::Stopped => CommandEnd::Stopped,
+        Cause::TimeOver => CommandEnd::TimedOut,
     }
 }
