@@ -10,7 +10,7 @@ use windlass_protocol::{
     ErrorCode, PatchResult, PatchUndone, RestoredFiles, UndoThread, UndoneThread,
 };
 use windlass_store::queries::TurnRow;
-use windlass_tools::{CheckpointError, CutOffCalls, Restored, UndoneTurn};
+use windlass_tools::{CheckpointError, CutOffCalls, RestoreReport, TurnToUndo};
 
 use super::RequestContext;
 use super::fork::Cut;
@@ -145,10 +145,10 @@ impl Service {
     }
 }
 
-fn undone(turn: &TurnRow) -> UndoneTurn {
+fn undone(turn: &TurnRow) -> TurnToUndo {
     let outline = &turn.view.outline;
     let began = outline.started_at.or(outline.created_at);
-    UndoneTurn {
+    TurnToUndo {
         turn_id: turn.view.id,
         began: began.and_then(nanos).unwrap_or_default(),
     }
@@ -158,7 +158,7 @@ fn nanos(time: DateTime<Utc>) -> Option<i64> {
     time.timestamp_nanos_opt()
 }
 
-fn told(restored: Restored) -> RestoredFiles {
+fn told(restored: RestoreReport) -> RestoredFiles {
     let shown = |paths: Vec<PathBuf>| {
         let shown = paths.iter().map(|path| path.display().to_string());
         shown.collect()

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use super::blobs::{Sync, digest_of, entries, write_file};
+use super::blobs::{Fsync, digest_of, entries, write_file};
 use super::restore::RestoreStep;
 use super::retention::workspaces_directory;
 use super::workspace_store::StoredRoot;
@@ -39,13 +39,13 @@ struct SingleRootIntent {
 
 /// The records of restores in progress.
 #[derive(Debug)]
-pub(super) struct Intents {
+pub(super) struct IntentLog {
     directory: PathBuf,
     /// Held while a record is read and changed.
     changing: Mutex<()>,
 }
 
-impl Intents {
+impl IntentLog {
     /// Opens the records of a store.
     pub(super) fn open(store: &Path) -> io::Result<Self> {
         let intents = Self {
@@ -66,7 +66,7 @@ impl Intents {
         let failed = CheckpointError::io("write", &self.directory);
         let bytes = serde_json::to_vec(&intent).map_err(|error| failed(error.into()))?;
         let path = self.directory.join(format!("{}.json", digest_of(&bytes)));
-        write_file(&path, &bytes, Sync::Yes).map_err(CheckpointError::io("write", &path))?;
+        write_file(&path, &bytes, Fsync::Yes).map_err(CheckpointError::io("write", &path))?;
         Ok(path)
     }
 

@@ -214,9 +214,9 @@ impl Pool {
         let connection = match server.transport_type {
             McpTransportType::Stdio => {
                 let (environments, shell) = (&self.environments, &self.shell);
-                let started = stdio::start(environments, shell, server, scope, &rate_limit).await?;
-                let stderr = Some(started.stderr);
-                McpConnection::initialize(started.pipes, client, rate_limit, stderr).await?
+                let (pipes, stderr) =
+                    stdio::start(environments, shell, server, scope, &rate_limit).await?;
+                McpConnection::initialize(pipes, client, rate_limit, Some(stderr)).await?
             }
             McpTransportType::Http => {
                 let silence = self.settings.longest_silence(server);
