@@ -5,7 +5,9 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use windlass_protocol::WorkspaceStatus;
-use windlass_tools::{Environments, HostCommand, HostCommandError, HostCommandOutput, ShellSettings};
+use windlass_tools::{
+    Environments, HostCommand, HostCommandError, HostCommandOutput, ShellSettings,
+};
 
 use super::parse::parsed;
 

@@ -5,7 +5,7 @@ use windlass_protocol::ErrorCode;
 use windlass_protocol::api::Call;
 use windlass_protocol::apps::{SkillEntry, SkillList, SwitchedSkill};
 use windlass_protocol::operations as op;
-use windlass_tools::{RepositorySkills, RepositoryCapability};
+use windlass_tools::{RepositoryCapability, RepositorySkills};
 
 use super::RequestContext;
 use crate::error::{ApiError, Result};

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use windlass_core::backend::BackendSpec;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_runtime::{BackendHost, BackendRequest};
-use windlass_tools::{CheckpointedWork, CheckpointedTurn, Environments, ShellSettings, TurnHostAccess};
+use windlass_tools::{
+    CheckpointedTurn, CheckpointedWork, Environments, ShellSettings, TurnHostAccess,
+};
 
 use super::ConfiguredBackend;
 

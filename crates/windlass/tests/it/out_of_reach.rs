@@ -265,7 +265,12 @@ fn where_landlock_lets_nothing_be_made_the_model_hears_why_and_what_helps() {
     let daemon = home.start_in(Sandbox::Landlock.name());
     let_work(&daemon, &json!({"auto_approve": true}));
     let result = &told.results()[0];
-    for word in ["landlock", "`--data`", "bubblewrap", "no entries can be created"] {
+    for word in [
+        "landlock",
+        "`--data`",
+        "bubblewrap",
+        "no entries can be created",
+    ] {
         assert!(result.contains(word), "{word}: {result}");
     }
     assert!(!home.workspace.join("new").exists());
