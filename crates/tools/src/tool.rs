@@ -226,7 +226,7 @@ pub(crate) fn no_session() -> ToolContext {
     ToolContext::new(SessionId::from_uuid(uuid::Uuid::nil()))
 }
 
-/// Deserializes the arguments of a call, or returns what is wrong with them.
+/// Deserializes the arguments of a call; an error describes the first invalid argument.
 fn parse_arguments<T: DeserializeOwned>(
     tool: &str,
     arguments: Value,
