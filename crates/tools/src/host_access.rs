@@ -119,7 +119,7 @@ impl TurnHostAccess {
         work: impl FnOnce(&ResolvedWorkspace) -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, HostAccessError> {
         let (environments, turn) = (self.environments.clone(), self.turn.clone());
-        let done = tokio::task::spawn_blocking(move || {
+        blocking(move || {
             let at = environments.resolve(turn.as_ref());
             let at = at.map_err(|error| HostAccessError::NotAllowed(error.to_string()))?;
             work(&at).map_err(|error| match error {
@@ -127,10 +127,17 @@ impl TurnHostAccess {
                 FileError::Outside { .. } => HostAccessError::NotAllowed(error.to_string()),
                 other => HostAccessError::Failed(other.to_string()),
             })
-        });
-        done.await
-            .map_err(|error| HostAccessError::Failed(error.to_string()))?
+        })
+        .await
     }
+}
+
+/// Runs work on a blocking thread.
+async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, HostAccessError> + Send + 'static,
+) -> Result<T, HostAccessError> {
+    let joined = tokio::task::spawn_blocking(work).await;
+    joined.map_err(|error| HostAccessError::Failed(error.to_string()))?
 }
 
 #[async_trait]
@@ -158,18 +165,15 @@ impl HostAccess for TurnHostAccess {
             let path = at.inside(&path)?;
             let opened = at.open_file(&path)?;
             let size = opened.metadata.len();
-            let bytes = opened.bytes(MAX_FILE_BYTES);
-            let bytes = bytes.map_err(|error| at.failure("read", &path, error))?;
-            let shown = at.shown(&path);
-            match bytes {
-                Some(bytes) if !is_binary(&bytes) => {
-                    Ok(String::from_utf8_lossy(&bytes).into_owned())
-                }
-                _ => Err(FileError::Binary {
-                    path: shown,
+            let bytes = opened
+                .bytes(MAX_FILE_BYTES)
+                .map_err(|error| at.failure("read", &path, error))?
+                .filter(|bytes| !is_binary(bytes))
+                .ok_or_else(|| FileError::Binary {
+                    path: at.shown(&path),
                     bytes: size,
-                }),
-            }
+                })?;
+            Ok(String::from_utf8_lossy(&bytes).into_owned())
         });
         let text = text.await?;
         if line.is_none() && limit.is_none() {
@@ -247,8 +251,7 @@ impl HostAccess for TurnHostAccess {
     }
 
     fn release_all(&self) {
-        let open = std::mem::take(&mut lock(&self.terminals).open);
-        drop(open);
+        drop(std::mem::take(&mut lock(&self.terminals).open));
     }
 }
 
@@ -261,7 +264,7 @@ impl TurnHostAccess {
         let (environments, settings) = (self.environments.clone(), self.settings.clone());
         let (turn, output) = (self.turn.clone(), Arc::clone(output));
         let restriction = self.restriction.clone();
-        let program = tokio::task::spawn_blocking(move || {
+        blocking(move || {
             let cwd = request.cwd.as_deref().map(Path::to_string_lossy);
             let sandbox = settings.sandbox_of(&environments, turn.as_ref(), cwd.as_deref());
             let mut sandbox =
@@ -286,10 +289,8 @@ impl TurnHostAccess {
             program.time = Some(settings.max_timeout);
             program.shutdown = settings.shutdown();
             Ok(program)
-        });
-        program
-            .await
-            .map_err(|error| HostAccessError::Failed(error.to_string()))?
+        })
+        .await
     }
 }
 

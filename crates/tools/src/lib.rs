@@ -76,7 +76,7 @@ use windlass_core::capabilities::CapabilityRegistry;
 pub use approval::Approval;
 pub use checkpoint::{
     CheckpointError, CheckpointId, CheckpointLimits, CheckpointedCall, CheckpointedTurn,
-    CheckpointedWork, Checkpoints, CutOffCalls, Restored, UndoneTurn,
+    CheckpointedWork, Checkpoints, CutOffCalls, RestoreReport, TurnToUndo,
 };
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;

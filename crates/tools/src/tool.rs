@@ -91,8 +91,8 @@ impl Drop for CancelOnDrop {
 #[async_trait]
 pub(crate) trait SessionTool: Send + Sync + 'static {
     type Args: DeserializeOwned + Send;
+    const NAME: &'static str;
 
-    fn name(&self) -> &str;
     fn description(&self) -> &str;
     fn schema(&self) -> Value;
     fn hints(&self) -> ToolHints;
@@ -112,7 +112,7 @@ pub(crate) fn session_tool(tool: impl SessionTool) -> Box<dyn Tool> {
 #[async_trait]
 impl<T: SessionTool> Tool for SessionToolAdapter<T> {
     fn name(&self) -> &str {
-        self.0.name()
+        T::NAME
     }
     fn description(&self) -> &str {
         self.0.description()
@@ -137,7 +137,7 @@ impl<T: SessionTool> Tool for SessionToolAdapter<T> {
         arguments: Value,
         context: &ToolContext,
     ) -> ToolExecutionResult {
-        match parse_arguments(self.0.name(), arguments) {
+        match parse_arguments(T::NAME, arguments) {
             Ok(args) => self.0.run(args, context).await,
             Err(refused) => refused,
         }
@@ -165,10 +165,8 @@ pub(crate) fn file_tool<T: FileTool>(
 #[async_trait]
 impl<T: FileTool> SessionTool for FileToolAdapter<T> {
     type Args = T::Args;
+    const NAME: &'static str = T::NAME;
 
-    fn name(&self) -> &str {
-        T::NAME
-    }
     fn description(&self) -> &str {
         T::DESCRIPTION
     }
@@ -228,7 +226,7 @@ pub(crate) fn no_session() -> ToolContext {
     ToolContext::new(SessionId::from_uuid(uuid::Uuid::nil()))
 }
 
-/// Deserializes the arguments of a call, or returns what is wrong with them.
+/// Deserializes the arguments of a call; an error describes the first invalid argument.
 fn parse_arguments<T: DeserializeOwned>(
     tool: &str,
     arguments: Value,
@@ -278,10 +276,19 @@ pub(crate) fn with_remarks(mut result: Value, remarks: Vec<String>) -> Value {
     result
 }
 
-/// Truncates a line that is too long to show.
-pub(crate) fn truncate_line(line: &str, max_chars: usize) -> String {
-    match line.char_indices().nth(max_chars) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.to_owned(),
+/// Returns the last character boundary at or before an offset.
+pub(crate) fn char_floor(text: &str, offset: usize) -> usize {
+    let mut end = offset.min(text.len());
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    end
+}
+
+/// Truncates a text that is too long to show.
+pub(crate) fn truncate_line(text: &str, max_chars: usize) -> String {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
     }
 }

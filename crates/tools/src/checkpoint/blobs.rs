@@ -32,7 +32,7 @@ impl Blobs {
         if fs::metadata(&path).is_ok_and(|there| there.len() == size) {
             return Ok(0);
         }
-        let written = write_file(&path, bytes, Sync::No);
+        let written = write_file(&path, bytes, Fsync::No);
         written.map_err(CheckpointError::io("store", &path))?;
         Ok(size)
     }
@@ -75,7 +75,7 @@ pub(super) fn digest_of(bytes: &[u8]) -> String {
 
 /// Whether a file must survive a power failure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Sync {
+pub(super) enum Fsync {
     Yes,
     No,
 }
@@ -84,7 +84,7 @@ pub(super) enum Sync {
 pub(super) fn write_json(
     path: &Path,
     value: &impl Serialize,
-    sync: Sync,
+    sync: Fsync,
 ) -> Result<(), CheckpointError> {
     serde_json::to_vec(value)
         .map_err(io::Error::from)
@@ -93,16 +93,16 @@ pub(super) fn write_json(
 }
 
 /// Writes a temporary file in the same directory and renames it.
-pub(super) fn write_file(path: &Path, bytes: &[u8], sync: Sync) -> io::Result<()> {
+pub(super) fn write_file(path: &Path, bytes: &[u8], sync: Fsync) -> io::Result<()> {
     let directory = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(directory)?;
     let mut file = tempfile::NamedTempFile::new_in(directory)?;
     file.write_all(bytes)?;
-    if sync == Sync::Yes {
+    if sync == Fsync::Yes {
         file.as_file().sync_all()?;
     }
     file.persist(path)?;
-    if sync == Sync::Yes {
+    if sync == Fsync::Yes {
         fs::File::open(directory)?.sync_all()?;
     }
     Ok(())

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::typed_id::{SessionId, TurnId};
 
 use super::attribution::OwnWrite;
-use super::blobs::{Sync, entries, write_file, write_json};
+use super::blobs::{Fsync, entries, write_file, write_json};
 use super::index::now;
 use super::retention::{CheckpointGroup, bytes_in};
 use super::undo::resolve_root;
@@ -53,7 +53,7 @@ pub(super) struct CallRecord {
     pub(super) root: PathBuf,
     /// Start time, in nanoseconds since 1970.
     began: i64,
-    pub(super) before: Before,
+    pub(super) before: InitialCheckpoint,
     /// `None` while the call runs. If the process died meanwhile, the state that the next process found.
     pub(super) after: Option<CheckpointId>,
     /// Position of the end, in the same sequence as `number`; absent in records of earlier versions.
@@ -71,7 +71,7 @@ pub(super) struct CallRecord {
 
 /// The state before a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Before {
+pub(super) enum InitialCheckpoint {
     #[serde(rename = "kept")]
     Taken(CheckpointId),
     /// The reason why there is no checkpoint.
@@ -103,14 +103,14 @@ impl CallRecord {
 
     /// Returns whether the call is running or has no recorded end.
     fn is_open(&self) -> bool {
-        matches!(self.before, Before::Taken(_)) && self.after.is_none()
+        matches!(self.before, InitialCheckpoint::Taken(_)) && self.after.is_none()
     }
 
     /// Returns the checkpoints that the record refers to.
     fn checkpoints(&self) -> impl Iterator<Item = (PathBuf, CheckpointId)> {
         let before = match &self.before {
-            Before::Taken(id) => Some(id),
-            Before::NotTaken(_) => None,
+            InitialCheckpoint::Taken(id) => Some(id),
+            InitialCheckpoint::NotTaken(_) => None,
         };
         let ids = before.into_iter().chain(&self.after);
         ids.map(|id| (self.root.clone(), id.clone()))
@@ -148,7 +148,7 @@ impl CoveredPeriod {
             since: now(),
             removed_until: 0,
         };
-        write_file(&path, &serde_json::to_vec(&new)?, Sync::Yes)?;
+        write_file(&path, &serde_json::to_vec(&new)?, Fsync::Yes)?;
         Ok(new)
     }
 }
@@ -208,16 +208,16 @@ impl Checkpoints {
         let work = self.register(&mut active, at.root_path(), Some(turn.turn_id));
         drop(active);
         // Prevents removal of the checkpoint until the record refers to it.
-        let entered = self.enter();
-        let before = match self.take_in(&entered, &at) {
-            Ok(id) => Before::Taken(id),
+        let guard = self.enter();
+        let before = match self.take_in(&guard, &at) {
+            Ok(id) => InitialCheckpoint::Taken(id),
             Err(error) => {
                 let root = at.root_path().display();
                 tracing::warn!(%root, %error, "the changes of a call cannot be undone");
-                Before::NotTaken(error.to_string())
+                InitialCheckpoint::NotTaken(error.to_string())
             }
         };
-        let has_checkpoint = matches!(before, Before::Taken(_));
+        let has_checkpoint = matches!(before, InitialCheckpoint::Taken(_));
         let number = self.change_record(turn, |calls| {
             let number = next_position(calls);
             calls.push(CallRecord {
@@ -329,7 +329,7 @@ impl Checkpoints {
         if record.calls.is_empty() {
             fs::remove_file(&path).map_err(CheckpointError::io("write", &path))?;
         } else {
-            write_json(&path, &record, Sync::Yes)?;
+            write_json(&path, &record, Fsync::Yes)?;
         }
         Ok(result)
     }
@@ -367,7 +367,7 @@ impl Checkpoints {
         let mut covered = lock(&self.shared.covered);
         covered.removed_until = covered.removed_until.max(newest + 1);
         let path = CoveredPeriod::path(&self.shared.directory);
-        write_json(&path, &*covered, Sync::Yes)?;
+        write_json(&path, &*covered, Fsync::Yes)?;
         for (path, _) in removed {
             fs::remove_file(path).map_err(&failed)?;
         }
@@ -461,10 +461,11 @@ impl Checkpoints {
         for (path, record) in own {
             record.calls.truncate(1);
             for call in &mut record.calls {
-                call.before = Before::NotTaken("its conversation was removed".to_owned());
+                call.before =
+                    InitialCheckpoint::NotTaken("its conversation was removed".to_owned());
                 call.after = None;
             }
-            write_json(path, record, Sync::Yes)?;
+            write_json(path, record, Fsync::Yes)?;
         }
         self.retain_newest(&locked, &groups(&records), u64::MAX)?;
         Ok(())
@@ -493,8 +494,8 @@ impl CheckpointedCall {
 
     fn record_end(&self, own: Option<Vec<OwnWrite>>) -> Result<(), CheckpointError> {
         // Prevents removal of the checkpoint until the record refers to it.
-        let entered = self.checkpoints.enter();
-        let after = self.checkpoints.take_in(&entered, &self.at)?;
+        let guard = self.checkpoints.enter();
+        let after = self.checkpoints.take_in(&guard, &self.at)?;
         let kind = if self.work.is_shared() {
             CallEndKind::Concurrent { own }
         } else {
@@ -526,7 +527,7 @@ fn end_call(calls: &mut Vec<CallRecord>, number: u64, after: CheckpointId, kind:
     let Some(index) = calls.iter().position(|call| call.number == number) else {
         return;
     };
-    let is_unchanged = calls[index].before == Before::Taken(after.clone());
+    let is_unchanged = calls[index].before == InitialCheckpoint::Taken(after.clone());
     let is_shared = matches!(kind, CallEndKind::Concurrent { .. });
     if is_unchanged && !is_shared {
         calls.remove(index);
@@ -547,7 +548,7 @@ impl TurnRecord {
     /// Returns whether a checkpoint was taken before its first call.
     fn has_checkpoint(&self) -> bool {
         let first = self.calls.first();
-        first.is_some_and(|call| matches!(call.before, Before::Taken(_)))
+        first.is_some_and(|call| matches!(call.before, InitialCheckpoint::Taken(_)))
     }
 
     /// Returns the start time of its first call.

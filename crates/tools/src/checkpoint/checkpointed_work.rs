@@ -21,8 +21,8 @@ pub(crate) fn begin_call(
     else {
         return Ok(None);
     };
-    let begun = checkpoints.begin(Arc::clone(at), turn);
-    begun
+    checkpoints
+        .begin(Arc::clone(at), turn)
         .map(Some)
         .map_err(|error| format!("nothing was done, because it could not be undone: {error}"))
 }
@@ -45,7 +45,7 @@ impl CheckpointedWork {
         turn: Option<CheckpointedTurn>,
     ) -> Result<Self, String> {
         let environments = environments.clone();
-        let begun = tokio::task::spawn_blocking(move || {
+        let work = tokio::task::spawn_blocking(move || {
             let mut work = Self {
                 call: None,
                 work_end: None,
@@ -58,7 +58,7 @@ impl CheckpointedWork {
             // If the caller stops waiting, the value is dropped and the work counts as ended.
             Ok(work)
         });
-        begun.await.map_err(|error| error.to_string())?
+        work.await.map_err(|error| error.to_string())?
     }
 
     /// Sets the future to wait for if the caller stops waiting for the work.

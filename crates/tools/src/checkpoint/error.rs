@@ -41,10 +41,7 @@ pub enum CheckpointError {
     },
     /// No checkpoint was taken before a call.
     #[error("the files before a call were not stored: {why}")]
-    NotTaken {
-        /// Message of the error that prevented it.
-        why: String,
-    },
+    NotTaken { why: String },
     /// There is no record of the turn's changes: it was removed, or never written.
     #[error(
         "the turn's file changes are not recorded: it began while checkpoints were off, or its record was removed to save space \
@@ -53,31 +50,19 @@ pub enum CheckpointError {
     NotRecorded,
     /// The checkpoint was removed.
     #[error("the checkpoint {id} is no longer stored")]
-    Gone {
-        /// Digest of the removed checkpoint.
-        id: String,
-    },
+    Gone { id: String },
     /// Stored content does not match its digest.
     #[error("{} is damaged: its content does not match its name", path.display())]
-    Damaged {
-        /// The file of the store.
-        path: PathBuf,
-    },
+    Damaged { path: PathBuf },
     /// A call is changing files at this moment.
     #[error(
         "a call is changing files in {}; retry when it has ended",
         root.display()
     )]
-    Busy {
-        /// Root of the workspace.
-        root: PathBuf,
-    },
+    Busy { root: PathBuf },
     /// The environment's policy forbids changes.
     #[error("environment `{id}` is read-only; its files are not restored")]
-    ReadOnly {
-        /// ID of the environment.
-        id: String,
-    },
+    ReadOnly { id: String },
     /// The environment now has a different root than during the turn.
     #[error("environment `{id}` is no longer at {}, where the turn worked", root.display())]
     Moved {

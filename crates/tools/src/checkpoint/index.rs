@@ -9,7 +9,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use cap_std::fs::{Metadata, MetadataExt};
 use serde::{Deserialize, Serialize};
 
-use super::blobs::{Sync, write_file};
+use super::blobs::{Fsync, write_file};
 use super::path_text;
 
 const VERSION: u32 = 1;
@@ -98,7 +98,7 @@ impl Index {
             version: VERSION,
             files: files.collect(),
         };
-        write_file(path, &serde_json::to_vec(&stored)?, Sync::No)
+        write_file(path, &serde_json::to_vec(&stored)?, Fsync::No)
     }
 
     /// Returns the digest of a file whose stat is unchanged.

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 
 use serde::{Deserialize, Serialize};
 
-use super::blobs::{Sync, digest_of, entries, write_file};
+use super::blobs::{Fsync, digest_of, entries, write_file};
 use super::restore::RestoreStep;
 use super::retention::workspaces_directory;
 use super::workspace_store::StoredRoot;
@@ -39,13 +39,13 @@ struct SingleRootIntent {
 
 /// The records of restores in progress.
 #[derive(Debug)]
-pub(super) struct Intents {
+pub(super) struct IntentLog {
     directory: PathBuf,
     /// Held while a record is read and changed.
     changing: Mutex<()>,
 }
 
-impl Intents {
+impl IntentLog {
     /// Opens the records of a store.
     pub(super) fn open(store: &Path) -> io::Result<Self> {
         let intents = Self {
@@ -66,7 +66,7 @@ impl Intents {
         let failed = CheckpointError::io("write", &self.directory);
         let bytes = serde_json::to_vec(&intent).map_err(|error| failed(error.into()))?;
         let path = self.directory.join(format!("{}.json", digest_of(&bytes)));
-        write_file(&path, &bytes, Sync::Yes).map_err(CheckpointError::io("write", &path))?;
+        write_file(&path, &bytes, Fsync::Yes).map_err(CheckpointError::io("write", &path))?;
         Ok(path)
     }
 
@@ -81,15 +81,13 @@ impl Intents {
         for entry in entries(&self.directory).map_err(&failed)? {
             let path = entry.path();
             // A record that is being written has a different extension.
-            if path
-                .extension()
-                .is_some_and(|extension| extension == "json")
-            {
-                match fs::read(&path) {
-                    Ok(bytes) => unfinished.push((path.clone(), read(&bytes, &path)?)),
-                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                    Err(error) => return Err(CheckpointError::io("read", &path)(error)),
-                }
+            if path.extension().is_none_or(|it| it != "json") {
+                continue;
+            }
+            match fs::read(&path) {
+                Ok(bytes) => unfinished.push((path.clone(), read(&bytes, &path)?)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(CheckpointError::io("read", &path)(error)),
             }
         }
         Ok(unfinished)

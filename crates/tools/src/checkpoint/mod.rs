@@ -36,12 +36,12 @@ pub use checkpointed_work::CheckpointedWork;
 pub(crate) use checkpointed_work::begin_call;
 pub use error::CheckpointError;
 pub use manifest::CheckpointId;
-pub use restore::Restored;
-pub use undo::{CutOffCalls, UndoneTurn};
+pub use restore::RestoreReport;
+pub use undo::{CutOffCalls, TurnToUndo};
 
 use blobs::digest_of;
 use call_records::{ActiveWork, CoveredPeriod};
-use intent::{Intent, Intents, RootSteps};
+use intent::{Intent, IntentLog, RootSteps};
 use manifest::Manifest;
 use restore::{RestorePlan, RestoreStep};
 use workspace_store::WorkspaceStore;
@@ -85,7 +85,7 @@ pub struct Checkpoints {
 struct CheckpointStore {
     directory: PathBuf,
     limits: CheckpointLimits,
-    intents: Intents,
+    intents: IntentLog,
     /// One entry for each root that is in use.
     workspaces: Mutex<HashMap<PathBuf, Arc<Mutex<WorkspaceStore>>>>,
     /// Write-locked by retention, read-locked by all other operations. Acquired before all other locks, and only once per operation.
@@ -103,7 +103,7 @@ struct CheckpointStore {
 }
 
 /// An operation in the store: nothing is removed meanwhile. Do not nest: a waiting retention run would block the second lock.
-type Entered<'a> = RwLockReadGuard<'a, ()>;
+type StoreGuard<'a> = RwLockReadGuard<'a, ()>;
 
 impl Checkpoints {
     /// Opens a store and creates it if it does not exist. Only one process may have it open.
@@ -114,7 +114,7 @@ impl Checkpoints {
         let mut private = std::fs::DirBuilder::new();
         private.recursive(true).mode(0o700).create(&directory)?;
         let covered = Mutex::new(CoveredPeriod::open(&directory)?);
-        let intents = Intents::open(&directory)?;
+        let intents = IntentLog::open(&directory)?;
         Ok(Self {
             shared: Arc::new(CheckpointStore {
                 directory,
@@ -139,10 +139,10 @@ impl Checkpoints {
 
     fn take_in(
         &self,
-        entered: &Entered<'_>,
+        guard: &StoreGuard<'_>,
         at: &ResolvedWorkspace,
     ) -> Result<CheckpointId, CheckpointError> {
-        let workspace = self.workspace(entered, at.root_path());
+        let workspace = self.workspace(guard, at.root_path());
         let mut workspace = lock(&workspace);
         self.finish(&workspace, at)?;
         let mut written = 0;
@@ -156,12 +156,12 @@ impl Checkpoints {
 
     fn manifests(
         &self,
-        entered: &Entered<'_>,
+        guard: &StoreGuard<'_>,
         root: &Path,
         a: &CheckpointId,
         b: &CheckpointId,
     ) -> Result<(Manifest, Manifest), CheckpointError> {
-        let workspace = self.workspace(entered, root);
+        let workspace = self.workspace(guard, root);
         let workspace = lock(&workspace);
         Ok((workspace.manifest(a)?, workspace.manifest(b)?))
     }
@@ -169,11 +169,11 @@ impl Checkpoints {
     /// Returns the paths of these steps that another program changed.
     fn external_edits(
         &self,
-        entered: &Entered<'_>,
+        guard: &StoreGuard<'_>,
         at: &ResolvedWorkspace,
         steps: &[RestoreStep],
     ) -> Result<Vec<PathBuf>, CheckpointError> {
-        let workspace = self.workspace(entered, at.root_path());
+        let workspace = self.workspace(guard, at.root_path());
         let workspace = lock(&workspace);
         self.finish(&workspace, at)?;
         let plan = RestorePlan::new(steps.to_vec());
@@ -184,14 +184,14 @@ impl Checkpoints {
     /// Restores all workspaces, which are ordered by root, or none. Nothing is touched if another program changed one of the paths.
     fn restore_all(
         &self,
-        entered: &Entered<'_>,
+        guard: &StoreGuard<'_>,
         plans: Vec<(&ResolvedWorkspace, Vec<RestoreStep>)>,
-    ) -> Result<Restored, CheckpointError> {
+    ) -> Result<RestoreReport, CheckpointError> {
         if let Some((at, _)) = plans.iter().find(|(at, _)| !at.policy().write) {
             let id = at.id().to_owned();
             return Err(CheckpointError::ReadOnly { id });
         }
-        let workspaces = self.workspaces(entered, plans.iter().map(|(at, _)| at.root_path()));
+        let workspaces = self.workspaces(guard, plans.iter().map(|(at, _)| at.root_path()));
         let workspaces: Vec<_> = workspaces.iter().map(|it| lock(it)).collect();
         let mut restores = Vec::new();
         let mut edited = Vec::new();
@@ -260,9 +260,9 @@ impl Checkpoints {
         for RootSteps { root, .. } in &intent.roots {
             resolved.push(undo::resolve_root(environments, root, None)?);
         }
-        let entered = self.enter();
+        let guard = self.enter();
         let roots: Vec<&Path> = intent.roots.iter().map(|it| it.root.as_path()).collect();
-        let workspaces = self.workspaces(&entered, roots.iter().copied());
+        let workspaces = self.workspaces(&guard, roots.iter().copied());
         let workspaces: Vec<_> = workspaces.iter().map(|it| lock(it)).collect();
         let mut restores = Vec::new();
         for ((workspace, at), root) in workspaces.iter().zip(&resolved).zip(&intent.roots) {
@@ -279,12 +279,12 @@ impl Checkpoints {
         &self.shared.directory
     }
 
-    fn enter(&self) -> Entered<'_> {
+    fn enter(&self) -> StoreGuard<'_> {
         let sweep = self.shared.sweep.read();
         sweep.unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn workspace(&self, _entered: &Entered<'_>, root: &Path) -> Arc<Mutex<WorkspaceStore>> {
+    fn workspace(&self, _entered: &StoreGuard<'_>, root: &Path) -> Arc<Mutex<WorkspaceStore>> {
         let mut workspaces = lock(&self.shared.workspaces);
         let workspace = workspaces.entry(root.to_owned()).or_insert_with(|| {
             let workspace = WorkspaceStore::open(self.workspace_directory(root), root);
@@ -295,10 +295,10 @@ impl Checkpoints {
 
     fn workspaces<'a>(
         &self,
-        entered: &Entered<'_>,
+        guard: &StoreGuard<'_>,
         roots: impl Iterator<Item = &'a Path>,
     ) -> Vec<Arc<Mutex<WorkspaceStore>>> {
-        roots.map(|root| self.workspace(entered, root)).collect()
+        roots.map(|root| self.workspace(guard, root)).collect()
     }
 
     /// Returns the directory of a root, named by a digest of its path.
@@ -309,7 +309,7 @@ impl Checkpoints {
     }
 }
 
-fn log_finished(roots: &[&Path], finished: Result<Restored, CheckpointError>) {
+fn log_finished(roots: &[&Path], finished: Result<RestoreReport, CheckpointError>) {
     match finished {
         Ok(restored) => {
             let left = restored.left.len();

@@ -21,7 +21,7 @@ use crate::workspace::{ResolvedWorkspace, TEMPORARY_PREFIX, lock_name, write_new
 
 /// The result of a restore; paths are relative to the root.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Restored {
+pub struct RestoreReport {
     /// Paths that were restored.
     pub changed: Vec<PathBuf>,
     /// Paths that differ and were not restored: too large to store, ignored, not a file, or a directory that contains other files.
@@ -186,11 +186,11 @@ impl RestoreContext<'_> {
     }
 
     /// Executes the steps. Paths that another program changed meanwhile are not touched.
-    pub(super) fn apply(&self, plan: RestorePlan) -> Result<Restored, CheckpointError> {
+    pub(super) fn apply(&self, plan: RestorePlan) -> Result<RestoreReport, CheckpointError> {
         let RestorePlan { steps, left } = plan;
-        let mut restored = Restored {
+        let mut restored = RestoreReport {
             left,
-            ..Restored::default()
+            ..RestoreReport::default()
         };
         // Deeper paths come later in the order and are removed first.
         for step in steps.iter().rev().filter(|step| step.is_removed_first()) {
@@ -378,8 +378,8 @@ impl RestoreContext<'_> {
 /// Executes the steps in all roots, or in none: after a failure the completed steps are reversed.
 pub(super) fn apply_all(
     roots: &[(RestoreContext<'_>, Vec<RestoreStep>)],
-) -> Result<Restored, CheckpointError> {
-    let mut restored = Restored::default();
+) -> Result<RestoreReport, CheckpointError> {
+    let mut restored = RestoreReport::default();
     for (context, steps) in roots {
         match context.apply(RestorePlan::new(steps.clone())) {
             Ok(more) => {

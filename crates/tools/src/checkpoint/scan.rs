@@ -103,7 +103,7 @@ impl<'a> Scan<'a> {
         path: &mut PathBuf,
         depth: usize,
     ) -> Result<(), CheckpointError> {
-        let entered = self.ignored.enter(directory, path);
+        let guard = self.ignored.enter(directory, path);
         for entry in entries {
             let entry = match entry {
                 Ok(entry) => entry,
@@ -132,7 +132,7 @@ impl<'a> Scan<'a> {
             path.pop();
             scanned?;
         }
-        if entered {
+        if guard {
             self.ignored.leave();
         }
         Ok(())

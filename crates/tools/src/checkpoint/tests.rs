@@ -86,7 +86,11 @@ impl TestWorkspace {
         self.store.take(&self.at()).unwrap()
     }
 
-    fn restore(&self, from: &CheckpointId, to: &CheckpointId) -> Result<Restored, CheckpointError> {
+    fn restore(
+        &self,
+        from: &CheckpointId,
+        to: &CheckpointId,
+    ) -> Result<RestoreReport, CheckpointError> {
         self.restore_at(&self.at(), from, to)
     }
 
@@ -96,16 +100,15 @@ impl TestWorkspace {
         at: &ResolvedWorkspace,
         from: &CheckpointId,
         to: &CheckpointId,
-    ) -> Result<Restored, CheckpointError> {
-        let entered = self.store.enter();
-        let (from, to) = self.store.manifests(&entered, at.root_path(), from, to)?;
+    ) -> Result<RestoreReport, CheckpointError> {
+        let guard = self.store.enter();
+        let (from, to) = self.store.manifests(&guard, at.root_path(), from, to)?;
         let steps = from.differences(&to).into_iter().map(|path| RestoreStep {
             path: path.clone(),
             from: from.get(path),
             to: to.get(path),
         });
-        self.store
-            .restore_all(&entered, vec![(at, steps.collect())])
+        self.store.restore_all(&guard, vec![(at, steps.collect())])
     }
 
     /// Returns the paths at which two checkpoints differ.

@@ -8,16 +8,16 @@ use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::typed_id::TurnId;
 
 use super::attribution::{Attribution, attribute};
-use super::call_records::{Before, CallRecord};
+use super::call_records::{CallRecord, InitialCheckpoint};
 use super::manifest::Entry;
 use super::restore::RestoreStep;
-use super::{CheckpointError, CheckpointId, Checkpoints, Entered, Restored, lock};
+use super::{CheckpointError, CheckpointId, Checkpoints, RestoreReport, StoreGuard, lock};
 use crate::environments::Environments;
 use crate::workspace::ResolvedWorkspace;
 
 /// A turn to undo.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct UndoneTurn {
+pub struct TurnToUndo {
     /// ID of the turn.
     pub turn_id: TurnId,
     /// Start time of the turn, in nanoseconds since 1970.
@@ -55,9 +55,9 @@ impl Checkpoints {
     pub fn undo(
         &self,
         environments: &Environments,
-        turns: &[UndoneTurn],
+        turns: &[TurnToUndo],
         cut_off_calls: CutOffCalls,
-    ) -> Result<Restored, CheckpointError> {
+    ) -> Result<RestoreReport, CheckpointError> {
         let mut by_root: BTreeMap<PathBuf, Vec<CallRecord>> = BTreeMap::new();
         for turn in turns {
             for call in self.calls_of(*turn)? {
@@ -72,7 +72,7 @@ impl Checkpoints {
         let roots: Vec<&Path> = by_root.keys().map(PathBuf::as_path).collect();
         let _work = self.register_alone(&roots)?;
         // Prevents removal of content that the plan needs.
-        let entered = self.enter();
+        let guard = self.enter();
         let mut plans = Vec::new();
         let mut edited = Vec::new();
         let mut cut_off = Vec::new();
@@ -84,13 +84,13 @@ impl Checkpoints {
                 calls_of_turn.retain(|call| call.root == at.root_path());
                 calls.extend(CallRecord::merged(calls_of_turn));
             }
-            let plan = self.undo_plan(&entered, at, &calls)?;
+            let plan = self.undo_plan(&guard, at, &calls)?;
             plans.push((at, plan.steps));
             edited.extend(plan.external_edits);
             cut_off.extend(plan.cut_off);
         }
         for (at, steps) in &plans {
-            edited.extend(self.external_edits(&entered, at, steps)?);
+            edited.extend(self.external_edits(&guard, at, steps)?);
         }
         if !edited.is_empty() {
             edited.sort();
@@ -102,10 +102,10 @@ impl Checkpoints {
             cut_off.dedup();
             return Err(CheckpointError::CutOff { paths: cut_off });
         }
-        self.restore_all(&entered, plans)
+        self.restore_all(&guard, plans)
     }
 
-    fn calls_of(&self, turn: UndoneTurn) -> Result<Vec<CallRecord>, CheckpointError> {
+    fn calls_of(&self, turn: TurnToUndo) -> Result<Vec<CallRecord>, CheckpointError> {
         let covered = *lock(&self.shared.covered);
         let record = self.record(turn.turn_id)?;
         // Applies even if there is a record: an earlier record of the same turn may have been removed between two of its calls.
@@ -118,7 +118,7 @@ impl Checkpoints {
     /// Computes the steps that undo the calls of one workspace.
     fn undo_plan(
         &self,
-        entered: &Entered<'_>,
+        guard: &StoreGuard<'_>,
         at: &ResolvedWorkspace,
         calls: &[CallRecord],
     ) -> Result<UndoPlan, CheckpointError> {
@@ -131,12 +131,12 @@ impl Checkpoints {
             let after = match (&call.after, calls.get(index + 1)) {
                 (Some(after), _) => after.clone(),
                 (None, Some(next)) => self::before(next)?.clone(),
-                (None, None) => self.take_in(entered, at)?,
+                (None, None) => self.take_in(guard, at)?,
             };
             if *before == after {
                 continue;
             }
-            let (before, after) = self.manifests(entered, at.root_path(), before, &after)?;
+            let (before, after) = self.manifests(guard, at.root_path(), before, &after)?;
             for path in before.differences(&after) {
                 let (old, new) = (before.get(path), after.get(path));
                 let attribution = match (&call.own, call.is_shared) {
@@ -185,8 +185,8 @@ impl Checkpoints {
 
 fn before(call: &CallRecord) -> Result<&CheckpointId, CheckpointError> {
     match &call.before {
-        Before::Taken(id) => Ok(id),
-        Before::NotTaken(why) => Err(CheckpointError::NotTaken { why: why.clone() }),
+        InitialCheckpoint::Taken(id) => Ok(id),
+        InitialCheckpoint::NotTaken(why) => Err(CheckpointError::NotTaken { why: why.clone() }),
     }
 }
 

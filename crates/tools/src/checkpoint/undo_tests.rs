@@ -18,7 +18,7 @@ struct TwoRoots {
     directory: TempDir,
     environments: Environments,
     store: Checkpoints,
-    turn: UndoneTurn,
+    turn: TurnToUndo,
     before: [FileTree; 2],
     after: [FileTree; 2],
 }
@@ -38,7 +38,7 @@ impl TwoRoots {
         let mut roots = Self {
             environments,
             store,
-            turn: UndoneTurn {
+            turn: TurnToUndo {
                 turn_id: TurnId::new(),
                 began: i64::MAX,
             },
@@ -78,7 +78,7 @@ impl TwoRoots {
         })
     }
 
-    fn undo(&self) -> Result<Restored, CheckpointError> {
+    fn undo(&self) -> Result<RestoreReport, CheckpointError> {
         let turns = [self.turn];
         self.store
             .undo(&self.environments, &turns, CutOffCalls::Refuse)

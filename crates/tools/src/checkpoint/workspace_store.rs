@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::blobs::{Blobs, Sync, digest_of, write_json};
+use super::blobs::{Blobs, Fsync, digest_of, write_json};
 use super::index::Index;
 use super::manifest::{CheckpointId, Manifest};
 use super::restore::RestoreContext;
@@ -94,7 +94,7 @@ impl WorkspaceStore {
             version: VERSION,
             root: self.root.clone(),
         };
-        write_json(&path, &root, Sync::No)
+        write_json(&path, &root, Fsync::No)
     }
 
     pub(super) fn manifest(&self, id: &CheckpointId) -> Result<Manifest, CheckpointError> {

@@ -4,10 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use windlass_core::turn_environment::TurnEnvironment;
-use windlass_process::{Hidden, Network};
+use windlass_process::Network;
 
 use super::EnvironmentError;
-use crate::workspace::ResolvedWorkspace;
 
 /// Whether commands may run if no confinement works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -130,12 +129,5 @@ impl Environment {
     #[must_use]
     pub fn policy(&self) -> Policy {
         self.policy
-    }
-
-    /// Checks a working directory and returns its real path. `cwd` is absolute or relative to the root. Hidden directories are refused by
-    /// [`Environments::resolve`](super::Environments::resolve), which has the list.
-    pub fn check_cwd(&self, cwd: &Path) -> Result<PathBuf, EnvironmentError> {
-        let opened = ResolvedWorkspace::open(self, cwd, self.policy, Hidden::default())?;
-        Ok(opened.cwd())
     }
 }

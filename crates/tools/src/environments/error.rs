@@ -15,10 +15,7 @@ pub enum EnvironmentError {
     #[error(
         "environment_not_found: there is no environment `{id}`; it was removed or never registered"
     )]
-    NotFound {
-        /// ID of the missing environment.
-        id: String,
-    },
+    NotFound { id: String },
     /// The root of an environment is not a directory.
     #[error(
         "the root of an environment must be an existing directory: {}: {source}",

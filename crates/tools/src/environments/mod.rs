@@ -175,8 +175,8 @@ impl Environments {
         &self,
         turn: Option<&TurnEnvironment>,
     ) -> Result<Option<(String, Policy)>, EnvironmentError> {
-        let named = turn.map(|turn| turn.environment_id.clone());
-        let Some(id) = named.or_else(|| self.read(|registry| registry.default.clone())) else {
+        let id = turn.map(|turn| turn.environment_id.clone());
+        let Some(id) = id.or_else(|| self.read(|registry| registry.default.clone())) else {
             return Ok(None);
         };
         match self.get(&id) {

@@ -71,8 +71,8 @@ impl FileTool for ReadTool {
         }
         let mut source = MaskingReader::new(source, call.places.as_deref());
         let first = args.start_line.unwrap_or(1).max(1);
-        let wanted = args.lines.unwrap_or(DEFAULT_LINES).clamp(1, MAX_LINES);
-        let mut lines = LineSelection::new(first, wanted);
+        let count = args.lines.unwrap_or(DEFAULT_LINES).clamp(1, MAX_LINES);
+        let mut lines = LineSelection::new(first, count);
         lines.scan(&mut source).map_err(failure)?;
         let is_whole = bytes <= MAX_SCANNED_BYTES;
         Ok(lines.into_result(shown, bytes, is_whole))
@@ -82,7 +82,7 @@ impl FileTool for ReadTool {
 /// Selected lines, collected while the whole file is read.
 struct LineSelection {
     first: usize,
-    wanted: usize,
+    count: usize,
     /// Number of lines that have begun.
     seen: usize,
     at_line_start: bool,
@@ -95,10 +95,10 @@ struct LineSelection {
 }
 
 impl LineSelection {
-    fn new(first: usize, wanted: usize) -> Self {
+    fn new(first: usize, count: usize) -> Self {
         Self {
             first,
-            wanted,
+            count,
             seen: 0,
             at_line_start: true,
             line_bytes: 0,
@@ -128,8 +128,8 @@ impl LineSelection {
         if self.at_line_start {
             self.seen += 1;
             self.line_bytes = 0;
-            let is_wanted = self.seen >= self.first && self.seen - self.first < self.wanted;
-            if is_wanted && !self.is_full {
+            let is_selected = self.seen >= self.first && self.seen - self.first < self.count;
+            if is_selected && !self.is_full {
                 self.is_full = self.content.len() >= MAX_SHOWN_BYTES;
                 if !self.is_full {
                     self.last = self.seen;

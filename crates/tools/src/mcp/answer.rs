@@ -7,6 +7,8 @@ use serde_json::{Value, json};
 use windlass_core::bounds::{is_shallow, json_bytes, lines, one_line};
 use windlass_core::tools::{ToolExecutionResult, ToolResultImage};
 
+use crate::tool::char_floor;
+
 /// Maximum size of an answer's text in bytes.
 const MAX_TEXT: usize = 1024 * 1024;
 /// Maximum size of an image in base64 characters.
@@ -146,10 +148,7 @@ impl ToolAnswer {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
-        let mut end = MAX_TEXT.saturating_sub(self.text.len()).min(text.len());
-        while !text.is_char_boundary(end) {
-            end -= 1;
-        }
+        let end = char_floor(text, MAX_TEXT.saturating_sub(self.text.len()));
         self.text.push_str(&text[..end]);
         self.is_cut = end < text.len();
     }

@@ -21,6 +21,7 @@ use super::definition::OfferedTool;
 use super::handler::NotificationHandler;
 use super::rate_limit::RateLimit;
 use crate::lock::lock;
+use crate::tool::truncate_line;
 
 /// Maximum number of tools of a server.
 const MAX_TOOLS: usize = 128;
@@ -315,11 +316,7 @@ impl Drop for OpenCall<'_> {
 
 /// Returns a server's error message, truncated and escaped.
 pub(super) fn clean(text: &str) -> String {
-    let text = lines(text);
-    match text.char_indices().nth(MAX_ERROR) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.into_owned(),
-    }
+    truncate_line(&lines(text), MAX_ERROR)
 }
 
 async fn with_stderr(why: &str, stderr: Option<&Output>) -> String {

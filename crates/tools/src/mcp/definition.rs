@@ -14,7 +14,7 @@ use windlass_core::tools::{
 };
 
 use super::names::tool_name;
-use crate::tool::CHANGES;
+use crate::tool::{CHANGES, truncate_line};
 
 /// Maximum number of characters of a description; the rest is truncated.
 const MAX_DESCRIPTION: usize = 4096;
@@ -64,7 +64,7 @@ impl OfferedTool {
         })?;
         let parameters =
             require_object(parameters).ok_or_else(|| refused("its arguments are not an object"))?;
-        let description = truncate(&lines(description));
+        let description = truncate_line(&lines(description), MAX_DESCRIPTION);
         Ok(Self {
             tool: name.to_owned(),
             bytes: description.len() + json_bytes(&parameters) + name.len(),
@@ -120,13 +120,6 @@ impl OfferedTool {
             digest: self.digest.clone(),
             definition: ToolDefinition::Builtin(definition),
         }
-    }
-}
-
-fn truncate(text: &str) -> String {
-    match text.char_indices().nth(MAX_DESCRIPTION) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }
 

@@ -49,11 +49,13 @@ pub(super) struct EgressClient {
     pace: Arc<Mutex<StreamPacing>>,
 }
 
-/// Pacing of streams: of new ones, and of resumed ones.
+/// Pacing of streams: a server that ends each stream at once would otherwise keep the client busy.
 #[derive(Default)]
 struct StreamPacing {
-    streams: NewStreamPacing,
-    resumed: ResumePacing,
+    /// When the newest new stream was scheduled, and the pause after it.
+    last: Option<(Instant, Duration)>,
+    /// Number of resumed streams since one delivered an event.
+    without_event: u32,
 }
 
 /// The kind of a stream.
@@ -66,31 +68,28 @@ enum StreamOrigin {
 }
 
 impl StreamPacing {
+    /// Returns how long to wait from now on.
     fn wait(&mut self, origin: StreamOrigin, now: Instant) -> Duration {
         match origin {
-            StreamOrigin::New => self.streams.wait(now),
-            StreamOrigin::Resumed => self.resumed.wait(),
+            StreamOrigin::New => self.wait_for_new(now),
+            StreamOrigin::Resumed => self.wait_for_resumed(),
         }
     }
 
-    /// Records that a stream delivered an event, so that opening it was not in vain.
-    fn event_received(&mut self, origin: StreamOrigin) {
-        match origin {
-            StreamOrigin::New => self.streams.event_received(),
-            StreamOrigin::Resumed => self.resumed = ResumePacing::default(),
-        }
+    fn wait_for_new(&mut self, now: Instant) -> Duration {
+        let (at, pause) = match self.last {
+            Some((last, pause)) if now.saturating_duration_since(last) < LONGEST_PAUSE => {
+                let next = pause.saturating_mul(2).min(LONGEST_PAUSE);
+                ((last + pause).max(now), next)
+            }
+            _ => (now, FIRST_PAUSE),
+        };
+        self.last = Some((at, pause));
+        at - now
     }
-}
 
-/// Pause before the rest of a stream is requested. Each caller waits independently: one call does not wait for another's.
-#[derive(Default)]
-struct ResumePacing {
-    /// Number of requests since one delivered an event.
-    without_event: u32,
-}
-
-impl ResumePacing {
-    fn wait(&mut self) -> Duration {
+    /// Each caller waits independently: one call does not wait for another's.
+    fn wait_for_resumed(&mut self) -> Duration {
         let wait = match self.without_event {
             0 => FIRST_RESUME_PAUSE,
             more => FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(more - 1)),
@@ -98,35 +97,13 @@ impl ResumePacing {
         self.without_event = self.without_event.saturating_add(1);
         wait.min(LONGEST_RESUME_PAUSE)
     }
-}
 
-/// Pacing of new streams: a server that ends each stream at once would otherwise keep the client busy.
-#[derive(Default)]
-struct NewStreamPacing {
-    /// When the newest stream was scheduled, and the pause after it.
-    last: Option<(Instant, Duration)>,
-}
-
-impl NewStreamPacing {
-    /// Returns how long to wait from now on.
-    fn wait(&mut self, now: Instant) -> Duration {
-        let (at, pause) = match self.last {
-            None => (now, FIRST_PAUSE),
-            Some((last, _)) if now.saturating_duration_since(last) >= LONGEST_PAUSE => {
-                (now, FIRST_PAUSE)
-            }
-            Some((last, pause)) => {
-                let next = pause.saturating_mul(2).min(LONGEST_PAUSE);
-                ((last + pause).max(now), next)
-            }
-        };
-        self.last = Some((at, pause));
-        at - now
-    }
-
-    /// Resets the pause.
-    fn event_received(&mut self) {
-        self.last = self.last.map(|(at, _)| (at, FIRST_PAUSE));
+    /// Resets the pause, because a stream delivered an event.
+    fn event_received(&mut self, origin: StreamOrigin) {
+        match origin {
+            StreamOrigin::New => self.last = self.last.map(|(at, _)| (at, FIRST_PAUSE)),
+            StreamOrigin::Resumed => self.without_event = 0,
+        }
     }
 }
 
@@ -207,14 +184,10 @@ impl EgressClient {
         sent.map_err(StreamableHttpError::Client)
     }
 
-    fn events(&self, body: EgressBody) -> SseEvents {
-        Box::pin(EventStream::new(body, Arc::clone(&self.rate_limit)))
-    }
-
-    /// Reads the events of a stream that the client opened.
-    fn paced_events(&self, body: EgressBody, origin: StreamOrigin) -> SseEvents {
+    /// Reads the events of a stream; `origin` is set if the client opened it.
+    fn events(&self, body: EgressBody, origin: Option<StreamOrigin>) -> SseEvents {
         let mut stream = EventStream::new(body, Arc::clone(&self.rate_limit));
-        stream.pace = Some((Arc::clone(&self.pace), origin));
+        stream.pace = origin.map(|origin| (Arc::clone(&self.pace), origin));
         Box::pin(stream)
     }
 
@@ -295,7 +268,7 @@ impl StreamableHttpClient for EgressClient {
             }
         }
         if has_content_type(&response, "text/event-stream") {
-            let events = self.events(response.body);
+            let events = self.events(response.body, None);
             return Ok(StreamableHttpPostResponse::Sse(events, session));
         }
         let is_json = has_content_type(&response, "application/json");
@@ -356,7 +329,7 @@ impl StreamableHttpClient for EgressClient {
         match response.status {
             405 => Err(StreamableHttpError::ServerDoesNotSupportSse),
             200..300 if has_content_type(&response, "text/event-stream") => {
-                Ok(self.paced_events(response.body, origin))
+                Ok(self.events(response.body, Some(origin)))
             }
             200..300 => Err(StreamableHttpError::ServerDoesNotSupportSse),
             status => Err(status_error(status)),
@@ -531,20 +504,20 @@ mod tests {
     #[test]
     fn streams_that_end_at_once_are_opened_with_growing_pauses() {
         let mut now = Instant::now();
-        let mut pace = NewStreamPacing::default();
+        let mut pace = StreamPacing::default();
         let mut waits = Vec::new();
         for _ in 0..9 {
-            let wait = pace.wait(now);
+            let wait = pace.wait_for_new(now);
             waits.push(wait.as_secs());
             now += wait;
         }
         assert_eq!(waits, [0, 1, 2, 4, 8, 16, 32, 60, 60]);
         // A stream that lasted is opened again at once.
         now += LONGEST_PAUSE;
-        assert_eq!(pace.wait(now), Duration::ZERO);
-        assert_eq!(pace.wait(now), FIRST_PAUSE);
+        assert_eq!(pace.wait_for_new(now), Duration::ZERO);
+        assert_eq!(pace.wait_for_new(now), FIRST_PAUSE);
         // Concurrent waiters are served one after the other.
-        assert_eq!(pace.wait(now), Duration::from_secs(3));
+        assert_eq!(pace.wait_for_new(now), Duration::from_secs(3));
     }
 
     #[test]

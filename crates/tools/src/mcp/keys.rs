@@ -11,21 +11,18 @@ const MIN_BYTES: usize = 8;
 pub(super) fn keys_of(server: &ScopedMcpServer) -> Vec<(String, String)> {
     let mut keys = Vec::new();
     for (name, value) in &server.headers {
-        if is_cookie(name) {
-            let pairs = value.split(';').filter_map(|pair| pair.split_once('='));
-            keys.extend(pairs.map(|(cookie, key)| (format!("{name}_{}", cookie.trim()), key)));
-        } else if is_secret(name) || is_login(name) {
+        if has_any(name, &["COOKIE"]) {
+            for (cookie, key) in value.split(';').filter_map(|pair| pair.split_once('=')) {
+                keys.push((format!("{name}_{}", cookie.trim()), key.to_owned()));
+            }
+        } else if is_secret(name) || has_any(name, &["AUTH"]) {
             // The key follows the name of the authentication scheme.
             let key = value.rsplit(' ').next().unwrap_or_default();
-            keys.push((name.clone(), key));
+            keys.push((name.clone(), key.to_owned()));
         }
     }
     let env = server.env.iter().filter(|(name, _)| is_secret(name));
-    keys.extend(env.map(|(name, value)| (name.clone(), value.as_str())));
-    let mut keys: Vec<_> = keys
-        .into_iter()
-        .map(|(name, key)| (name, key.to_owned()))
-        .collect();
+    keys.extend(env.map(|(name, value)| (name.clone(), value.clone())));
     if let Some(url) = server.url.as_deref().and_then(|url| Url::parse(url).ok()) {
         let pairs = url.query_pairs().filter(|(name, _)| is_secret(name));
         keys.extend(pairs.map(|(name, key)| (name.into_owned(), key.into_owned())));
@@ -47,14 +44,6 @@ pub(super) fn mask(server: &ScopedMcpServer, text: &mut String) {
 fn is_secret(name: &str) -> bool {
     let words = ["TOKEN", "KEY", "SECRET", "PASSWORD", "PASSWD", "CREDENTIAL"];
     has_any(name, &words)
-}
-
-fn is_login(header: &str) -> bool {
-    has_any(header, &["AUTH"])
-}
-
-fn is_cookie(header: &str) -> bool {
-    has_any(header, &["COOKIE"])
 }
 
 fn has_any(name: &str, words: &[&str]) -> bool {

@@ -130,9 +130,12 @@ impl McpClient {
         tools
     }
 
-    fn collect_tools(&self, answers: Answers, mut failures: Vec<McpFailure>) -> DiscoveredTools {
+    fn collect_tools(&self, answers: Answers, failures: Vec<McpFailure>) -> DiscoveredTools {
         // Ordered by name, so that the same servers give the same list.
-        let mut found = ToolCollector::default();
+        let mut found = ToolCollector {
+            failures,
+            ..ToolCollector::default()
+        };
         for (name, (server, offered)) in answers {
             match offered {
                 Err(reason) => found.missing(&name, reason),
@@ -147,8 +150,7 @@ impl McpClient {
                 }
             }
         }
-        failures.extend(found.failures);
-        DiscoveredTools::new(found.tools, failures)
+        DiscoveredTools::new(found.tools, found.failures)
     }
 }
 
@@ -195,13 +197,13 @@ impl McpConnector for McpClient {
 
     async fn own_tools(
         &self,
-        named: Option<&str>,
+        only: Option<&str>,
         scope: &McpScope,
         reach: McpReach,
     ) -> DiscoveredTools {
         let mut servers = self.own.clone();
         servers.retain(|name, server| {
-            named.is_none_or(|named| named == name)
+            only.is_none_or(|only| only == name)
                 && (reach == McpReach::All || self.pool.is_connected(name, server, scope))
         });
         let found = self.tools_of(servers.clone(), scope).await;

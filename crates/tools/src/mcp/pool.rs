@@ -56,14 +56,6 @@ struct State {
     failed: Option<(Instant, String)>,
 }
 
-/// Why there is no connection.
-enum ConnectFailure {
-    /// No attempt was made.
-    NotAttempted(String),
-    /// The attempt failed.
-    Failed(String),
-}
-
 impl Pool {
     /// Stores an answer that is too long to show, if the host stores outputs. Returns the part to show.
     pub(super) async fn shortened(
@@ -163,44 +155,25 @@ impl Pool {
             }
         }
         let connecting = async {
-            self.wait_for_retry(&state)
-                .await
-                .map_err(ConnectFailure::NotAttempted)?;
+            self.wait_for_retry(&state).await?;
             let timeout = self.settings.start_timeout_of(server);
             let connected = tokio::time::timeout(timeout, self.connect(server, scope)).await;
-            let timed_out = || {
-                Err(format!(
-                    "it did not start within {} ms",
-                    timeout.as_millis()
-                ))
-            };
-            connected
-                .unwrap_or_else(|_| timed_out())
-                .map_err(ConnectFailure::Failed)
+            Ok(connected.unwrap_or_else(|_| {
+                let timeout = timeout.as_millis();
+                Err(format!("it did not start within {timeout} ms"))
+            }))
         };
-        let connected = tokio::select! {
+        let mut closed = self.is_closed.subscribe();
+        let attempt = tokio::select! {
             biased;
-            () = self.closed() => Err(ConnectFailure::NotAttempted("the host is shutting down".to_owned())),
-            connected = connecting => connected,
+            // `self` owns the sender, so the channel cannot be closed.
+            _ = closed.wait_for(|closed| *closed) => Err("the host is shutting down".to_owned()),
+            attempt = connecting => attempt,
         };
-        match connected {
-            Ok(connection) => {
-                let connection = Arc::new(connection);
-                state.connection = Some((Arc::clone(&connection), Instant::now()));
-                Ok(connection)
-            }
-            Err(ConnectFailure::NotAttempted(why)) => Err(why),
-            Err(ConnectFailure::Failed(why)) => {
-                state.record_failure(why.clone());
-                Err(why)
-            }
-        }
-    }
-
-    /// Waits until the pool is closed.
-    async fn closed(&self) {
-        // `self` owns the sender, so the channel cannot be closed.
-        let _ = self.is_closed.subscribe().wait_for(|closed| *closed).await;
+        let connection = attempt?.inspect_err(|why| state.record_failure(why.clone()))?;
+        let connection = Arc::new(connection);
+        state.connection = Some((Arc::clone(&connection), Instant::now()));
+        Ok(connection)
     }
 
     async fn wait_for_retry(&self, state: &State) -> Result<(), String> {
@@ -241,9 +214,9 @@ impl Pool {
         let connection = match server.transport_type {
             McpTransportType::Stdio => {
                 let (environments, shell) = (&self.environments, &self.shell);
-                let started = stdio::start(environments, shell, server, scope, &rate_limit).await?;
-                let stderr = Some(started.stderr);
-                McpConnection::initialize(started.pipes, client, rate_limit, stderr).await?
+                let (pipes, stderr) =
+                    stdio::start(environments, shell, server, scope, &rate_limit).await?;
+                McpConnection::initialize(pipes, client, rate_limit, Some(stderr)).await?
             }
             McpTransportType::Http => {
                 let silence = self.settings.longest_silence(server);

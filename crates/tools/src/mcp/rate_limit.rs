@@ -14,7 +14,7 @@ const BYTES: (f64, f64) = (128.0 * 1024.0 * 1024.0, 16.0 * 1024.0 * 1024.0);
 
 /// Counts a server's messages, and records why the connection ended.
 pub(super) struct RateLimit {
-    available: Mutex<Allowance>,
+    available: Mutex<RemainingRate>,
     /// The reason why the connection ended, if it has.
     end_reason: watch::Sender<Option<String>>,
 }
@@ -40,7 +40,7 @@ impl Drop for ConnectAttempt {
     }
 }
 
-struct Allowance {
+struct RemainingRate {
     messages: f64,
     bytes: f64,
     at: Instant,
@@ -49,7 +49,7 @@ struct Allowance {
 impl RateLimit {
     pub(super) fn new() -> Self {
         Self {
-            available: Mutex::new(Allowance {
+            available: Mutex::new(RemainingRate {
                 messages: MESSAGES.0,
                 bytes: BYTES.0,
                 at: Instant::now(),

@@ -33,21 +33,14 @@ pub(super) struct Pipes {
     rate_limit: Arc<RateLimit>,
 }
 
-/// A running server program.
-pub(super) struct StartedServer {
-    pub(super) pipes: Pipes,
-    /// Its stderr output.
-    pub(super) stderr: Arc<Output>,
-}
-
-/// Starts the program of a server in the environment and sandbox of the turn's commands.
+/// Starts the program of a server in the environment and sandbox of the turn's commands. Returns its pipes and its stderr output.
 pub(super) async fn start(
     environments: &Environments,
     shell: &ShellSettings,
     server: &ScopedMcpServer,
     scope: &McpScope,
     rate_limit: &Arc<RateLimit>,
-) -> Result<StartedServer, String> {
+) -> Result<(Pipes, Arc<Output>), String> {
     let command = server.command.clone().ok_or("its `command` is missing")?;
     let (environments, shell) = (environments.clone(), shell.clone());
     let (server, turn) = (server.clone(), scope.environment.clone());
@@ -78,15 +71,13 @@ pub(super) async fn start(
     let (Some(stdin_writer), Some(chunks)) = (running.stdin_writer(), running.chunks()) else {
         return Err("its program has no pipes".to_owned());
     };
-    Ok(StartedServer {
-        pipes: Pipes {
-            stdin_writer: Arc::new(stdin_writer),
-            lines: chunks.lines(MAX_MESSAGE),
-            running,
-            rate_limit: Arc::clone(rate_limit),
-        },
-        stderr,
-    })
+    let pipes = Pipes {
+        stdin_writer: Arc::new(stdin_writer),
+        lines: chunks.lines(MAX_MESSAGE),
+        running,
+        rate_limit: Arc::clone(rate_limit),
+    };
+    Ok((pipes, stderr))
 }
 
 impl Transport<RoleClient> for Pipes {

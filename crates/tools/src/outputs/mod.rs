@@ -22,6 +22,8 @@ pub(crate) use file::{OutputExtent, StoredOutput, StoredOutputSink};
 pub(crate) use record::{CommandEnd, CommandRecord};
 
 use crate::lock::lock;
+#[cfg(feature = "mcp")]
+use crate::tool::char_floor;
 use crate::workspace::{FileError, OpenFile};
 
 /// Prefix of an ID in a model's path.
@@ -142,10 +144,8 @@ impl Outputs {
         output.write(text.as_bytes());
         output.end();
         let remark = output.remark().unwrap_or_default();
-        let (mut head, mut tail) = (max_bytes / 2, text.len() - max_bytes / 2);
-        while !text.is_char_boundary(head) {
-            head -= 1;
-        }
+        let head = char_floor(&text, max_bytes / 2);
+        let mut tail = text.len() - max_bytes / 2;
         while !text.is_char_boundary(tail) {
             tail += 1;
         }

@@ -62,21 +62,21 @@ impl ConnectionSlots {
 impl CallConnectionSlots {
     /// Acquires a slot, or returns why none is available.
     pub(super) fn acquire(&self) -> Result<ConnectionPermit, String> {
-        let session = self.session.as_ref().map(|(slots, count)| {
+        let mut own = None;
+        if let Some((slots, count)) = &self.session {
             let permit = Arc::clone(slots).try_acquire_owned();
-            permit.map_err(|_| {
+            own = Some(permit.map_err(|_| {
                 format!(
                     "more than {count} connections of the commands of this conversation together"
                 )
-            })
-        });
-        let session = session.transpose()?;
-        let all = Arc::clone(&self.all).try_acquire_owned();
-        let all = all
+            })?);
+        }
+        let all = Arc::clone(&self.all)
+            .try_acquire_owned()
             .map_err(|_| "too many connections of the commands of this host together".to_owned())?;
         Ok(ConnectionPermit {
             _all: all,
-            _own: session,
+            _own: own,
         })
     }
 }

@@ -154,7 +154,7 @@ fn authority(target: &str) -> Result<Url, ProxyRefusal> {
 
 /// Builds the request for the target server. The proxy sets host, length and `Connection` itself.
 fn rewrite(method: &str, url: &Url, headers: &[(String, &str)], body: u64) -> Vec<u8> {
-    let named: Vec<_> = headers
+    let dropped: Vec<_> = headers
         .iter()
         .filter(|(name, _)| name == "connection")
         .flat_map(|(_, names)| names.split(','))
@@ -165,7 +165,7 @@ fn rewrite(method: &str, url: &Url, headers: &[(String, &str)], body: u64) -> Ve
     let mut text = format!("{method} {path} HTTP/1.1\r\nhost: {host}\r\n");
     for (name, value) in headers {
         let is_ours = CONNECTION_HEADERS.contains(&name.as_str()) || name.starts_with("proxy-");
-        if !is_ours && !named.contains(name) {
+        if !is_ours && !dropped.contains(name) {
             text.push_str(&format!("{name}: {value}\r\n"));
         }
     }

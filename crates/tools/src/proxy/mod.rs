@@ -104,24 +104,9 @@ impl ShellProxy {
         ))
     }
 
-    /// Serves on a listener, with the limits of one call; for hosts with their own sandbox.
+    /// Serves on a listener, with the limits of one call and of all calls of its session, if it has one; for hosts with their own sandbox.
     #[must_use]
-    pub fn serve(&self, listener: TcpListener, list: Option<NetworkAccessList>) -> RunningProxy {
-        self.serve_on(None, listener, list)
-    }
-
-    /// Like [`serve`](Self::serve), within the limits of all calls of a session.
-    #[must_use]
-    pub fn serve_session(
-        &self,
-        session_id: SessionId,
-        listener: TcpListener,
-        list: Option<NetworkAccessList>,
-    ) -> RunningProxy {
-        self.serve_on(Some(session_id), listener, list)
-    }
-
-    fn serve_on(
+    pub fn serve(
         &self,
         session_id: Option<SessionId>,
         listener: TcpListener,

@@ -211,10 +211,10 @@ impl Proxy {
         &self,
         client: &mut TcpStream,
         server: &mut TcpStream,
-        begun: &[&[u8]],
+        beginning: &[&[u8]],
         left: u64,
     ) -> Result<(), CopyError> {
-        for piece in begun {
+        for piece in beginning {
             self.budget.take(piece.len())?;
             server.write_all(piece).await?;
         }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use windlass_core::bounds::one_line;
 
 use super::quoted;
+use crate::tool::char_floor;
 use crate::workspace::{FileError, ResolvedWorkspace};
 
 const NAME: &str = "AGENTS.md";
@@ -65,10 +66,7 @@ fn format_file(file: InstructionFile, left: &mut usize) -> String {
         Err(why) => return format!("{path} cannot be shown:\n{}", quoted(&why)),
     };
     let text = text.trim();
-    let mut end = text.len().min(*left);
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
+    let end = char_floor(text, *left);
     *left -= end;
     let cut = if end < text.len() {
         format!("\n[cut: {end} of {} bytes]", text.len())

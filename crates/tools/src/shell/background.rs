@@ -57,10 +57,8 @@ impl BackgroundCommands {
 
     /// Stops the commands of a session, or all commands, and waits until they have ended.
     pub(super) async fn end_all(&self, of: Option<SessionId>) {
-        let running: Vec<_> = lock(&self.running).values().cloned().collect();
-        let is_affected =
-            |it: &Arc<BackgroundCommand>| of.is_none_or(|of| it.output.session_id() == of);
-        let running: Vec<_> = running.into_iter().filter(is_affected).collect();
+        let mut running: Vec<_> = lock(&self.running).values().cloned().collect();
+        running.retain(|command| of.is_none_or(|of| command.output.session_id() == of));
         running.iter().for_each(|command| command.stop());
         for command in running {
             command.ended().await;
@@ -222,13 +220,13 @@ async fn supervise(
     work: CheckpointedWork,
 ) {
     // A closed channel would mean that no stop can be requested any more, but the slot owns the sender.
-    let is_stopped = tokio::select! {
-        end = running.end() => Err(end),
-        _ = slot.stopped.wait_for(|stop| *stop) => Ok(()),
+    let end = tokio::select! {
+        end = running.end() => Some(end),
+        _ = slot.stopped.wait_for(|stop| *stop) => None,
     };
-    let end = match is_stopped {
-        Err(end) => end,
-        Ok(()) => {
+    let end = match end {
+        Some(end) => end,
+        None => {
             running.stop();
             running.end().await
         }
@@ -250,25 +248,20 @@ async fn supervise(
 }
 
 fn end_of(end: Result<End, ProcessError>) -> CommandEnd {
-    match end {
-        Ok(End {
-            status: Some(status),
-            cause: Cause::Exited,
-            ..
-        }) => {
+    let Ok(End {
+        status: Some(status),
+        cause,
+        ..
+    }) = end
+    else {
+        return CommandEnd::Unknown;
+    };
+    match cause {
+        Cause::Itself => {
             let (exit_code, signal) = code_and_signal(status);
             CommandEnd::Exited { exit_code, signal }
         }
-        Ok(End {
-            status: Some(_),
-            cause: Cause::Stopped,
-            ..
-        }) => CommandEnd::Stopped,
-        Ok(End {
-            status: Some(_),
-            cause: Cause::TimedOut,
-            ..
-        }) => CommandEnd::TimedOut,
-        Ok(End { status: None, .. }) | Err(_) => CommandEnd::Unknown,
+        Cause::Stopped => CommandEnd::Stopped,
+        Cause::TimeOver => CommandEnd::TimedOut,
     }
 }

@@ -3,8 +3,8 @@
 use windlass_core::traits::ToolContext;
 use windlass_process::{Confinement, Network, Program};
 
+use super::ShellTool;
 use super::error::ShellError;
-use super::{ShellSettings, ShellTool};
 
 /// The network of a command while it runs.
 #[derive(Debug, Default)]
@@ -17,14 +17,6 @@ pub(super) struct NetworkFilter {
 }
 
 impl NetworkFilter {
-    fn closed() -> Self {
-        Self {
-            #[cfg(feature = "web")]
-            proxy: None,
-            is_closed: true,
-        }
-    }
-
     /// Returns a remark for the model about the network of its command.
     pub(super) fn remark(&self) -> Option<String> {
         if self.is_closed {
@@ -50,48 +42,27 @@ impl ShellTool {
         if program.sandbox.bounds.network != Network::Filtered {
             return Ok(NetworkFilter::default());
         }
-        match program.sandbox.confinement {
-            Confinement::Bubblewrap => self.proxied(&self.settings, program, context),
+        if program.sandbox.confinement != Confinement::Bubblewrap {
             // Landlock's rules allow no sockets, not even to a proxy.
-            Confinement::Landlock | Confinement::Unconfined => Ok(NetworkFilter::closed()),
+            return Ok(NetworkFilter {
+                #[cfg(feature = "web")]
+                proxy: None,
+                is_closed: true,
+            });
         }
-    }
-
-    #[cfg(feature = "web")]
-    fn proxied(
-        &self,
-        settings: &ShellSettings,
-        program: &mut Program,
-        context: &ToolContext,
-    ) -> Result<NetworkFilter, ShellError> {
-        let Some(proxy) = &settings.proxy else {
-            return Err(self.no_proxy(context));
-        };
-        let made = proxy.for_call(context.session_id, context.network_access.clone());
-        let (proxied, running) = made.map_err(ShellError::io("make a proxy"))?;
-        program.proxied = Some(proxied);
-        Ok(NetworkFilter {
-            proxy: Some(running),
-            is_closed: false,
-        })
-    }
-
-    #[cfg(not(feature = "web"))]
-    fn proxied(
-        &self,
-        _settings: &ShellSettings,
-        _program: &mut Program,
-        context: &ToolContext,
-    ) -> Result<NetworkFilter, ShellError> {
-        Err(self.no_proxy(context))
-    }
-
-    fn no_proxy(&self, context: &ToolContext) -> ShellError {
-        match self.environments.resolve(context.environment.as_ref()) {
-            Ok(at) => ShellError::NoProxy {
-                id: at.id().to_owned(),
-            },
-            Err(error) => error.into(),
+        #[cfg(feature = "web")]
+        if let Some(proxy) = &self.settings.proxy {
+            let (proxied, running) = proxy
+                .for_call(context.session_id, context.network_access.clone())
+                .map_err(ShellError::io("create a proxy"))?;
+            program.proxied = Some(proxied);
+            return Ok(NetworkFilter {
+                proxy: Some(running),
+                is_closed: false,
+            });
         }
+        let at = self.environments.resolve(context.environment.as_ref())?;
+        let id = at.id().to_owned();
+        Err(ShellError::NoProxy { id })
     }
 }

@@ -69,7 +69,7 @@ impl UserHome {
     /// Opens a path, which begins with `~/` or is inside the home. A path that does not exist is ignored: a link that a command creates there later
     /// must not be followed.
     pub fn open(&mut self, path: &Path, access: HomeAccess) -> Result<(), HomePathError> {
-        let named = match path.strip_prefix("~") {
+        let absolute = match path.strip_prefix("~") {
             Ok(inside) => self.path.join(inside),
             Err(_) => self.path.join(path),
         };
@@ -77,8 +77,8 @@ impl UserHome {
             path: path.to_owned(),
             home: self.path.clone(),
         };
-        let Ok(real) = named.canonicalize() else {
-            return if named.starts_with(&self.path) {
+        let Ok(real) = absolute.canonicalize() else {
+            return if absolute.starts_with(&self.path) {
                 Ok(())
             } else {
                 Err(outside())
@@ -222,12 +222,14 @@ fn repository_around(root: &Path) -> Option<PathBuf> {
 fn repository_of_worktree(root: &Path) -> Option<PathBuf> {
     let file = root.join(GIT);
     let own = read_small(&file)?;
-    let named = root
+    let git_directory = root
         .join(own.trim_end().strip_prefix("gitdir: ")?)
         .canonicalize()
         .ok()?;
-    let worktrees = named.parent().filter(|it| it.ends_with("worktrees"))?;
-    let back = read_small(&named.join("gitdir"))?;
+    let worktrees = git_directory
+        .parent()
+        .filter(|it| it.ends_with("worktrees"))?;
+    let back = read_small(&git_directory.join("gitdir"))?;
     (Path::new(back.trim_end()) == file).then(|| worktrees.parent().map(Path::to_owned))?
 }
 

@@ -37,7 +37,8 @@ const NEXT_TO_BIN: [&str; 4] = ["include", "lib", "lib64", "libexec"];
 /// Returns the parts of a home that programs in the directories of a `PATH` need, with links resolved.
 pub(super) fn paths_of_path_variable(home: &Path, path: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
-    let directories = std::env::split_paths(path).filter_map(|place| place.canonicalize().ok());
+    let directories =
+        std::env::split_paths(path).filter_map(|directory| directory.canonicalize().ok());
     for directory in directories {
         let Some(inside) = inside(home, &directory) else {
             continue;
@@ -70,9 +71,10 @@ pub(super) fn paths_of_program(
     program: &Path,
 ) -> Vec<PathBuf> {
     // An absolute path is not changed by `join`.
-    let named = std::env::split_paths(path).map(|place| place.join(program));
-    let mut named = named.filter(|path| path.is_absolute() && path.is_file());
-    let Some(found) = named.next() else {
+    let found = std::env::split_paths(path)
+        .map(|directory| directory.join(program))
+        .find(|path| path.is_absolute() && path.is_file());
+    let Some(found) = found else {
         return Vec::new();
     };
     let is_key = |path: &Path| keys.iter().any(|key| path.starts_with(key));

@@ -53,16 +53,10 @@ pub enum HostCommandError {
          with landlock",
         program.display()
     )]
-    NoSandbox {
-        /// Absolute path of the program.
-        program: PathBuf,
-    },
+    NoSandbox { program: PathBuf },
     /// The directory is hidden by the host.
     #[error("{} belongs to the host program and is not read", directory.display())]
-    Hidden {
-        /// Directory that the program was to read.
-        directory: PathBuf,
-    },
+    Hidden { directory: PathBuf },
     /// The directory cannot be opened.
     #[error("{} cannot be opened: {source}", directory.display())]
     Directory {

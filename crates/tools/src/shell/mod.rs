@@ -149,10 +149,8 @@ struct Args {
 #[async_trait]
 impl SessionTool for ShellTool {
     type Args = Args;
+    const NAME: &'static str = NAME;
 
-    fn name(&self) -> &str {
-        NAME
-    }
     fn description(&self) -> &str {
         &self.description
     }

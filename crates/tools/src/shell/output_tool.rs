@@ -16,7 +16,6 @@ use super::slice::CommandOutput;
 use crate::outputs::{CommandEnd, CommandRecord, SessionOutputs, output_path};
 use crate::tool::{SessionTool, object, read_only_hints, tool_result};
 
-const NAME: &str = "shell_output";
 /// Maximum time that a call waits for new output.
 const MAX_WAIT_MS: u64 = 60_000;
 /// Maximum number of commands listed, newest first.
@@ -34,10 +33,8 @@ pub(super) struct Args {
 #[async_trait]
 impl SessionTool for ShellOutputTool {
     type Args = Args;
+    const NAME: &'static str = "shell_output";
 
-    fn name(&self) -> &str {
-        NAME
-    }
     fn description(&self) -> &str {
         "Show the output of a background command, and whether it still runs. Without an `id`, list the commands of this \
          conversation. Without `after`, show the end of the output; with it, the output after that many bytes."

@@ -31,7 +31,6 @@ pub(super) struct PreparedCommand {
     /// Its network, held while it runs.
     pub(super) filter: NetworkFilter,
     pub(super) output: Arc<Output>,
-    time: Duration,
     /// Directories in which Landlock allows no new entries, because something hidden is below them.
     closed_directories: Vec<PathBuf>,
 }
@@ -55,7 +54,6 @@ impl ShellTool {
             program,
             filter,
             output,
-            time,
             closed_directories,
         } = ready;
         let confinement = program.sandbox.confinement;
@@ -171,7 +169,6 @@ fn prepare(
         program,
         filter: NetworkFilter::default(),
         output,
-        time,
         closed_directories,
     })
 }

@@ -41,7 +41,7 @@ impl OutputPiece<'_> {
             };
         };
         let text = same_length_text(self.bytes);
-        let begun = if self.is_cut_before {
+        let visible_from = if self.is_cut_before {
             secrets::partial_prefix(places, self.bytes)
         } else {
             0
@@ -51,7 +51,7 @@ impl OutputPiece<'_> {
         } else {
             text.len()
         };
-        let start = places.outside_from(&text, start.max(begun));
+        let start = places.outside_from(&text, start.max(visible_from));
         let limit = limit.min(settled);
         let mut end = places.outside_before(&text, limit);
         if end <= start && limit > start {

@@ -49,9 +49,10 @@ impl ShellSettings {
         let cwd = at.canonical(&at.inside(cwd.unwrap_or("."))?)?;
         at.open_directory(&cwd)?;
         let scratch = confinement.needs_scratch().then(|| {
-            let mut named = tempfile::Builder::new();
-            let made = named.prefix("windlass-").tempdir_in(&self.scratch);
-            made.map_err(ShellError::io("make a temporary directory"))
+            tempfile::Builder::new()
+                .prefix("windlass-")
+                .tempdir_in(&self.scratch)
+                .map_err(ShellError::io("create a temporary directory"))
         });
         let scratch = scratch.transpose()?;
         let root = at.root().as_fd().try_clone_to_owned();
@@ -72,7 +73,7 @@ impl ShellSettings {
             home.hide(&mut bounds);
             let scratch = scratch.as_ref().map(TempDir::path);
             let private = home.private(confinement, &bounds, scratch);
-            bounds.private_home = private.map_err(ShellError::io("make a home directory"))?;
+            bounds.private_home = private.map_err(ShellError::io("create a home directory"))?;
         }
         Ok(SandboxSpec {
             confinement,

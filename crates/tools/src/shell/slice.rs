@@ -92,8 +92,8 @@ impl<F: Read + Seek> CommandOutput<'_, F> {
         let mut read = Vec::new();
         if range.start < stored {
             self.file.seek(SeekFrom::Start(range.start))?;
-            let wanted = range.end.min(stored) - range.start;
-            self.file.by_ref().take(wanted).read_to_end(&mut read)?;
+            let length = range.end.min(stored) - range.start;
+            self.file.by_ref().take(length).read_to_end(&mut read)?;
         }
         let end = self.extent.map_or(&[][..], |extent| &extent.end);
         let offset = |at: u64| usize::try_from(at.saturating_sub(end_from)).unwrap_or(usize::MAX);

@@ -9,8 +9,6 @@ use windlass_core::traits::ToolContext;
 use super::background::Commands;
 use crate::tool::{SessionTool, object, tool_result};
 
-const NAME: &str = "shell_stop";
-
 /// Needs no approval: it only stops commands that the same conversation started.
 pub(super) struct ShellStopTool(pub(super) Commands);
 
@@ -22,10 +20,8 @@ pub(super) struct Args {
 #[async_trait]
 impl SessionTool for ShellStopTool {
     type Args = Args;
+    const NAME: &'static str = "shell_stop";
 
-    fn name(&self) -> &str {
-        NAME
-    }
     fn description(&self) -> &str {
         "Stop a background command and show the end of its output. A command that has ended is not affected."
     }

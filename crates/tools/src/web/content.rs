@@ -14,7 +14,7 @@ use super::error::WebError;
 use super::html;
 use super::settings::WebSettings;
 use crate::secrets;
-use crate::tool::with_remarks;
+use crate::tool::{char_floor, with_remarks};
 
 /// The characters of 0x80 to 0x9f in Windows-1252, which browsers also use for Latin-1.
 const WINDOWS: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
@@ -187,7 +187,7 @@ pub(super) fn shown(
         (None, clean(&text))
     };
     let text = without_secrets(text, fetched.is_cut, places);
-    let (all, end) = (text.len(), floor(&text, max_bytes));
+    let (all, end) = (text.len(), char_floor(&text, max_bytes));
     if end < all {
         remarks.push(format!("the first {end} of {all} bytes of text are shown"));
     }
@@ -212,15 +212,6 @@ fn without_secrets(mut text: String, is_cut: bool, places: Option<&dyn SecretPla
         Cow::Borrowed(_) => text,
         Cow::Owned(masked) => String::from_utf8_lossy(&masked).into_owned(),
     }
-}
-
-/// Returns the last character boundary at or before an offset.
-pub(super) fn floor(text: &str, offset: usize) -> usize {
-    let mut end = offset.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    end
 }
 
 /// Removes characters that move a cursor, change the writing direction or are invisible.

@@ -226,12 +226,16 @@ fn failed(request: &EgressRequest, reason: impl Into<String>) -> EgressError {
 
 fn transport(request: &EgressRequest, limit: Duration, error: &reqwest::Error) -> EgressError {
     if error.is_timeout() {
-        EgressError::Timeout {
-            url: request.url.clone(),
-            timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-        }
+        timed_out(request, limit)
     } else {
         failed(request, reason(error))
+    }
+}
+
+fn timed_out(request: &EgressRequest, limit: Duration) -> EgressError {
+    EgressError::Timeout {
+        url: request.url.clone(),
+        timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
     }
 }
 
@@ -287,12 +291,7 @@ impl EgressService for WebEgress {
             .timeout_ms
             .map_or(self.default_timeout, Duration::from_millis);
         let answer = tokio::time::timeout(limit, self.answer(&request, limit)).await;
-        let response = answer.unwrap_or_else(|_| {
-            Err(EgressError::Timeout {
-                url: request.url.clone(),
-                timeout_ms: u64::try_from(limit.as_millis()).unwrap_or(u64::MAX),
-            })
-        })?;
+        let response = answer.unwrap_or_else(|_| Err(timed_out(&request, limit)))?;
         let headers = response.headers().iter();
         let headers: BTreeMap<_, _> = headers
             .map(|(name, value)| {

@@ -3,7 +3,7 @@
 use html5gum::{DefaultEmitter, Token, Tokenizer};
 use url::Url;
 
-use super::content::floor;
+use crate::tool::char_floor;
 
 /// Maximum size of the text: links are written out, so it can be larger than the page.
 const MAX_TEXT: usize = 1024 * 1024;
@@ -163,7 +163,7 @@ impl TextWriter {
         if self.in_title {
             // Only the beginning of the title is retained.
             let left = (4 * MAX_TITLE).saturating_sub(self.title.len());
-            self.title.push_str(&text[..floor(text, left)]);
+            self.title.push_str(&text[..char_floor(text, left)]);
             return;
         }
         if self.verbatim > 0 {

@@ -2,17 +2,14 @@
 
 use std::io;
 
-/// Why a file could not be found, read or changed. The model receives the message.
+/// Why a file could not be found, read or changed. The model receives the message, with paths in the form shown to it.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The path leads out of the environment.
     #[error(
         "path_outside_environment: `{path}` is outside the environment; use a path inside the working directory"
     )]
-    Outside {
-        /// The path as given.
-        path: String,
-    },
+    Outside { path: String },
     /// The path is invalid on every file system.
     #[error("invalid path: {why}: `{path}`")]
     Invalid {
@@ -24,40 +21,22 @@ pub enum FileError {
     #[error(
         "there is no {path}: this thread has no such output, or it was removed to save space; run the command again"
     )]
-    NoSuchOutput {
-        /// The path as given.
-        path: String,
-    },
+    NoSuchOutput { path: String },
     /// The path does not exist.
     #[error("{path} does not exist; search with `list` or `glob`")]
-    Missing {
-        /// The path in the form shown to the model.
-        path: String,
-    },
+    Missing { path: String },
     /// The path is a directory instead of a file.
     #[error("{path} is a directory, not a file; read it with `list`")]
-    IsDirectory {
-        /// The path in the form shown to the model.
-        path: String,
-    },
+    IsDirectory { path: String },
     /// The path, or a parent of it, is not a directory.
     #[error("{path} is not a directory, or one of its parents is not")]
-    NotDirectory {
-        /// The path in the form shown to the model.
-        path: String,
-    },
+    NotDirectory { path: String },
     /// The path is a device, pipe or socket.
     #[error("{path} is neither a file nor a directory and is not accessed")]
-    Special {
-        /// The path in the form shown to the model.
-        path: String,
-    },
+    Special { path: String },
     /// The path is a link whose target does not exist.
     #[error("{path} is a link whose target does not exist; write to its target instead")]
-    DanglingLink {
-        /// The path in the form shown to the model.
-        path: String,
-    },
+    DanglingLink { path: String },
     /// The file is not text.
     #[error("{path} is a binary file of {bytes} bytes; only text can be read and edited here")]
     Binary {
@@ -84,33 +63,21 @@ pub enum FileError {
     },
     /// The file's permissions forbid changes.
     #[error("{path} is read-only and is not changed")]
-    ReadOnlyFile {
-        /// The path in the form shown to the model.
-        path: String,
-    },
+    ReadOnlyFile { path: String },
     /// The path is in a `.git` directory.
     #[error("{path} belongs to git's own data, which file tools do not change; use git")]
-    Protected {
-        /// The path in the form shown to the model.
-        path: String,
-    },
+    Protected { path: String },
     /// The path is hidden by the host.
     #[error(
         "{path} belongs to the program that runs these tools, such as its data or its keys, and tools cannot access it; use \
          other files"
     )]
-    Hidden {
-        /// The path in the form shown to the model.
-        path: String,
-    },
+    Hidden { path: String },
     /// The file was changed concurrently.
     #[error(
         "another program or user has changed {path} in the meantime, so it was not overwritten; read it again"
     )]
-    Changed {
-        /// The path in the form shown to the model.
-        path: String,
-    },
+    Changed { path: String },
     /// The edit does not apply to the file.
     #[error("{0}")]
     Edit(String),

@@ -14,7 +14,8 @@ use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_tools::{
     CheckpointError, CheckpointLimits, CheckpointedCall, CheckpointedTurn, Checkpoints,
-    Confinement, CutOffCalls, OutputLimits, Outputs, Policy, Restored, ShellCapability, UndoneTurn,
+    Confinement, CutOffCalls, OutputLimits, Outputs, Policy, RestoreReport, ShellCapability,
+    TurnToUndo,
 };
 
 use crate::support::{TestWorkspace, snapshot, soon};
@@ -30,7 +31,7 @@ struct CheckpointedWorkspace {
 #[derive(Clone, Copy)]
 struct TestTurn {
     session_id: SessionId,
-    undone: UndoneTurn,
+    undone: TurnToUndo,
 }
 
 fn now() -> i64 {
@@ -69,7 +70,7 @@ impl CheckpointedWorkspace {
     fn turn(&self) -> TestTurn {
         TestTurn {
             session_id: SessionId::new(),
-            undone: UndoneTurn {
+            undone: TurnToUndo {
                 turn_id: TurnId::new(),
                 began: now(),
             },
@@ -105,7 +106,7 @@ impl CheckpointedWorkspace {
             .await;
     }
 
-    fn undo(&self, turns: &[TestTurn]) -> Result<Restored, CheckpointError> {
+    fn undo(&self, turns: &[TestTurn]) -> Result<RestoreReport, CheckpointError> {
         let turns: Vec<_> = turns.iter().map(|turn| turn.undone).collect();
         self.store()
             .undo(&self.workspace.environments, &turns, CutOffCalls::Refuse)

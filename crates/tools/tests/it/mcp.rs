@@ -18,7 +18,7 @@ use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_runtime::{Conversation, Need};
 use windlass_tools::mcp::{McpClient, McpSettings};
 use windlass_tools::{
-    CheckpointLimits, Checkpoints, CutOffCalls, OutputLimits, Outputs, Policy, UndoneTurn,
+    CheckpointLimits, Checkpoints, CutOffCalls, OutputLimits, Outputs, Policy, TurnToUndo,
     end_leftovers,
 };
 
@@ -214,7 +214,7 @@ async fn server_changes_are_undone_unless_read_only_is_trusted() {
             "{called:?}"
         );
         assert!(made.exists());
-        let turn = UndoneTurn {
+        let turn = TurnToUndo {
             turn_id,
             began: i64::MAX,
         };

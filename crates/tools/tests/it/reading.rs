@@ -124,7 +124,7 @@ async fn directory_list_is_sorted_and_limited() {
             {"name": "link", "kind": "link"}
         ])
     );
-    assert_eq!(listed["remark"], "1 names that are not UTF-8 are left out");
+    assert_eq!(listed["remark"], "1 names that are not UTF-8 are omitted");
     for n in 0..600 {
         fs::write(workspace.root().join(format!("a/{n:03}")), "").unwrap();
     }

@@ -115,7 +115,7 @@ async fn instructions_cannot_leave_the_root_or_imitate_the_prompt() {
     fs::remove_file(workspace.root().join("AGENTS.md")).unwrap();
     fs::write(workspace.root().join("AGENTS.md"), hostile).unwrap();
     let text = instructions(&workspace, "b").await.unwrap();
-    let quoted = text.split_once("says:\n").unwrap().1;
+    let quoted = text.split_once("AGENTS.md:\n").unwrap().1;
     assert!(
         quoted.lines().all(|line| line.starts_with("| ")),
         "{quoted}"
@@ -177,7 +177,7 @@ async fn skills_are_listed_and_read_on_request() {
         ("nope", "no skill `nope`"),
         ("../pdf", "no skill `../pdf`"),
         ("", "no skill"),
-        ("liar", "names another skill"),
+        ("liar", "differs from its folder"),
         ("broken", "must begin with"),
     ] {
         let error = activate(&workspace, name).await.unwrap_err();

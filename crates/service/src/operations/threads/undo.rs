@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::json;
 use windlass_protocol::{PatchResult, PatchUndone, RestoredFiles, UndoThread, UndoneThread};
 use windlass_store::queries::TurnRow;
-use windlass_tools::{CheckpointError, CutOffCalls, Restored, UndoneTurn};
+use windlass_tools::{CheckpointError, CutOffCalls, RestoreReport, TurnToUndo};
 
 use crate::operations::prelude::*;
 use crate::operations::threads::fork::ForkPoint;
@@ -138,10 +138,10 @@ impl Service {
     }
 }
 
-fn undone_turn(turn: &TurnRow) -> UndoneTurn {
+fn undone_turn(turn: &TurnRow) -> TurnToUndo {
     let outline = &turn.view.outline;
     let started_at = outline.started_at.or(outline.created_at);
-    UndoneTurn {
+    TurnToUndo {
         turn_id: turn.view.id,
         began: started_at
             .and_then(|at| at.timestamp_nanos_opt())
@@ -149,7 +149,7 @@ fn undone_turn(turn: &TurnRow) -> UndoneTurn {
     }
 }
 
-fn wire_files(restored: Restored) -> RestoredFiles {
+fn wire_files(restored: RestoreReport) -> RestoredFiles {
     RestoredFiles {
         restored: texts(&restored.changed),
         left: texts(&restored.left),

@@ -162,9 +162,9 @@ async fn binary_content_is_refused_despite_its_declared_type() {
             b"abc",
             "only text, HTML and JSON",
         ),
-        ("text/html", b"\x7fELF\x02\0\0\0", "says that it is text"),
-        ("application/json", b"\0", "says that it is text"),
-        ("", b"PK\x03\x04\0", "says that it is text"),
+        ("text/html", b"\x7fELF\x02\0\0\0", "is declared as text"),
+        ("application/json", b"\0", "is declared as text"),
+        ("", b"PK\x03\x04\0", "is declared as text"),
     ] {
         let error = read(Response::page(kind, body), |_| {}).await.unwrap_err();
         assert!(error.contains(reason), "{kind}: {error}");

@@ -59,7 +59,7 @@ impl UnsandboxedProxy {
         let running = settings
             .proxy(unused)
             .with_limits(limits)
-            .serve(listener, list);
+            .serve(None, listener, list);
         Self { at, running }
     }
 
@@ -422,7 +422,7 @@ async fn calls_share_the_limit_of_open_connections() {
     let serve = |proxy: ShellProxy| {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let at = listener.local_addr().unwrap();
-        let running = proxy.serve(listener, None);
+        let running = proxy.serve(None, listener, None);
         UnsandboxedProxy { at, running }
     };
     let (one, other) = (serve(proxy.clone()), serve(proxy));
@@ -470,7 +470,7 @@ async fn one_session_cannot_use_all_connections() {
     let serve = |session_id: SessionId| {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let at = listener.local_addr().unwrap();
-        let running = proxy.serve_session(session_id, listener, None);
+        let running = proxy.serve(Some(session_id), listener, None);
         UnsandboxedProxy { at, running }
     };
     let greedy = SessionId::new();

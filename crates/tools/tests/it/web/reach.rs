@@ -241,7 +241,7 @@ async fn redirects_are_limited_encrypted_and_without_credentials() {
     ));
     for (url, reason) in [
         ("https://a.example/loop", "more than 5 redirects"),
-        ("https://a.example/down", "without encryption"),
+        ("https://a.example/down", "is not encrypted"),
         ("https://a.example/user", "a user name or a password"),
         ("https://a.example/file", "only http and https"),
         ("https://a.example/away", "with a separate call"),
