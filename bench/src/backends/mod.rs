@@ -88,7 +88,7 @@ impl StubFixture {
         let (workspace, config) = (at("workspace"), at("windlass.toml"));
         let arguments = ["--workspace", &workspace, "--config", &config];
         let daemon = DaemonProcess::start_with(&self.daemon, self.home.path(), &arguments)?;
-        let client = BenchClient::of(&daemon.address)?;
+        let client = BenchClient::new(&daemon.address)?;
         Ok((daemon, client))
     }
 }

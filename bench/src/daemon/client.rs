@@ -14,7 +14,7 @@ pub struct BenchClient {
 }
 
 impl BenchClient {
-    pub fn of(address: &str) -> Result<Self> {
+    pub fn new(address: &str) -> Result<Self> {
         Self::with_headers(address, HeaderMap::new())
     }
 

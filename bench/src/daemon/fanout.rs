@@ -36,7 +36,7 @@ async fn cpu_per_write(
     report.progress(&format!("{subscribers} subscribers of one thread"));
     let home = tempfile::tempdir()?;
     let daemon = DaemonProcess::start(binary, home.path())?;
-    let client = BenchClient::of(&daemon.address)?;
+    let client = BenchClient::new(&daemon.address)?;
     let thread = client.thread().await?;
     let mut driver = client.events(&thread).await?;
     let mut others = Vec::with_capacity(subscribers - 1);

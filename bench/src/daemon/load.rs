@@ -17,7 +17,7 @@ const ROUNDS: usize = 10;
 /// Every subscriber must get every event in order; a subscriber that does not read catches up later.
 pub async fn measure(report: &mut Report, daemon: &DaemonProcess) -> Result<()> {
     report.progress("1,000 subscribers on 100 threads, 10 of them stalled");
-    let client = BenchClient::of(&daemon.address)?;
+    let client = BenchClient::new(&daemon.address)?;
     let mut threads = Vec::with_capacity(THREADS);
     let mut drivers = Vec::with_capacity(THREADS);
     for _ in 0..THREADS {

@@ -133,32 +133,33 @@ pub(crate) struct ModelPage {
     pub(crate) next: Option<(&'static str, String)>,
 }
 
+impl ModelPage {
+    /// Reads the models of the array `list`, with the names of their fields. There is no next page.
+    pub(crate) fn read(page: &Value, list: &str, id: &str, display_name: &str) -> Self {
+        let models = page[list].as_array().into_iter().flatten();
+        let models = models.filter_map(|model| {
+            Some(DiscoveredModel {
+                id: model[id].as_str()?.to_owned(),
+                display_name: model[display_name].as_str().map(str::to_owned),
+            })
+        });
+        Self {
+            models: models.collect(),
+            next: None,
+        }
+    }
+}
+
 fn model_page(api: Api, page: &Value) -> ModelPage {
     match api {
         #[cfg(feature = "openai")]
-        Api::OpenAi => openai_page(page),
+        Api::OpenAi => ModelPage::read(page, "data", "id", "name"),
         #[cfg(feature = "openai-chat")]
-        Api::OpenAiChat => openai_page(page),
+        Api::OpenAiChat => ModelPage::read(page, "data", "id", "name"),
         #[cfg(feature = "anthropic")]
         Api::Anthropic => crate::anthropic::models::page(page),
         #[cfg(feature = "gemini")]
         Api::Gemini => crate::gemini::models::page(page),
-    }
-}
-
-#[cfg(any(feature = "openai", feature = "openai-chat"))]
-fn openai_page(page: &Value) -> ModelPage {
-    let data = page.get("data").and_then(Value::as_array);
-    let name = |model: &Value, field| model.get(field).and_then(Value::as_str).map(str::to_owned);
-    let models = data.into_iter().flatten().filter_map(|model| {
-        Some(DiscoveredModel {
-            id: name(model, "id")?,
-            display_name: name(model, "name"),
-        })
-    });
-    ModelPage {
-        models: models.collect(),
-        next: None,
     }
 }
 

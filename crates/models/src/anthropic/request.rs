@@ -9,7 +9,7 @@ use windlass_core::llm_driver_registry::{LlmCallConfig, OutputSchema};
 use super::path;
 use crate::api::Api;
 use crate::drivers::RequestOptions;
-use crate::http::{Call, json_body};
+use crate::http::Call;
 use crate::prompt::{Agent, Block, Image, Prompt, PromptEntry, ToolAnswer, UserPart};
 use crate::settings::ReasoningStyle;
 
@@ -171,13 +171,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     if options.provider.prompt_cache.unwrap_or(true) {
         mark_for_caching(&mut body);
     }
-    Ok(Call {
-        path: path(options.base, "/messages"),
-        query: Vec::new(),
-        body: json_body(&body)?,
-        model: config.model.clone(),
-        call_seed: prompt.call_seed.clone(),
-    })
+    Call::new(prompt, path(options.base, "/messages"), &body)
 }
 
 /// Model families without an output format, or without one on other vendors' servers.

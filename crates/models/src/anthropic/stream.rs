@@ -44,7 +44,7 @@ impl Wire for Messages {
                 if !self.started {
                     return Err(DecodeError::OutOfOrder("a block before the message"));
                 }
-                let block = Block::of(&event["content_block"], answer);
+                let block = Block::start(&event["content_block"], answer);
                 self.blocks.insert(at, block);
             }
             "content_block_delta" => {
@@ -125,7 +125,7 @@ impl Messages {
 }
 
 impl Block {
-    fn of(block: &Value, answer: &mut Answer) -> Self {
+    fn start(block: &Value, answer: &mut Answer) -> Self {
         let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
         match block["type"].as_str().unwrap_or_default() {
             "text" => {

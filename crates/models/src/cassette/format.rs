@@ -110,14 +110,14 @@ impl From<Failure> for AgentLoopError {
 
 impl Piece {
     /// Converts an event to its stored form; `Err` if the event is a failure.
-    pub(super) fn of(event: &LlmStreamEvent) -> Result<Self, Failure> {
+    pub(super) fn from_event(event: &LlmStreamEvent) -> Result<Self, Failure> {
         Ok(match event.clone() {
             LlmStreamEvent::TextDelta(delta) => Self::Text { delta },
             LlmStreamEvent::ThinkingDelta(delta) => Self::Thinking { delta },
             LlmStreamEvent::ThinkingSignature(signature) => Self::Signature { signature },
             LlmStreamEvent::ReasonItem { id, payload } => Self::ReasonItem { id, payload },
             LlmStreamEvent::ToolCalls(calls) => Self::ToolCalls { calls },
-            LlmStreamEvent::Done(done) => Self::Done(Box::new(End::of(*done))),
+            LlmStreamEvent::Done(done) => Self::Done(Box::new(End::from_metadata(*done))),
             LlmStreamEvent::Error(message) => {
                 return Err(Failure::from(&AgentLoopError::Llm(message)));
             }
@@ -139,7 +139,7 @@ impl From<Piece> for LlmStreamEvent {
 }
 
 impl End {
-    fn of(done: LlmCompletionMetadata) -> Self {
+    fn from_metadata(done: LlmCompletionMetadata) -> Self {
         Self {
             total_tokens: done.total_tokens,
             prompt_tokens: done.prompt_tokens,

@@ -130,7 +130,7 @@ impl Stream for RecordedStream {
             return Poll::Ready(event);
         };
         let ends = match &event {
-            Some(Ok(event)) => match Piece::of(event) {
+            Some(Ok(event)) => match Piece::from_event(event) {
                 Ok(piece) => {
                     let ends = matches!(piece, Piece::Done(_));
                     exchange.answer.push(piece);

@@ -10,7 +10,7 @@ use super::path;
 use crate::api::Api;
 use crate::decode::OWN_CALL_ID;
 use crate::drivers::RequestOptions;
-use crate::http::{Call, json_body};
+use crate::http::Call;
 use crate::prompt::{self, Agent, Block, Image, Prompt, PromptEntry, ToolAnswer};
 use crate::settings::ReasoningStyle;
 
@@ -163,15 +163,10 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
             other => segment.push_str(&format!("%{other:02X}")),
         }
     }
+    let rest = format!("/models/{segment}:streamGenerateContent");
     Ok(Call {
-        path: path(
-            options.base,
-            &format!("/models/{segment}:streamGenerateContent"),
-        ),
         query: vec![("alt", "sse".to_owned())],
-        body: json_body(&body)?,
-        model: config.model.clone(),
-        call_seed: prompt.call_seed.clone(),
+        ..Call::new(prompt, path(options.base, &rest), &body)?
     })
 }
 

@@ -23,6 +23,7 @@ use crate::api::Api;
 use crate::base_url::unusual_host;
 use crate::decode::{AnswerDecoder, DecodeOptions};
 use crate::error::{add_response_headers, body_value, network, without_key};
+use crate::prompt::Prompt;
 use crate::settings::{Deadlines, KeyPlace, ModelSettings, ProviderSettings};
 
 /// Maximum bytes read of an error body.
@@ -113,11 +114,23 @@ pub(crate) struct Call {
     pub(crate) call_seed: String,
 }
 
-/// Serializes a request. The buffer is shrunk because it stays in memory until the provider has read it.
-pub(crate) fn json_body(body: &impl Serialize) -> serde_json::Result<Vec<u8>> {
-    let mut bytes = serde_json::to_vec(body)?;
-    bytes.shrink_to_fit();
-    Ok(bytes)
+impl Call {
+    pub(crate) fn new(
+        prompt: &Prompt<'_>,
+        path: String,
+        body: &impl Serialize,
+    ) -> serde_json::Result<Self> {
+        let mut body = serde_json::to_vec(body)?;
+        // The body stays in memory until the provider has read it.
+        body.shrink_to_fit();
+        Ok(Self {
+            path,
+            query: Vec::new(),
+            body,
+            model: prompt.config.model.clone(),
+            call_seed: prompt.call_seed.clone(),
+        })
+    }
 }
 
 impl Endpoint {

@@ -10,7 +10,7 @@ use windlass_core::message::ExecutionPhase;
 
 use crate::api::Api;
 use crate::drivers::RequestOptions;
-use crate::http::{Call, json_body};
+use crate::http::Call;
 use crate::prompt::{Agent, Block, Prompt, PromptEntry, ToolAnswer, UserPart};
 use crate::settings::ReasoningStyle;
 
@@ -158,22 +158,16 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         // Requests of one session share a prefix; the key routes them to the server that has it cached.
         prompt_cache_key: cache_key.or(prompt.session.as_deref()).filter(|_| cache),
     };
-    Ok(Call {
-        path: "/responses".to_owned(),
-        query: Vec::new(),
-        body: json_body(&body)?,
-        model: config.model.clone(),
-        call_seed: prompt.call_seed.clone(),
-    })
+    Call::new(prompt, "/responses".to_owned(), &body)
 }
 
-/// Returns whether a model reasons, by its name. Other models reject requests for reasoning.
 /// Returns the schema that OpenAI's APIs can enforce: they accept only objects.
 pub(crate) fn enforced(config: &LlmCallConfig) -> Option<&OutputSchema> {
     let output = config.output_schema.as_ref();
     output.filter(|output| output.is_object())
 }
 
+/// Returns whether a model reasons, by its name. Other models reject requests for reasoning.
 fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let o_series = name

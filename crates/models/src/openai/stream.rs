@@ -25,10 +25,7 @@ pub(crate) struct Responses {
 impl Wire for Responses {
     fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), DecodeError> {
         let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
-        let at = event
-            .get("output_index")
-            .and_then(Value::as_u64)
-            .unwrap_or(0);
+        let at = event["output_index"].as_u64().unwrap_or(0);
         self.has_items |= event.get("output_index").is_some() || event.get("item").is_some();
         match text("type") {
             "response.created" | "response.in_progress" => head(&event["response"], answer),
@@ -42,10 +39,7 @@ impl Wire for Responses {
                 answer.text(text("delta"));
             }
             "response.reasoning_summary_text.delta" => {
-                let part = event
-                    .get("summary_index")
-                    .and_then(Value::as_u64)
-                    .unwrap_or(0);
+                let part = event["summary_index"].as_u64().unwrap_or(0);
                 if self.thinking_of == Some(at) && part != self.summary_part {
                     answer.thinking("\n\n");
                 }

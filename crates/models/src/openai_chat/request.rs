@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 
 use crate::api::Api;
 use crate::drivers::{Dialect, RequestOptions};
-use crate::http::{Call, json_body};
+use crate::http::Call;
 use crate::openai::enforced;
 use crate::prompt::{Agent, Image, Prompt, PromptEntry, UserPart};
 use crate::settings::{MaxTokensField, ReasoningStyle};
@@ -188,13 +188,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         }),
         prompt_cache_key: cache_key.filter(|_| cache),
     };
-    Ok(Call {
-        path: "/chat/completions".to_owned(),
-        query: Vec::new(),
-        body: json_body(&body)?,
-        model: config.model.clone(),
-        call_seed: prompt.call_seed.clone(),
-    })
+    Call::new(prompt, "/chat/completions".to_owned(), &body)
 }
 
 /// A tool message contains only text, and the results of a round must be adjacent, so their images follow in a
