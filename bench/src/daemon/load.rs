@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 use super::child::DaemonProcess;
-use super::client::{BenchClient, EventStream};
+use super::client::{BenchClient, BenchEvents};
 use super::{Error, Result};
 use crate::report::{Bound, Report};
 
@@ -90,7 +90,7 @@ pub async fn measure(report: &mut Report, daemon: &DaemonProcess) -> Result<()> 
 /// Starts the turns of a thread one after the other.
 struct Driver {
     thread: String,
-    events: EventStream,
+    events: BenchEvents,
 }
 
 async fn turn_on_each(
@@ -117,7 +117,7 @@ async fn turn_on_each(
 }
 
 /// Reads to the end of the last turn, checks the links between events, and returns their number.
-async fn follow(mut events: EventStream) -> Result<usize> {
+async fn follow(mut events: BenchEvents) -> Result<usize> {
     let (mut previous, mut count, mut turns) = (0, 0, 0);
     while turns < ROUNDS {
         let frame = events.next().await?;

@@ -11,7 +11,7 @@ use windlass_core::llm_driver_registry::{
 
 use crate::api::Api;
 use crate::base_url::{BaseUrlError, check_base_url};
-use crate::http::{Call, Classify, Clients, Endpoint, Shared};
+use crate::http::{Classify, Clients, Endpoint, ModelCall, ProviderShared};
 use crate::prompt::Prompt;
 use crate::settings::{KeyPlace, ModelSettings, ProviderSettings};
 
@@ -57,7 +57,7 @@ impl ModelDriver {
             check_base_url(&format!("provider {api}"), url)?;
         }
         let clients = Arc::new(Clients::new(settings.http.clone()));
-        let shared = Arc::new(Shared::new(api, settings, provider, clients));
+        let shared = Arc::new(ProviderShared::new(api, settings, provider, clients));
         let plain = Dialect::Plain;
         Ok(Self::shared(api, plain, shared, key, base_url, None))
     }
@@ -65,7 +65,7 @@ impl ModelDriver {
     pub(crate) fn shared(
         api: Api,
         dialect: Dialect,
-        shared: Arc<Shared>,
+        shared: Arc<ProviderShared>,
         key: &str,
         base_url: Option<&str>,
         key_place: Option<KeyPlace>,
@@ -78,7 +78,7 @@ impl ModelDriver {
         }
     }
 
-    fn call(&self, prompt: &Prompt<'_>) -> Result<Call> {
+    fn call(&self, prompt: &Prompt<'_>) -> Result<ModelCall> {
         let options = RequestOptions {
             provider: self.endpoint.provider(),
             base: self.endpoint.base(),

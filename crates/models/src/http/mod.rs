@@ -33,7 +33,7 @@ const MAX_ERROR_BODY: usize = 64 * 1024;
 pub(crate) type Classify = fn(Option<u16>, &Value) -> ProviderError;
 
 /// Settings and connections shared by all drivers of one provider.
-pub(crate) struct Shared {
+pub(crate) struct ProviderShared {
     pub(crate) settings: ModelSettings,
     pub(crate) provider: ProviderSettings,
     /// Name of the provider in errors.
@@ -44,7 +44,7 @@ pub(crate) struct Shared {
     limiter: Option<Arc<Semaphore>>,
 }
 
-impl Shared {
+impl ProviderShared {
     pub(crate) fn new(
         api: Api,
         settings: ModelSettings,
@@ -66,7 +66,7 @@ impl Shared {
 /// One provider at one address with one key. `Debug` does not show the key.
 pub(crate) struct Endpoint {
     api: Api,
-    shared: Arc<Shared>,
+    shared: Arc<ProviderShared>,
     base: String,
     key: SecretString,
     key_place: KeyPlace,
@@ -106,7 +106,7 @@ impl fmt::Debug for Endpoint {
 }
 
 /// A model call: path, body and metadata.
-pub(crate) struct Call {
+pub(crate) struct ModelCall {
     pub(crate) path: String,
     pub(crate) query: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
@@ -114,7 +114,7 @@ pub(crate) struct Call {
     pub(crate) call_seed: String,
 }
 
-impl Call {
+impl ModelCall {
     pub(crate) fn new(
         prompt: &Prompt<'_>,
         path: String,
@@ -136,7 +136,7 @@ impl Call {
 impl Endpoint {
     pub(crate) fn new(
         api: Api,
-        shared: Arc<Shared>,
+        shared: Arc<ProviderShared>,
         key: &str,
         base_url: Option<&str>,
         key_place: KeyPlace,
@@ -175,7 +175,7 @@ impl Endpoint {
     }
 
     /// Makes a call and returns its answer as a stream.
-    pub(crate) async fn stream(&self, call: Call) -> Result<LlmResponseStream> {
+    pub(crate) async fn stream(&self, call: ModelCall) -> Result<LlmResponseStream> {
         let permit = self.permit().await;
         let deadlines = self.deadlines();
         let started = Instant::now();
