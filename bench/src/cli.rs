@@ -122,7 +122,7 @@ fn watch(
 }
 
 fn make_threads(address: &str) -> Result<()> {
-    let client = BenchClient::of(address)?;
+    let client = BenchClient::new(address)?;
     let executor = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -22,7 +22,7 @@ mod upkeep;
 
 use std::process::ExitCode;
 
-use report::{Format, Report};
+use report::{Report, ReportFormat};
 
 const HELP: &str = "\
 Measures Windlass and prints each metric with its target.
@@ -69,8 +69,8 @@ fn main() -> ExitCode {
         return part;
     }
     let format = match options.as_slice() {
-        [] => Format::Table,
-        ["--json"] => Format::JsonLines,
+        [] => ReportFormat::Table,
+        ["--json"] => ReportFormat::JsonLines,
         [option, ..] => return refuse(&format!("unknown option `{option}`")),
     };
     let report = match words.as_slice() {

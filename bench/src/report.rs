@@ -6,7 +6,7 @@ use crate::machine;
 
 /// Output format of metrics.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum ReportFormat {
     Table,
     JsonLines,
 }
@@ -41,18 +41,18 @@ impl Bound {
 /// Collects metrics and prints them immediately.
 pub struct Report {
     bench: &'static str,
-    format: Format,
+    format: ReportFormat,
     missed: usize,
 }
 
 impl Report {
-    pub fn new(bench: &'static str, format: Format) -> Self {
+    pub fn new(bench: &'static str, format: ReportFormat) -> Self {
         let report = Self {
             bench,
             format,
             missed: 0,
         };
-        if format == Format::Table {
+        if format == ReportFormat::Table {
             println!("machine: {}\n", machine::name());
             println!(
                 "{:<52} {:>14} {:<12} {:>12}",
@@ -71,7 +71,7 @@ impl Report {
         let ok = target.is_met(value);
         self.missed += usize::from(!ok);
         match self.format {
-            Format::Table => {
+            ReportFormat::Table => {
                 let mark = if ok { "" } else { "  MISSED" };
                 println!(
                     "{name:<52} {:>14} {unit:<12} {:>12}{mark}",
@@ -79,7 +79,7 @@ impl Report {
                     target.text()
                 );
             }
-            Format::JsonLines => {
+            ReportFormat::JsonLines => {
                 let bench = self.bench;
                 let target = Some(target.text()).filter(|text| !text.is_empty());
                 let line = serde_json::json!({
@@ -93,8 +93,8 @@ impl Report {
     /// Reports a skipped measurement and its reason.
     pub fn skipped(&mut self, name: &str, why: &str) {
         match self.format {
-            Format::Table => println!("{name:<52} {:>14} {why}", "SKIPPED"),
-            Format::JsonLines => {
+            ReportFormat::Table => println!("{name:<52} {:>14} {why}", "SKIPPED"),
+            ReportFormat::JsonLines => {
                 let bench = self.bench;
                 println!(
                     "{}",

@@ -42,7 +42,7 @@ pub fn run(mut report: Report) -> Result<Report> {
     let home = tempfile::tempdir()?;
     let workers = AT_ONCE.to_string();
     let daemon = DaemonProcess::start_with(&binary, home.path(), &["--workers", &workers])?;
-    let client = BenchClient::of(&daemon.address)?;
+    let client = BenchClient::new(&daemon.address)?;
     executor.block_on(async {
         // Warms up one-time work.
         turns(&client, COUNT / 10).await?;

@@ -9,7 +9,8 @@ pub(crate) use windlass_testkit::{ApiReply, Client, Daemon, Home};
 
 /// Creates a home with an empty workspace and configuration.
 pub(crate) fn home(daemon: &Path) -> Result<Home, String> {
-    let home = Home::of(daemon).map_err(|error| format!("no home can be made: {error}"))?;
+    let home =
+        Home::with_binary(daemon).map_err(|error| format!("no home can be made: {error}"))?;
     configure(&home, "")?;
     Ok(home)
 }

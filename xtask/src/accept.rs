@@ -5,9 +5,9 @@ use std::process::Command;
 
 use crate::command;
 use crate::error::XtaskError;
-use crate::subcommand::{Subcommand, no_arguments};
+use crate::subcommand::{XtaskCommand, no_arguments};
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "accept",
     summary: "runs the acceptance check of the embedding API, where there is one",
     help: "\
@@ -26,7 +26,7 @@ Examples:
 const VARIABLE: &str = "WINDLASS_ACCEPTANCE";
 
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
-    no_arguments(SUBCOMMAND.name, arguments)?;
+    no_arguments(COMMAND.name, arguments)?;
     let Some(program) = std::env::var_os(VARIABLE).filter(|value| !value.is_empty()) else {
         println!("skipped: {VARIABLE} is not set");
         return Ok(());

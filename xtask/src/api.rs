@@ -8,10 +8,10 @@ use crate::command;
 use crate::daemon::{self, SpawnedDaemon};
 use crate::error::XtaskError;
 use crate::python;
-use crate::subcommand::Subcommand;
+use crate::subcommand::XtaskCommand;
 use crate::tally::Tally;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "api",
     summary: "sends generated requests to the daemon and checks the responses against its description",
     help: "\

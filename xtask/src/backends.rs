@@ -6,11 +6,11 @@ use std::process::Command;
 use crate::command;
 use crate::error::XtaskError;
 use crate::plan::{self, OnFailure, PlanStep};
-use crate::subcommand::{Subcommand, no_arguments};
+use crate::subcommand::{XtaskCommand, no_arguments};
 use crate::tally::Tally;
 use crate::verify::FEATURES;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "backends",
     summary: "installs Claude Code, Codex and Gemini and runs turns of the daemon with them against a fake model",
     help: "\
@@ -104,11 +104,11 @@ const AGENTS: [NpmAgent; 4] = [
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
     let step = match arguments.split_first() {
         Some((word, rest)) if word == "--quick" => {
-            no_arguments(SUBCOMMAND.name, rest)?;
+            no_arguments(COMMAND.name, rest)?;
             QUICK
         }
         _ => {
-            no_arguments(SUBCOMMAND.name, arguments)?;
+            no_arguments(COMMAND.name, arguments)?;
             WHOLE
         }
     };

@@ -10,10 +10,10 @@ use crate::command;
 use crate::daemon::{self, SpawnedDaemon};
 use crate::error::XtaskError;
 use crate::python;
-use crate::subcommand::{Subcommand, no_arguments};
+use crate::subcommand::{XtaskCommand, no_arguments};
 use crate::tally::Tally;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "car",
     summary: "runs unchanged clients of the run protocol against the daemon",
     help: "\
@@ -31,7 +31,7 @@ const OLD: &str = "0.22.0";
 const NEW: &str = "0.58.0";
 
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
-    no_arguments(SUBCOMMAND.name, arguments)?;
+    no_arguments(COMMAND.name, arguments)?;
     daemon::build()?;
     check(&mut Tally::default())
 }

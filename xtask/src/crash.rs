@@ -6,10 +6,10 @@ use crate::command;
 use crate::daemon;
 use crate::error::XtaskError;
 use crate::plan::PlanStep;
-use crate::subcommand::Subcommand;
+use crate::subcommand::XtaskCommand;
 use crate::tally::Tally;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "crash",
     summary: "kills a working runtime 2,000 times and checks its data",
     help: "\

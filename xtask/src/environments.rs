@@ -6,12 +6,12 @@ use std::process::Command;
 
 use crate::command;
 use crate::error::XtaskError;
-use crate::subcommand::Subcommand;
+use crate::subcommand::XtaskCommand;
 use crate::tally::Tally;
 use crate::terminal::bold;
 use crate::verify::FEATURES;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "environments",
     summary: "all tests under other priorities, umasks, locales, time zones, homes, limits, users and without bubblewrap",
     help: "\

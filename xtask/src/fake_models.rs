@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use crate::command;
 use crate::error::XtaskError;
 use crate::python;
-use crate::subcommand::{Subcommand, no_arguments};
+use crate::subcommand::{XtaskCommand, no_arguments};
 use crate::tally::Tally;
 use crate::verify::FEATURES;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "fake-models",
     summary: "runs the model drivers against an independent fake, where there is one",
     help: "\
@@ -33,7 +33,7 @@ const VARIABLE: &str = "WINDLASS_FAKE_MODELS";
 const DEFAULT: &str = "../shared/tools/fake_models.py";
 
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
-    no_arguments(SUBCOMMAND.name, arguments)?;
+    no_arguments(COMMAND.name, arguments)?;
     check(&mut Tally::default())
 }
 

@@ -2,9 +2,9 @@
 
 use crate::command;
 use crate::error::XtaskError;
-use crate::subcommand::Subcommand;
+use crate::subcommand::XtaskCommand;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "fuzz",
     summary: "runs the fuzzer of the turn machine and the parsers",
     help: "\

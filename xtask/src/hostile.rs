@@ -2,9 +2,9 @@
 
 use crate::command;
 use crate::error::XtaskError;
-use crate::subcommand::Subcommand;
+use crate::subcommand::XtaskCommand;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "hostile",
     summary: "lets a hostile model call tools for 30 minutes next to honest sessions",
     help: "\

@@ -5,9 +5,9 @@ use std::process::Command;
 
 use crate::command;
 use crate::error::XtaskError;
-use crate::subcommand::Subcommand;
+use crate::subcommand::XtaskCommand;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "lines",
     summary: "counts product lines by crate and checks the limits of files and folders",
     help: "\

@@ -37,34 +37,34 @@ mod words;
 use std::process::ExitCode;
 
 use crate::error::XtaskError;
-use crate::subcommand::Subcommand;
+use crate::subcommand::XtaskCommand;
 
 /// The subcommands in the order of the help.
-const SUBCOMMANDS: &[Subcommand] = &[
-    test::SUBCOMMAND,
-    verify::SUBCOMMAND,
-    setup::SUBCOMMAND,
-    slim::SUBCOMMAND,
-    map::SUBCOMMAND,
-    lines::SUBCOMMAND,
-    words::SUBCOMMAND,
-    fuzz::SUBCOMMAND,
-    crash::SUBCOMMAND,
-    soak::SUBCOMMAND,
-    hostile::SUBCOMMAND,
-    backends::SUBCOMMAND,
-    mcp::SUBCOMMAND,
-    race::SUBCOMMAND,
-    environments::SUBCOMMAND,
-    fake_models::SUBCOMMAND,
-    accept::SUBCOMMAND,
-    car::SUBCOMMAND,
-    api::SUBCOMMAND,
+const COMMANDS: &[XtaskCommand] = &[
+    test::COMMAND,
+    verify::COMMAND,
+    setup::COMMAND,
+    slim::COMMAND,
+    map::COMMAND,
+    lines::COMMAND,
+    words::COMMAND,
+    fuzz::COMMAND,
+    crash::COMMAND,
+    soak::COMMAND,
+    hostile::COMMAND,
+    backends::COMMAND,
+    mcp::COMMAND,
+    race::COMMAND,
+    environments::COMMAND,
+    fake_models::COMMAND,
+    accept::COMMAND,
+    car::COMMAND,
+    api::COMMAND,
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    match subcommand::dispatch(SUBCOMMANDS, &arguments) {
+    match subcommand::dispatch(COMMANDS, &arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             report(&failure);

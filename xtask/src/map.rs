@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::command;
 use crate::error::XtaskError;
-use crate::subcommand::{Subcommand, no_arguments};
+use crate::subcommand::{XtaskCommand, no_arguments};
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "map",
     summary: "compares the dependencies between crates with the map in ARCHITECTURE.md",
     help: "\
@@ -23,7 +23,7 @@ Usage: cargo xtask map
 type Arrows = BTreeMap<String, Option<BTreeSet<String>>>;
 
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
-    no_arguments(SUBCOMMAND.name, arguments)?;
+    no_arguments(COMMAND.name, arguments)?;
     check()
 }
 

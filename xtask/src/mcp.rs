@@ -6,11 +6,11 @@ use std::process::Command;
 use crate::command;
 use crate::error::XtaskError;
 use crate::plan::{self, OnFailure, PlanStep};
-use crate::subcommand::{Subcommand, no_arguments};
+use crate::subcommand::{XtaskCommand, no_arguments};
 use crate::tally::Tally;
 use crate::verify::FEATURES;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "mcp",
     summary: "installs real MCP servers and calls their tools",
     help: "\
@@ -33,7 +33,7 @@ const NODE: [&str; 2] = [
 const PYTHON: &str = "mcp-server-time==2026.10.19";
 
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
-    no_arguments(SUBCOMMAND.name, arguments)?;
+    no_arguments(COMMAND.name, arguments)?;
     plan::run(&[STEP], OnFailure::Stop)
 }
 

@@ -4,10 +4,10 @@ use std::process::Command;
 
 use crate::command;
 use crate::error::XtaskError;
-use crate::subcommand::{Subcommand, no_arguments};
+use crate::subcommand::{XtaskCommand, no_arguments};
 use crate::tally::Tally;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "setup",
     summary: "installs the system packages that some tests need",
     help: "\
@@ -46,7 +46,7 @@ const PACKAGES: &[Package] = &[
 ];
 
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
-    no_arguments(SUBCOMMAND.name, arguments)?;
+    no_arguments(COMMAND.name, arguments)?;
     let missing = missing();
     if missing.is_empty() {
         println!("nothing is missing");

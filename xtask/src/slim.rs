@@ -6,9 +6,9 @@ use std::collections::BTreeSet;
 
 use crate::command;
 use crate::error::XtaskError;
-use crate::subcommand::{Subcommand, no_arguments};
+use crate::subcommand::{XtaskCommand, no_arguments};
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "slim",
     summary: "counts the crates the library compiles, against its budget",
     help: "\
@@ -92,7 +92,7 @@ const UNWANTED: &[&str] = &[
 ];
 
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
-    no_arguments(SUBCOMMAND.name, arguments)?;
+    no_arguments(COMMAND.name, arguments)?;
     check()
 }
 

@@ -2,9 +2,9 @@
 
 use crate::command;
 use crate::error::XtaskError;
-use crate::subcommand::Subcommand;
+use crate::subcommand::XtaskCommand;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "soak",
     summary: "creates and deletes sessions for 30 minutes and checks memory, log and disk",
     help: "\

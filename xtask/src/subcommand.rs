@@ -3,7 +3,7 @@
 use crate::error::XtaskError;
 
 /// A subcommand of `cargo xtask`.
-pub(crate) struct Subcommand {
+pub(crate) struct XtaskCommand {
     /// Name on the command line.
     pub(crate) name: &'static str,
     /// One line of the overview.
@@ -15,7 +15,10 @@ pub(crate) struct Subcommand {
 }
 
 /// Runs the subcommand in the arguments, or prints the requested help.
-pub(crate) fn dispatch(subcommands: &[Subcommand], arguments: &[String]) -> Result<(), XtaskError> {
+pub(crate) fn dispatch(
+    subcommands: &[XtaskCommand],
+    arguments: &[String],
+) -> Result<(), XtaskError> {
     let Some((first, rest)) = arguments.split_first() else {
         return Err(XtaskError::Usage(format!(
             "a subcommand is missing\n\n{}",
@@ -55,7 +58,7 @@ pub(crate) fn no_arguments(name: &str, arguments: &[String]) -> Result<(), Xtask
     }
 }
 
-fn find<'a>(subcommands: &'a [Subcommand], name: &str) -> Result<&'a Subcommand, XtaskError> {
+fn find<'a>(subcommands: &'a [XtaskCommand], name: &str) -> Result<&'a XtaskCommand, XtaskError> {
     subcommands
         .iter()
         .find(|one| one.name == name)
@@ -68,7 +71,7 @@ fn find<'a>(subcommands: &'a [Subcommand], name: &str) -> Result<&'a Subcommand,
         })
 }
 
-fn overview(subcommands: &[Subcommand]) -> String {
+fn overview(subcommands: &[XtaskCommand]) -> String {
     let mut text = String::from(
         "Development tasks of Windlass.\n\nUsage: cargo xtask <subcommand> [arguments]\n\n",
     );
@@ -89,7 +92,7 @@ fn overview(subcommands: &[Subcommand]) -> String {
 mod tests {
     use super::*;
 
-    const SUBCOMMANDS: &[Subcommand] = &[Subcommand {
+    const COMMANDS: &[XtaskCommand] = &[XtaskCommand {
         name: "lift",
         summary: "lifts",
         help: "help of lift",
@@ -98,7 +101,7 @@ mod tests {
 
     fn dispatch_line(line: &str) -> Result<(), XtaskError> {
         let arguments: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
-        dispatch(SUBCOMMANDS, &arguments)
+        dispatch(COMMANDS, &arguments)
     }
 
     #[test]

@@ -10,10 +10,10 @@ use crate::map;
 use crate::plan::{self, OnFailure, PlanStep};
 use crate::setup;
 use crate::slim;
-use crate::subcommand::{Subcommand, no_arguments};
+use crate::subcommand::{XtaskCommand, no_arguments};
 use crate::verify::{FORMAT, LIMITS, LINTS, TESTS, TOOLCHAIN};
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "test",
     summary: "everything CI checks",
     help: "\
@@ -72,6 +72,6 @@ const STEPS: &[PlanStep] = &[
 ];
 
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
-    no_arguments(SUBCOMMAND.name, arguments)?;
+    no_arguments(COMMAND.name, arguments)?;
     plan::run(STEPS, OnFailure::GoOn)
 }

@@ -3,10 +3,10 @@
 use crate::error::XtaskError;
 use crate::lines;
 use crate::plan::{self, OnFailure, PlanStep};
-use crate::subcommand::{Subcommand, no_arguments};
+use crate::subcommand::{XtaskCommand, no_arguments};
 use crate::toolchain;
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "verify",
     summary: "format, lints and tests: the quick loop before a commit",
     help: "\
@@ -66,6 +66,6 @@ pub(crate) const LIMITS: PlanStep = PlanStep::Own("cargo xtask lines", |_| lines
 const STEPS: &[PlanStep] = &[TOOLCHAIN, FORMAT, LIMITS, LINTS, PAGES, TESTS];
 
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
-    no_arguments(SUBCOMMAND.name, arguments)?;
+    no_arguments(COMMAND.name, arguments)?;
     plan::run(STEPS, OnFailure::Stop)
 }

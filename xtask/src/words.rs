@@ -6,8 +6,9 @@ use crate::command;
 use crate::error::XtaskError;
 use crate::lines::{is_product, without_tests};
 use crate::subcommand::{Subcommand, no_arguments};
+use crate::subcommand::{XtaskCommand, no_arguments};
 
-pub(crate) const SUBCOMMAND: Subcommand = Subcommand {
+pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "words",
     summary: "phrases that code, comments, messages and pages must not contain",
     help: "\
@@ -133,7 +134,7 @@ const SKIPPED: &[&str] = &[
 ];
 
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
-    no_arguments(SUBCOMMAND.name, arguments)?;
+    no_arguments(COMMAND.name, arguments)?;
     check()
 }
 

@@ -13,7 +13,7 @@ use tokio::task::JoinSet;
 
 use crate::daemon::Result;
 use crate::daemon::child::{self, DaemonProcess};
-use crate::daemon::client::{BenchClient, EventStream};
+use crate::daemon::client::{BenchClient, BenchEvents};
 use crate::machine;
 use crate::report::{Bound, Report};
 use bare::{Stub, Took};
@@ -88,13 +88,13 @@ impl StubFixture {
         let (workspace, config) = (at("workspace"), at("windlass.toml"));
         let arguments = ["--workspace", &workspace, "--config", &config];
         let daemon = DaemonProcess::start_with(&self.daemon, self.home.path(), &arguments)?;
-        let client = BenchClient::of(&daemon.address)?;
+        let client = BenchClient::new(&daemon.address)?;
         Ok((daemon, client))
     }
 }
 
 /// Creates a thread that uses the stub.
-async fn thread(client: &BenchClient) -> Result<(String, EventStream)> {
+async fn thread(client: &BenchClient) -> Result<(String, BenchEvents)> {
     let thread = client.thread_with(&json!({"backend": BACKEND})).await?;
     let events = client.events(&thread).await?;
     Ok((thread, events))
@@ -104,7 +104,7 @@ async fn thread(client: &BenchClient) -> Result<(String, EventStream)> {
 async fn turn(
     client: &BenchClient,
     thread: &str,
-    events: &mut EventStream,
+    events: &mut BenchEvents,
     prompt: &str,
 ) -> Result<Took> {
     let started = Instant::now();

@@ -13,7 +13,7 @@ const THREADS: usize = 3;
 
 pub async fn measure(report: &mut Report, daemon: &DaemonProcess) -> Result<()> {
     report.progress(&format!("{THREADS} conversations of {TURNS} turns"));
-    let client = BenchClient::of(&daemon.address)?;
+    let client = BenchClient::new(&daemon.address)?;
     let (mut first, mut last) = (0.0, 0.0);
     for number in 0..=THREADS {
         let thread = client.thread().await?;

@@ -14,7 +14,7 @@ pub struct BenchClient {
 }
 
 impl BenchClient {
-    pub fn of(address: &str) -> Result<Self> {
+    pub fn new(address: &str) -> Result<Self> {
         Self::with_headers(address, HeaderMap::new())
     }
 
@@ -77,11 +77,11 @@ impl BenchClient {
     }
 
     /// Follows the events of a thread from its beginning.
-    pub async fn events(&self, thread: &str) -> Result<EventStream> {
+    pub async fn events(&self, thread: &str) -> Result<BenchEvents> {
         let path = format!("{}/threads/{thread}/events?since_seq=0", self.base);
         // One connection per stream, so that a stalled stream blocks no other.
         let answer = self.http.get(path).send().await?;
-        Ok(EventStream {
+        Ok(BenchEvents {
             answer: checked(answer)?,
             bytes: Vec::new(),
             read: 0,
@@ -110,14 +110,14 @@ pub struct SseFrame {
 }
 
 /// The events of a thread as they arrive.
-pub struct EventStream {
+pub struct BenchEvents {
     answer: Response,
     bytes: Vec<u8>,
     read: usize,
     searched: usize,
 }
 
-impl EventStream {
+impl BenchEvents {
     /// Waits for the next numbered event.
     pub async fn next(&mut self) -> Result<SseFrame> {
         loop {

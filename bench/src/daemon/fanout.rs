@@ -5,7 +5,7 @@ use std::path::Path;
 use tokio::task::JoinSet;
 
 use super::child::DaemonProcess;
-use super::client::{BenchClient, EventStream};
+use super::client::{BenchClient, BenchEvents};
 use super::{Error, PROMPT, Result};
 use crate::report::{Bound, Report};
 
@@ -36,7 +36,7 @@ async fn cpu_per_write(
     report.progress(&format!("{subscribers} subscribers of one thread"));
     let home = tempfile::tempdir()?;
     let daemon = DaemonProcess::start(binary, home.path())?;
-    let client = BenchClient::of(&daemon.address)?;
+    let client = BenchClient::new(&daemon.address)?;
     let thread = client.thread().await?;
     let mut driver = client.events(&thread).await?;
     let mut others = Vec::with_capacity(subscribers - 1);
@@ -49,7 +49,7 @@ async fn cpu_per_write(
     for mut events in others {
         warm.spawn(async move {
             read(&mut events, 1).await?;
-            Ok::<EventStream, Error>(events)
+            Ok::<BenchEvents, Error>(events)
         });
     }
     let mut readers = JoinSet::new();
@@ -76,7 +76,7 @@ async fn cpu_per_write(
 async fn run(
     client: &BenchClient,
     thread: &str,
-    events: &mut EventStream,
+    events: &mut BenchEvents,
     turns: usize,
 ) -> Result<usize> {
     let mut count = 0;
@@ -88,7 +88,7 @@ async fn run(
 }
 
 /// Reads until `turns` turns have ended and returns the number of events.
-async fn read(events: &mut EventStream, turns: usize) -> Result<usize> {
+async fn read(events: &mut BenchEvents, turns: usize) -> Result<usize> {
     let (mut count, mut ended) = (0, 0);
     while ended < turns {
         count += 1;

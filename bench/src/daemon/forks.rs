@@ -28,7 +28,7 @@ pub async fn measure(report: &mut Report, binary: &Path) -> Result<()> {
     let data = home.path().join("data");
     let thread = {
         let daemon = DaemonProcess::start(binary, home.path())?;
-        BenchClient::of(&daemon.address)?.thread().await?
+        BenchClient::new(&daemon.address)?.thread().await?
     };
     let session: SessionId = thread.replacen("thr_", "session_", 1).parse()?;
     let key = StreamKey::from(session);
@@ -88,7 +88,7 @@ async fn fill(store: &SqliteStore, key: &StreamKey, session: SessionId) -> Resul
 }
 
 async fn fork(daemon: &DaemonProcess, data: &Path, thread: &str) -> Result<ForkCosts> {
-    let client = BenchClient::of(&daemon.address)?;
+    let client = BenchClient::new(&daemon.address)?;
     // Records written outside the daemon are read once; the daemon's own turns update its rows.
     client.fork(thread).await?;
     let mut seen = ForkCosts {

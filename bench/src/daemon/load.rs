@@ -5,7 +5,7 @@ use std::time::Instant;
 use tokio::task::JoinSet;
 
 use super::child::DaemonProcess;
-use super::client::{BenchClient, EventStream};
+use super::client::{BenchClient, BenchEvents};
 use super::{Error, Result};
 use crate::report::{Bound, Report};
 
@@ -17,7 +17,7 @@ const ROUNDS: usize = 10;
 /// Every subscriber must get every event in order; a subscriber that does not read catches up later.
 pub async fn measure(report: &mut Report, daemon: &DaemonProcess) -> Result<()> {
     report.progress("1,000 subscribers on 100 threads, 10 of them stalled");
-    let client = BenchClient::of(&daemon.address)?;
+    let client = BenchClient::new(&daemon.address)?;
     let mut threads = Vec::with_capacity(THREADS);
     let mut drivers = Vec::with_capacity(THREADS);
     for _ in 0..THREADS {
@@ -90,7 +90,7 @@ pub async fn measure(report: &mut Report, daemon: &DaemonProcess) -> Result<()> 
 /// Starts the turns of a thread one after the other.
 struct Driver {
     thread: String,
-    events: EventStream,
+    events: BenchEvents,
 }
 
 async fn turn_on_each(
@@ -117,7 +117,7 @@ async fn turn_on_each(
 }
 
 /// Reads to the end of the last turn, checks the links between events, and returns their number.
-async fn follow(mut events: EventStream) -> Result<usize> {
+async fn follow(mut events: BenchEvents) -> Result<usize> {
     let (mut previous, mut count, mut turns) = (0, 0, 0);
     while turns < ROUNDS {
         let frame = events.next().await?;

@@ -56,7 +56,7 @@ async fn look(report: &mut Report, binary: &Path, threads: usize) -> Result<Daem
     let home = tempfile::tempdir()?;
     {
         let daemon = DaemonProcess::start(binary, home.path())?;
-        turns_of_one(BenchClient::of(&daemon.address)?, 1).await?;
+        turns_of_one(BenchClient::new(&daemon.address)?, 1).await?;
     }
     fill(&home.path().join("data"), threads - 1).await?;
     report.progress(&format!("a daemon with {threads} threads"));
@@ -66,7 +66,7 @@ async fn look(report: &mut Report, binary: &Path, threads: usize) -> Result<Daem
         starts.push(DaemonProcess::start(binary, home.path())?.start);
     }
     let daemon = DaemonProcess::start(binary, home.path())?;
-    let client = BenchClient::of(&daemon.address)?;
+    let client = BenchClient::new(&daemon.address)?;
     let list = client.get("/threads?limit=50").await?;
     let list: Vec<serde_json::Value> = serde_json::from_slice(&list)?;
     let id = list.last().and_then(|thread| thread["id"].as_str());
@@ -98,7 +98,7 @@ fn median(mut spans: Vec<Duration>) -> f64 {
 async fn fill(directory: &Path, threads: usize) -> Result<()> {
     let store = open(directory).await?;
     let sessions = store.records().list_sessions().await?;
-    let sample = Sample::of(&store, sessions.last().ok_or("no session")?).await?;
+    let sample = Sample::read(&store, sessions.last().ok_or("no session")?).await?;
     let sample = Arc::new(sample);
     let mut work = JoinSet::new();
     for _ in 0..threads {
@@ -124,7 +124,7 @@ struct Sample {
 }
 
 impl Sample {
-    async fn of(store: &SqliteStore, session: &Session) -> Result<Self> {
+    async fn read(store: &SqliteStore, session: &Session) -> Result<Self> {
         let (journal, key) = (store.journal(), StreamKey::from(session.id));
         let events = journal.read(&key, 0, usize::MAX).await?.events;
         let turn = events.iter().find_map(|event| event.context.turn_id);

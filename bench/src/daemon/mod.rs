@@ -138,7 +138,7 @@ async fn turns(report: &mut Report, binary: &Path, home: &Path, library: f64) ->
     for threads in [1, PARALLEL] {
         report.progress(&format!("turns on {threads} threads at once"));
         let label = |what: &str| format!("{threads} threads at once: {what}");
-        let client = BenchClient::of(&daemon.address)?;
+        let client = BenchClient::new(&daemon.address)?;
         let (started, cpu) = (Instant::now(), daemon.cpu_time());
         let mut work = JoinSet::new();
         for _ in 0..threads {
@@ -182,7 +182,7 @@ async fn active(report: &mut Report, binary: &Path) -> Result<()> {
         report.progress(&format!("{sessions} sessions active at once"));
         let home = tempfile::tempdir()?;
         let daemon = DaemonProcess::start(binary, home.path())?;
-        let client = BenchClient::of(&daemon.address)?;
+        let client = BenchClient::new(&daemon.address)?;
         let cpu = daemon.cpu_time();
         let mut work = JoinSet::new();
         for _ in 0..sessions {
@@ -240,7 +240,7 @@ async fn idle_threads(report: &mut Report, binary: &Path) -> Result<()> {
     let home = tempfile::tempdir()?;
     let daemon = DaemonProcess::start(binary, home.path())?;
     let before = daemon.resident_bytes() as f64;
-    let client = BenchClient::of(&daemon.address)?;
+    let client = BenchClient::new(&daemon.address)?;
     let mut work = JoinSet::new();
     for _ in 0..WORKERS {
         let client = client.clone();
@@ -276,7 +276,7 @@ async fn idle_threads(report: &mut Report, binary: &Path) -> Result<()> {
         Bound::AtMost(50.0),
     );
     let daemon = DaemonProcess::start(binary, home.path())?;
-    let client = BenchClient::of(&daemon.address)?;
+    let client = BenchClient::new(&daemon.address)?;
     client.get("/runtime/info").await?;
     let started = Instant::now();
     let listed = client.get("/threads/summary?limit=1000").await?;

@@ -24,14 +24,14 @@ const ROUNDS: usize = 5;
 
 pub(super) async fn measure(report: &mut Report) -> Result<()> {
     report.progress("turns with deferred tools");
-    let without = runtime(Many::of(0), None).await?;
-    let with = runtime(Many::of(TOOLS), None).await?;
+    let without = runtime(Many::new(0), None).await?;
+    let with = runtime(Many::new(TOOLS), None).await?;
     let unsaid = Many {
         says_revision: false,
-        ..Many::of(TOOLS)
+        ..Many::new(TOOLS)
     };
     let unsaid = runtime(unsaid, None).await?;
-    let of_server = runtime(Many::of(0), Some(FakeMcpServer::of(TOOLS))).await?;
+    let of_server = runtime(Many::new(0), Some(FakeMcpServer::new(TOOLS))).await?;
     let (mut least_without, mut least_with) = (f64::INFINITY, f64::INFINITY);
     let (mut least_unsaid, mut least_of_server) = (f64::INFINITY, f64::INFINITY);
     // The variants alternate, so that other load affects all; the first round warms up caches.
@@ -114,7 +114,7 @@ struct Many {
 }
 
 impl Many {
-    fn of(tools: usize) -> Self {
+    fn new(tools: usize) -> Self {
         Self {
             tools,
             says_revision: true,
@@ -167,7 +167,7 @@ impl Tool for Idle {
 struct FakeMcpServer(Arc<DiscoveredTools>);
 
 impl FakeMcpServer {
-    fn of(tools: usize) -> Self {
+    fn new(tools: usize) -> Self {
         let tools = (0..tools).map(|n| {
             let mut definition = Idle(format!("tool_{n}")).to_definition();
             definition.hints_mut().capability_id = Some("mcp".to_owned());

@@ -81,7 +81,7 @@ pub(crate) fn fields(value: &Value, names: &[&str]) -> Value {
 
 /// Returns a string field.
 pub(crate) fn text<'a>(value: &'a Value, field: &str) -> Option<&'a str> {
-    value.get(field).and_then(Value::as_str)
+    value[field].as_str()
 }
 
 /// Returns an ID field: a non-empty string within the length limit.
@@ -114,13 +114,12 @@ pub(crate) fn capped(value: Value) -> Value {
 
 /// Returns a numeric field; 0 if it is not a non-negative integer.
 pub(crate) fn count(value: &Value, field: &str) -> u64 {
-    value.get(field).and_then(Value::as_u64).unwrap_or(0)
+    value[field].as_u64().unwrap_or(0)
 }
 
 /// Returns a field that contains an HTTP status.
 pub(crate) fn status(value: &Value, field: &str) -> Option<u16> {
-    let status = value.get(field).and_then(Value::as_u64)?;
-    u16::try_from(status).ok()
+    u16::try_from(value[field].as_u64()?).ok()
 }
 
 /// Returns the beginning of a text, at most `max_bytes` long.

@@ -23,7 +23,7 @@ pub use backend::{AgentKind, ExternalAgent};
 pub use claude::Claude;
 pub use codex::{Codex, CodexSettings};
 pub use limits::RateLimit;
-pub use protocol::{HostAnswer, HostCall, HostOperation, Protocol, Readiness, SteerId, Step};
+pub use protocol::{HostCall, HostOperation, Protocol, Readiness, SteerId, Step};
 pub use sandbox::{SandboxError, SandboxProvider};
 pub use session::SessionSettings;
 pub use state::SessionState;

@@ -65,7 +65,7 @@ impl RateLimits {
             .iter()
             .filter_map(|name| limits.get(name));
         let exhausted = windows.filter(|window| {
-            let used = window.get("usedPercent").and_then(Value::as_f64);
+            let used = window["usedPercent"].as_f64();
             used.is_some_and(|used| used >= 100.0)
         });
         // All exhausted windows have to reset.

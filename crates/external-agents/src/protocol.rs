@@ -50,8 +50,10 @@ pub enum Readiness {
 
 /// The protocol of an agent. No input makes it panic, and its memory is bounded for any input.
 pub trait Protocol: Send {
-    /// Returns the first steps after the process has started.
-    fn begin(&mut self) -> Vec<Step>;
+    /// Returns the first steps after the process has started; by default none.
+    fn begin(&mut self) -> Vec<Step> {
+        Vec::new()
+    }
 
     /// Reads a line from the agent, without its newline.
     fn line(&mut self, line: &[u8]) -> Vec<Step>;
@@ -67,8 +69,10 @@ pub trait Protocol: Send {
     /// Starts a turn.
     fn prompt(&mut self, prompt: &str) -> Vec<Step>;
 
-    /// Sends a text to the running turn; `None` if the agent accepts none now. [`Step::Steered`] reports the result.
-    fn steer(&mut self, id: SteerId, text: &str) -> Option<Vec<Step>>;
+    /// Sends a text to the running turn; `None` if the agent accepts none now, as by default. [`Step::Steered`] reports the result.
+    fn steer(&mut self, _id: SteerId, _text: &str) -> Option<Vec<Step>> {
+        None
+    }
 
     /// Requests the end of the running turn.
     fn interrupt(&mut self) -> Vec<Step>;
@@ -79,11 +83,11 @@ pub trait Protocol: Send {
     /// Returns whether the agent waits for a person.
     fn waits_for_user(&self) -> bool;
 
-    /// Passes on the host's answer.
+    /// Passes on the host's answer, which is in ACP form.
     fn host_answer(
         &mut self,
         _request: Value,
-        _answer: Result<HostAnswer, HostAccessError>,
+        _answer: Result<Value, HostAccessError>,
     ) -> Vec<Step> {
         Vec::new()
     }
@@ -166,7 +170,3 @@ impl HostOperation {
         }
     }
 }
-
-/// The host's answer, in ACP form.
-#[derive(Debug, Clone, PartialEq)]
-pub struct HostAnswer(pub Value);

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::decode::Wire;
+use crate::decode::WireDecoder;
 
 /// A supported wire API.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -64,7 +64,7 @@ impl Api {
         }
     }
 
-    pub(crate) fn wire(self) -> Box<dyn Wire> {
+    pub(crate) fn wire(self) -> Box<dyn WireDecoder> {
         match self {
             #[cfg(feature = "openai")]
             Self::OpenAi => Box::<crate::openai::stream::Responses>::default(),

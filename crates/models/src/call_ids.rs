@@ -75,15 +75,15 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::prompt::{Agent, Call, ToolAnswer};
+    use crate::prompt::{AgentMessage, PromptCall, ToolAnswer};
 
     fn agent<'a>(ids: &[&'static str], arguments: &'a Value) -> PromptEntry<'a> {
-        let call = |id: &&'static str| Call {
+        let call = |id: &&'static str| PromptCall {
             id: (*id).into(),
             name: "t",
             arguments,
         };
-        PromptEntry::Agent(Agent {
+        PromptEntry::Agent(AgentMessage {
             text: "".into(),
             thinking: None,
             signature: None,

@@ -11,7 +11,7 @@ use windlass_core::llm_driver_registry::{
 
 use crate::api::Api;
 use crate::base_url::{BaseUrlError, check_base_url};
-use crate::http::{Call, Classify, Clients, Endpoint, Shared};
+use crate::http::{Classify, Clients, Endpoint, ModelCall, ProviderShared};
 use crate::prompt::Prompt;
 use crate::settings::{KeyPlace, ModelSettings, ProviderSettings};
 
@@ -57,7 +57,7 @@ impl ModelDriver {
             check_base_url(&format!("provider {api}"), url)?;
         }
         let clients = Arc::new(Clients::new(settings.http.clone()));
-        let shared = Arc::new(Shared::new(api, settings, provider, clients));
+        let shared = Arc::new(ProviderShared::new(api, settings, provider, clients));
         let plain = Dialect::Plain;
         Ok(Self::shared(api, plain, shared, key, base_url, None))
     }
@@ -65,7 +65,7 @@ impl ModelDriver {
     pub(crate) fn shared(
         api: Api,
         dialect: Dialect,
-        shared: Arc<Shared>,
+        shared: Arc<ProviderShared>,
         key: &str,
         base_url: Option<&str>,
         key_place: Option<KeyPlace>,
@@ -78,7 +78,7 @@ impl ModelDriver {
         }
     }
 
-    fn call(&self, prompt: &Prompt<'_>) -> Result<Call> {
+    fn call(&self, prompt: &Prompt<'_>) -> Result<ModelCall> {
         let options = RequestOptions {
             provider: self.endpoint.provider(),
             base: self.endpoint.base(),
@@ -133,32 +133,33 @@ pub(crate) struct ModelPage {
     pub(crate) next: Option<(&'static str, String)>,
 }
 
+impl ModelPage {
+    /// Reads the models of the array `list`, with the names of their fields. There is no next page.
+    pub(crate) fn read(page: &Value, list: &str, id: &str, display_name: &str) -> Self {
+        let models = page[list].as_array().into_iter().flatten();
+        let models = models.filter_map(|model| {
+            Some(DiscoveredModel {
+                id: model[id].as_str()?.to_owned(),
+                display_name: model[display_name].as_str().map(str::to_owned),
+            })
+        });
+        Self {
+            models: models.collect(),
+            next: None,
+        }
+    }
+}
+
 fn model_page(api: Api, page: &Value) -> ModelPage {
     match api {
         #[cfg(feature = "openai")]
-        Api::OpenAi => openai_page(page),
+        Api::OpenAi => ModelPage::read(page, "data", "id", "name"),
         #[cfg(feature = "openai-chat")]
-        Api::OpenAiChat => openai_page(page),
+        Api::OpenAiChat => ModelPage::read(page, "data", "id", "name"),
         #[cfg(feature = "anthropic")]
         Api::Anthropic => crate::anthropic::models::page(page),
         #[cfg(feature = "gemini")]
         Api::Gemini => crate::gemini::models::page(page),
-    }
-}
-
-#[cfg(any(feature = "openai", feature = "openai-chat"))]
-fn openai_page(page: &Value) -> ModelPage {
-    let data = page.get("data").and_then(Value::as_array);
-    let name = |model: &Value, field| model.get(field).and_then(Value::as_str).map(str::to_owned);
-    let models = data.into_iter().flatten().filter_map(|model| {
-        Some(DiscoveredModel {
-            id: name(model, "id")?,
-            display_name: name(model, "name"),
-        })
-    });
-    ModelPage {
-        models: models.collect(),
-        next: None,
     }
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct Prompt<'a> {
 pub(crate) enum PromptEntry<'a> {
     System(Cow<'a, str>),
     User(Vec<UserPart<'a>>),
-    Agent(Agent<'a>),
+    Agent(AgentMessage<'a>),
     Result(ToolAnswer<'a>),
 }
 
@@ -49,16 +49,16 @@ pub(crate) enum Image<'a> {
 }
 
 /// A message of the model: text, thinking and calls.
-pub(crate) struct Agent<'a> {
+pub(crate) struct AgentMessage<'a> {
     pub(crate) text: Cow<'a, str>,
     pub(crate) thinking: Option<&'a str>,
     pub(crate) signature: Option<&'a str>,
     pub(crate) items: &'a [Value],
-    pub(crate) calls: Vec<Call<'a>>,
+    pub(crate) calls: Vec<PromptCall<'a>>,
     pub(crate) phase: Option<ExecutionPhase>,
 }
 
-pub(crate) struct Call<'a> {
+pub(crate) struct PromptCall<'a> {
     pub(crate) id: Cow<'a, str>,
     pub(crate) name: &'a str,
     pub(crate) arguments: &'a Value,
@@ -73,9 +73,9 @@ pub(crate) struct ToolAnswer<'a> {
 }
 
 /// A part of a model's message, in its original order.
-pub(crate) enum Block<'b> {
+pub(crate) enum AgentBlock<'b> {
     Text(&'b str),
-    Call(&'b Call<'b>),
+    Call(&'b PromptCall<'b>),
     Reasoning(&'b Value),
 }
 
@@ -120,7 +120,7 @@ impl<'a> Prompt<'a> {
     }
 }
 
-impl Agent<'_> {
+impl AgentMessage<'_> {
     /// Returns the reasoning items of this API and model.
     pub(crate) fn reasoning_items(
         &self,
@@ -131,7 +131,7 @@ impl Agent<'_> {
     }
 
     /// Returns text, calls and reasoning in their original order.
-    pub(crate) fn blocks(&self, api: Api, model: &str) -> Vec<Block<'_>> {
+    pub(crate) fn blocks(&self, api: Api, model: &str) -> Vec<AgentBlock<'_>> {
         let mut blocks = Vec::new();
         let (mut text, mut calls) = (self.text.as_ref(), self.calls.iter());
         let mut calls_left = self.calls.len();
@@ -140,25 +140,25 @@ impl Agent<'_> {
             let more = floor_char_boundary(text, item.text.saturating_sub(done));
             let (before, after) = text.split_at(more);
             if !before.is_empty() {
-                blocks.push(Block::Text(before));
+                blocks.push(AgentBlock::Text(before));
             }
             text = after;
             let made = self.calls.len() - calls_left;
             for call in calls.by_ref().take(item.calls.saturating_sub(made)) {
                 calls_left -= 1;
-                blocks.push(Block::Call(call));
+                blocks.push(AgentBlock::Call(call));
             }
-            blocks.push(Block::Reasoning(item.item));
+            blocks.push(AgentBlock::Reasoning(item.item));
         }
         if !text.is_empty() {
-            blocks.push(Block::Text(text));
+            blocks.push(AgentBlock::Text(text));
         }
-        blocks.extend(calls.map(Block::Call));
+        blocks.extend(calls.map(AgentBlock::Call));
         blocks
     }
 }
 
-impl Call<'_> {
+impl PromptCall<'_> {
     /// Returns the arguments as the object that providers require. Malformed arguments of the model are wrapped under a name that marks them.
     pub(crate) fn arguments(&self) -> Cow<'_, Value> {
         if self.arguments.is_object() {
@@ -195,7 +195,7 @@ fn entry_from_message(message: &Message) -> Option<PromptEntry<'_>> {
     let entry = match message.role {
         MessageRole::System => PromptEntry::System(join(texts(), "\n")),
         MessageRole::User => PromptEntry::User(message.content.iter().filter_map(part).collect()),
-        MessageRole::Agent => PromptEntry::Agent(Agent {
+        MessageRole::Agent => PromptEntry::Agent(AgentMessage {
             text: join(texts(), ""),
             thinking: message.thinking.as_deref(),
             signature: message.thinking_signature.as_deref(),
@@ -204,7 +204,7 @@ fn entry_from_message(message: &Message) -> Option<PromptEntry<'_>> {
                 .content
                 .iter()
                 .filter_map(ContentPart::as_tool_call)
-                .map(|call| Call {
+                .map(|call| PromptCall {
                     id: call.id.as_str().into(),
                     name: &call.name,
                     arguments: &call.arguments,
@@ -296,7 +296,7 @@ fn entry_from_llm_message(message: &LlmMessage) -> Option<PromptEntry<'_>> {
     let entry = match message.role {
         LlmMessageRole::System => PromptEntry::System(join(texts.into_iter(), "\n")),
         LlmMessageRole::User => PromptEntry::User(user_parts(&message.content)),
-        LlmMessageRole::Assistant => PromptEntry::Agent(Agent {
+        LlmMessageRole::Assistant => PromptEntry::Agent(AgentMessage {
             text: join(texts.into_iter(), ""),
             thinking: message.thinking.as_deref(),
             signature: message.thinking_signature.as_deref(),
@@ -305,7 +305,7 @@ fn entry_from_llm_message(message: &LlmMessage) -> Option<PromptEntry<'_>> {
                 .tool_calls
                 .iter()
                 .flatten()
-                .map(|call| Call {
+                .map(|call| PromptCall {
                     id: call.id.as_str().into(),
                     name: &call.name,
                     arguments: &call.arguments,
@@ -363,12 +363,12 @@ mod tests {
             reasoning_state::wrap(api, "m", 5, 1, b),
         ];
         let arguments = json!({});
-        let call = |id: &'static str| Call {
+        let call = |id: &'static str| PromptCall {
             id: id.into(),
             name: "t",
             arguments: &arguments,
         };
-        let agent = Agent {
+        let agent = AgentMessage {
             text: Cow::Borrowed("héllo"),
             thinking: None,
             signature: None,
@@ -379,9 +379,9 @@ mod tests {
         let shape = |model| -> Vec<String> {
             let blocks = agent.blocks(api, model).into_iter();
             let shown = blocks.map(|block| match block {
-                Block::Text(text) => text.to_owned(),
-                Block::Call(call) => format!("call {}", call.id),
-                Block::Reasoning(item) => item.to_string(),
+                AgentBlock::Text(text) => text.to_owned(),
+                AgentBlock::Call(call) => format!("call {}", call.id),
+                AgentBlock::Reasoning(item) => item.to_string(),
             });
             shown.collect()
         };

@@ -6,7 +6,7 @@ use windlass_core::llm_driver_registry::DriverRegistry;
 
 use crate::base_url::{BaseUrlError, check_base_url};
 use crate::drivers::ModelDriver;
-use crate::http::{Clients, Shared};
+use crate::http::{Clients, ProviderShared};
 use crate::providers::{KnownProvider, PROVIDERS};
 use crate::settings::{KeyPlace, ModelSettings, ProviderSettings};
 
@@ -49,8 +49,8 @@ fn shared(
     settings: ModelSettings,
     own: ProviderSettings,
     clients: Arc<Clients>,
-) -> Shared {
-    let mut shared = Shared::new(known.api, settings, own, clients);
+) -> ProviderShared {
+    let mut shared = ProviderShared::new(known.api, settings, own, clients);
     shared.name = known.name;
     shared.default_base = known.base_url.unwrap_or_default();
     shared

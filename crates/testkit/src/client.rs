@@ -96,15 +96,16 @@ impl Client {
         headers: &[(&str, &str)],
         body: &str,
     ) -> Result<ApiReply, String> {
-        let read = || -> io::Result<(Head, String)> {
+        let read = || -> io::Result<(ResponseHead, String)> {
             let mut stream = self.send(method, path, headers, body)?;
-            let head = Head::read(&mut stream)?;
+            let head = ResponseHead::read(&mut stream)?;
             let mut body = String::new();
             stream.read_to_string(&mut body)?;
             Ok((head, body))
         };
         let lost = |why: String| format!("{method} {path}: {why}");
-        let (Head { status, length }, body) = read().map_err(|error| lost(error.to_string()))?;
+        let (ResponseHead { status, length }, body) =
+            read().map_err(|error| lost(error.to_string()))?;
         if length.is_some_and(|length| length != body.len()) {
             return Err(lost("the response is incomplete".to_owned()));
         }
@@ -174,9 +175,9 @@ impl Client {
     #[track_caller]
     pub fn follow(&self, path: &str, since: u64) -> EventReader {
         let cursor = since.to_string();
-        let open = || -> io::Result<(Head, BufReader<TcpStream>)> {
+        let open = || -> io::Result<(ResponseHead, BufReader<TcpStream>)> {
             let mut lines = self.send("GET", path, &[("last-event-id", &cursor)], "")?;
-            Ok((Head::read(&mut lines)?, lines))
+            Ok((ResponseHead::read(&mut lines)?, lines))
         };
         let (head, lines) = open().unwrap_or_else(|error| panic!("{path}: {error}"));
         assert_eq!(head.status, 200, "{path}");
@@ -185,12 +186,12 @@ impl Client {
 }
 
 /// The parts of a response's head that tests use.
-struct Head {
+struct ResponseHead {
     status: u16,
     length: Option<usize>,
 }
 
-impl Head {
+impl ResponseHead {
     fn read(stream: &mut BufReader<TcpStream>) -> io::Result<Self> {
         let mut line = String::new();
         stream.read_line(&mut line)?;

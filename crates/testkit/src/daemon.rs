@@ -47,7 +47,7 @@ impl Home {
     #[track_caller]
     #[must_use]
     pub fn new() -> Self {
-        let home = Self::of(&built_binary());
+        let home = Self::with_binary(&built_binary());
         let mut home = home.unwrap_or_else(|error| panic!("no home: {error}"));
         home.variables = vec![("WINDLASS_MODEL".to_owned(), "sim".to_owned())];
         home
@@ -57,7 +57,7 @@ impl Home {
     ///
     /// # Errors
     /// If the directories cannot be created.
-    pub fn of(binary: &Path) -> io::Result<Self> {
+    pub fn with_binary(binary: &Path) -> io::Result<Self> {
         let directory = tempfile::tempdir()?;
         let workspace = directory.path().join("workspace");
         fs::create_dir(&workspace)?;

@@ -49,7 +49,7 @@ pub(super) fn read(
 fn operation(method: &str, params: &Value) -> Option<HostOperation> {
     let path = || text(params, "path").map(PathBuf::from);
     let terminal = || text(params, "terminalId").map(str::to_owned);
-    let number = |field: &str| params.get(field).and_then(Value::as_u64);
+    let number = |field: &str| params[field].as_u64();
     match method {
         "fs/read_text_file" => Some(HostOperation::Read {
             path: path()?,

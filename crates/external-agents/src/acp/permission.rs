@@ -24,8 +24,8 @@ impl Permissions {
     /// Opens a request. Returns `None` if it cannot be answered.
     pub(super) fn ask(&mut self, request: &Value, params: &Value) -> Option<Step> {
         let request_id = request_name(request).filter(|_| self.accepts(params))?;
-        let call = params.get("toolCall").unwrap_or(&Value::Null);
-        let options = params.get("options").and_then(Value::as_array);
+        let call = &params["toolCall"];
+        let options = params["options"].as_array();
         let options = options.into_iter().flatten().filter_map(|option| {
             let kind = text(option, "kind")?;
             Some((kind.to_owned(), text(option, "optionId")?.to_owned()))

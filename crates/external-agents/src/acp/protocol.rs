@@ -16,7 +16,7 @@ use super::host::{self, HostRequestError};
 use super::permission::{Permissions, cancelled};
 use super::{AcpSettings, update};
 use crate::json::{answer_text, broken, id, notice, raw, text, thinking};
-use crate::protocol::{HostAnswer, HostCall, Protocol, Readiness, SteerId, Step};
+use crate::protocol::{HostCall, Protocol, Readiness, Step};
 use crate::rpc::{JsonRpcClient, Received};
 use crate::state::SessionState;
 
@@ -35,7 +35,7 @@ enum RequestPurpose {
     Prompt,
 }
 
-/// The ACP state machine of one process.
+/// The ACP state machine of one process. ACP has no way to steer a running turn.
 pub struct Acp {
     state: SessionState,
     cwd: Value,
@@ -98,7 +98,7 @@ impl Acp {
     }
 
     fn open_session(&mut self, result: &Value) -> Vec<Step> {
-        let version = result.get("protocolVersion").and_then(Value::as_u64);
+        let version = result["protocolVersion"].as_u64();
         if version != Some(VERSION) {
             let agent_version = version.map_or("none".to_owned(), |version| version.to_string());
             let message = format!(
@@ -106,8 +106,8 @@ impl Acp {
             );
             return broken(BackendErrorKind::Protocol, message);
         }
-        let capabilities = result.get("agentCapabilities").unwrap_or(&Value::Null);
-        let can_load = capabilities.get("loadSession").and_then(Value::as_bool) == Some(true);
+        let capabilities = &result["agentCapabilities"];
+        let can_load = capabilities["loadSession"].as_bool() == Some(true);
         let resume = capabilities.pointer("/sessionCapabilities/resume");
         let can_resume = resume.is_some_and(|resume| !resume.is_null());
         let mut params = json!({"cwd": self.cwd, "mcpServers": []});
@@ -203,7 +203,7 @@ impl Acp {
             let answer = || self.rpc.reply(request, &cancelled());
             let step = asked.unwrap_or_else(answer);
             // Some agents describe the call only in this request.
-            let call = params.get("toolCall").unwrap_or(&Value::Null);
+            let call = &params["toolCall"];
             if let (Some(call_id), Some(title)) = (id(call, "toolCallId"), text(call, "title")) {
                 self.state.calls.name(call_id, title);
             }
@@ -243,7 +243,7 @@ impl Acp {
     }
 
     fn update(&mut self, params: &Value, line: &[u8]) -> Vec<Step> {
-        let update = params.get("update").unwrap_or(&Value::Null);
+        let update = &params["update"];
         let kind = text(update, "sessionUpdate");
         let is_ours = text(params, "sessionId") == self.state.session.as_deref();
         if kind == Some("usage_update") && is_ours {
@@ -349,11 +349,6 @@ impl Protocol for Acp {
         ]
     }
 
-    /// ACP has no way to add input to a running turn.
-    fn steer(&mut self, _id: SteerId, _text: &str) -> Option<Vec<Step>> {
-        None
-    }
-
     fn interrupt(&mut self) -> Vec<Step> {
         if !self.state.is_in_turn {
             return Vec::new();
@@ -374,13 +369,9 @@ impl Protocol for Acp {
         self.permissions.any()
     }
 
-    fn host_answer(
-        &mut self,
-        request: Value,
-        answer: Result<HostAnswer, HostAccessError>,
-    ) -> Vec<Step> {
+    fn host_answer(&mut self, request: Value, answer: Result<Value, HostAccessError>) -> Vec<Step> {
         let step = match answer {
-            Ok(HostAnswer(answer)) => self.rpc.reply(&request, &answer),
+            Ok(answer) => self.rpc.reply(&request, &answer),
             Err(error) => {
                 let code = match &error {
                     HostAccessError::NotFound(_) => NOT_FOUND,

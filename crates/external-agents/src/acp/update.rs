@@ -85,7 +85,5 @@ pub(super) fn context_tokens(update: &Value) -> Option<BackendUsage> {
 pub(super) fn cost(update: &Value) -> Option<f64> {
     let cost = update.get("cost")?;
     let is_usd = text(cost, "currency").is_none_or(|currency| currency == "USD");
-    cost.get("amount")
-        .and_then(Value::as_f64)
-        .filter(|_| is_usd)
+    cost["amount"].as_f64().filter(|_| is_usd)
 }

@@ -16,7 +16,7 @@ impl Permissions {
         let Some(request_id) = id(message, "request_id") else {
             return Vec::new();
         };
-        let request = message.get("request").unwrap_or(&Value::Null);
+        let request = &message["request"];
         let is_permission = text(request, "subtype") == Some("can_use_tool");
         if !is_permission || !self.accepts(request) {
             return refuse(message);

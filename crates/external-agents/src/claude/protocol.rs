@@ -13,13 +13,14 @@ use super::result::{self, TurnEvidence};
 use crate::json::{
     answer_text, broken, id, notice, object, raw, raw_unless_blank, status, text, thinking, warning,
 };
-use crate::protocol::{Protocol, Readiness, SteerId, Step};
+use crate::protocol::{Protocol, Readiness, Step};
 use crate::state::{SessionState, Streamed};
 
 /// The model name in messages that the program itself generated.
 const SYNTHETIC: &str = "<synthetic>";
 
-/// The stream-json state machine of one process.
+/// The stream-json state machine of one process. A running turn cannot be steered: Claude Code reads input during a tool call together with the
+/// call's result, but later input starts a separate turn, and the two cases cannot be distinguished.
 pub struct Claude {
     state: SessionState,
     /// The ID of the message that is being streamed.
@@ -89,7 +90,7 @@ impl Claude {
         if self.state.session.is_none() {
             let model = text(message, "model");
             steps.push(self.state.establish(session_id, model));
-            let servers = message.get("mcp_servers").and_then(Value::as_array);
+            let servers = message["mcp_servers"].as_array();
             let failed = servers
                 .into_iter()
                 .flatten()
@@ -104,11 +105,11 @@ impl Claude {
     }
 
     fn retry(&mut self, message: &Value) -> Vec<Step> {
-        let delay_ms = message.get("retry_delay_ms").and_then(Value::as_f64);
+        let delay_ms = message["retry_delay_ms"].as_f64();
         let delay_ms = delay_ms.filter(|delay| (0.0..=1e12).contains(delay));
         let delay_ms = delay_ms.map(|delay| delay as u64);
         let retry = BackendNotice::Retry {
-            attempt: message.get("attempt").and_then(Value::as_u64),
+            attempt: message["attempt"].as_u64(),
             delay_ms,
             status: status(message, "error_status"),
             message: text(message, "error").unwrap_or("unknown").to_owned(),
@@ -119,15 +120,15 @@ impl Claude {
     }
 
     fn stream_event(&mut self, message: &Value) -> Vec<Step> {
-        let event = message.get("event").unwrap_or(&Value::Null);
+        let event = &message["event"];
         match text(event, "type") {
             Some("message_start") => {
-                let started = event.get("message").unwrap_or(&Value::Null);
+                let started = &event["message"];
                 self.streaming = id(started, "id").map(str::to_owned);
                 Vec::new()
             }
             Some("content_block_delta") => {
-                let delta = event.get("delta").unwrap_or(&Value::Null);
+                let delta = &event["delta"];
                 let (kind, piece) = match text(delta, "type") {
                     Some("text_delta") => (BlockKind::Text, text(delta, "text")),
                     Some("thinking_delta") => (BlockKind::Thinking, text(delta, "thinking")),
@@ -147,7 +148,7 @@ impl Claude {
     }
 
     fn assistant(&mut self, line: &Value) -> Vec<Step> {
-        let message = line.get("message").unwrap_or(&Value::Null);
+        let message = &line["message"];
         if is_synthetic(line, message) {
             self.evidence.error = text(line, "error").map(str::to_owned);
             self.state.limits.status(status(line, "api_error_status"));
@@ -189,7 +190,7 @@ impl Claude {
     }
 
     fn user(&mut self, line: &Value) -> Vec<Step> {
-        let message = line.get("message").unwrap_or(&Value::Null);
+        let message = &line["message"];
         let mut steps = Vec::new();
         for block in blocks(message) {
             if text(block, "type") != Some("tool_result") {
@@ -199,7 +200,7 @@ impl Claude {
                 continue;
             };
             let output = block.get("content").cloned().unwrap_or(Value::Null);
-            let is_error = block.get("is_error").and_then(Value::as_bool);
+            let is_error = block["is_error"].as_bool();
             steps.extend(
                 self.state
                     .calls
@@ -210,7 +211,7 @@ impl Claude {
     }
 
     fn rate_limit(&mut self, message: &Value) -> Vec<Step> {
-        let info = message.get("rate_limit_info").unwrap_or(&Value::Null);
+        let info = &message["rate_limit_info"];
         let notice_event = self.state.limits.window_event(info);
         let current = self
             .state
@@ -245,7 +246,7 @@ impl Claude {
         if let Some(tokens) = result::tokens(message) {
             self.state.meter.turn_tokens(tokens);
         }
-        if let Some(cost) = message.get("total_cost_usd").and_then(Value::as_f64) {
+        if let Some(cost) = message["total_cost_usd"].as_f64() {
             self.state.meter.session_cost(cost, is_good);
         }
         self.state.is_in_turn = false;
@@ -258,12 +259,12 @@ impl Claude {
 
 /// Returns whether the program itself generated this answer to report that there is none.
 fn is_synthetic(line: &Value, message: &Value) -> bool {
-    line.get("is_api_error_message").and_then(Value::as_bool) == Some(true)
+    line["is_api_error_message"].as_bool() == Some(true)
         || text(message, "model") == Some(SYNTHETIC)
 }
 
 fn blocks(message: &Value) -> impl Iterator<Item = &Value> {
-    let content = message.get("content").and_then(Value::as_array);
+    let content = message["content"].as_array();
     content.into_iter().flatten()
 }
 
@@ -272,10 +273,6 @@ fn parent(line: &Value) -> Option<String> {
 }
 
 impl Protocol for Claude {
-    fn begin(&mut self) -> Vec<Step> {
-        Vec::new()
-    }
-
     fn line(&mut self, line: &[u8]) -> Vec<Step> {
         let Some(message) = object(line) else {
             return raw_unless_blank(line);
@@ -317,12 +314,6 @@ impl Protocol for Claude {
         vec![Step::Send(
             json!({"type": "user", "message": message}).to_string(),
         )]
-    }
-
-    /// Claude Code reads input during a tool call together with the call's result; later input starts a separate turn. The two cases cannot be
-    /// distinguished, so the text is better sent after the turn.
-    fn steer(&mut self, _id: SteerId, _text: &str) -> Option<Vec<Step>> {
-        None
     }
 
     fn interrupt(&mut self) -> Vec<Step> {

@@ -18,7 +18,7 @@ pub(super) fn evaluate(
     result: &Value,
     evidence: &TurnEvidence,
 ) -> Result<BackendEnd, BackendError> {
-    let is_error = result.get("is_error").and_then(Value::as_bool);
+    let is_error = result["is_error"].as_bool();
     let subtype = text(result, "subtype").unwrap_or_default();
     let reason = text(result, "terminal_reason").unwrap_or_default();
     if reason.starts_with("aborted")
@@ -53,7 +53,7 @@ fn kind(result: &Value, subtype: &str, evidence: &TurnEvidence) -> BackendErrorK
 }
 
 pub(super) fn message(result: &Value) -> String {
-    let errors = result.get("errors").and_then(Value::as_array);
+    let errors = result["errors"].as_array();
     let first = errors.and_then(|errors| errors.first()?.as_str());
     let message_text = text(result, "result").or(first);
     cut_text(message_text.unwrap_or("no reason given"), 1024)
@@ -61,7 +61,7 @@ pub(super) fn message(result: &Value) -> String {
 
 pub(super) fn tokens(result: &Value) -> Option<BackendUsage> {
     let usage = result.get("usage").filter(|usage| usage.is_object())?;
-    let details = usage.get("output_tokens_details").unwrap_or(&Value::Null);
+    let details = &usage["output_tokens_details"];
     Some(BackendUsage {
         input_tokens: count(usage, "input_tokens"),
         cached_tokens: count(usage, "cache_read_input_tokens"),

@@ -24,7 +24,7 @@ impl CodexApprovals {
             _ => return None,
         };
         let request_id = request_name(request).filter(|_| self.accepts(params))?;
-        let decisions = params.get("availableDecisions").and_then(Value::as_array);
+        let decisions = params["availableDecisions"].as_array();
         let decisions = decisions.map(|all| {
             let texts = all.iter().filter_map(Value::as_str);
             texts.map(str::to_owned).collect::<Vec<_>>()

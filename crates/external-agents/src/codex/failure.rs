@@ -9,7 +9,7 @@ use crate::limits::codex_status;
 /// Reads the error of a turn: a human-readable message and a kind.
 pub(super) fn read(error: &Value) -> BackendError {
     let message = text(error, "message").unwrap_or("no reason given");
-    let info = error.get("codexErrorInfo").unwrap_or(&Value::Null);
+    let info = &error["codexErrorInfo"];
     let key = info.as_object().and_then(|info| info.keys().next());
     let name = info
         .as_str()

@@ -83,10 +83,7 @@ impl Codex {
             }
             (RequestPurpose::Thread, Ok(result)) => self.thread_opened(&result),
             (RequestPurpose::Thread, Err(error)) => vec![Step::Broken(self.thread_refused(&error))],
-            (RequestPurpose::Turn, Ok(result)) => {
-                let turn = result.get("turn").unwrap_or(&Value::Null);
-                self.turn_started(id(turn, "id"))
-            }
+            (RequestPurpose::Turn, Ok(result)) => self.turn_started(id(&result["turn"], "id")),
             (RequestPurpose::Turn, Err(error)) if self.state.is_in_turn => {
                 let kind = failure::by_text(&error.message);
                 self.end_turn(Err(BackendError::new(kind, error.message)))
@@ -112,8 +109,7 @@ impl Codex {
     }
 
     fn thread_opened(&mut self, result: &Value) -> Vec<Step> {
-        let thread = result.get("thread").unwrap_or(&Value::Null);
-        let Some(thread_id) = id(thread, "id") else {
+        let Some(thread_id) = id(&result["thread"], "id") else {
             return broken(BackendErrorKind::Protocol, "the thread has no id");
         };
         if let SessionChoice::Resume { id } = &self.state.choice
@@ -164,9 +160,7 @@ impl Codex {
         }
         match method {
             "account/rateLimits/updated" => {
-                self.state
-                    .limits
-                    .windows(params.get("rateLimits").unwrap_or(&Value::Null));
+                self.state.limits.windows(&params["rateLimits"]);
                 Vec::new()
             }
             "thread/tokenUsage/updated" => self.token_usage(params),
@@ -205,23 +199,17 @@ impl Codex {
                     .output(call, text(params, "delta").unwrap_or_default()),
                 None => Vec::new(),
             },
-            "item/started" => {
-                let item = params.get("item").unwrap_or(&Value::Null);
-                self.item_started(item).into_iter().collect()
-            }
-            "item/completed" => {
-                let item = params.get("item").unwrap_or(&Value::Null);
-                self.item_completed(item, line)
-            }
+            "item/started" => self.item_started(&params["item"]).into_iter().collect(),
+            "item/completed" => self.item_completed(&params["item"], line),
             "error" => self.error(params),
-            "turn/completed" => self.turn_completed(params.get("turn").unwrap_or(&Value::Null)),
+            "turn/completed" => self.turn_completed(&params["turn"]),
             other => vec![raw(Some(other), line)],
         }
     }
 
     /// After a resume, Codex reports the counts of the previous turn, even while the next one starts.
     fn token_usage(&mut self, params: &Value) -> Vec<Step> {
-        let usage = params.get("tokenUsage").unwrap_or(&Value::Null);
+        let usage = &params["tokenUsage"];
         let Some(total) = usage.get("total").filter(|total| total.is_object()) else {
             return Vec::new();
         };
@@ -260,7 +248,7 @@ impl Codex {
                 whole.into_iter().collect()
             }
             Some("reasoning") => {
-                let parts = item.get("summary").and_then(Value::as_array);
+                let parts = item["summary"].as_array();
                 let parts = parts.into_iter().flatten().filter_map(Value::as_str);
                 parts
                     .filter_map(|part| thinking(Some(part), None))
@@ -281,12 +269,12 @@ impl Codex {
     }
 
     fn error(&mut self, params: &Value) -> Vec<Step> {
-        let error = params.get("error").unwrap_or(&Value::Null);
-        let info = error.get("codexErrorInfo").unwrap_or(&Value::Null);
+        let error = &params["error"];
+        let info = &error["codexErrorInfo"];
         let message = text(error, "message")
             .unwrap_or("no reason given")
             .to_owned();
-        if params.get("willRetry").and_then(Value::as_bool) == Some(true) {
+        if params["willRetry"].as_bool() == Some(true) {
             return vec![notice(BackendNotice::Retry {
                 attempt: attempt(&message),
                 delay_ms: None,
@@ -306,14 +294,14 @@ impl Codex {
         if self.turn_id.is_some() && ended.is_some() && ended != self.turn_id.as_deref() {
             return Vec::new();
         }
-        let error = turn.get("error").unwrap_or(&Value::Null);
+        let error = &turn["error"];
         let result = match text(turn, "status") {
             Some("completed") if error.is_null() => Ok(BackendEnd::Completed),
             Some("interrupted") => Ok(BackendEnd::Interrupted),
             Some("failed" | "completed") => {
                 let failed = failure::read(error);
                 if failed.kind == BackendErrorKind::RateLimit {
-                    let info = error.get("codexErrorInfo").unwrap_or(&Value::Null);
+                    let info = &error["codexErrorInfo"];
                     self.state.limits.codex_error(info);
                 }
                 Err(failed)

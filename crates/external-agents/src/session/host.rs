@@ -9,7 +9,7 @@ use tokio::task::{Id, JoinSet};
 use windlass_core::backend::{HostAccess, HostAccessError, TerminalExit};
 
 use super::input::Input;
-use crate::protocol::{HostAnswer, HostCall, HostOperation};
+use crate::protocol::{HostCall, HostOperation};
 
 /// Maximum open requests before the agent is no longer read.
 const MAX_OPEN: usize = 64;
@@ -20,10 +20,10 @@ const MAX_OPEN_WAITS: usize = 32;
 const MAX_LARGE_ANSWERS: usize = 4;
 
 /// The reply to one request, with the agent's ID of the request.
-pub(super) type HostReply = (Value, Result<HostAnswer, HostAccessError>);
+pub(super) type HostReply = (Value, Result<Value, HostAccessError>);
 
 struct CompletedCall {
-    answer: Result<HostAnswer, HostAccessError>,
+    answer: Result<Value, HostAccessError>,
     /// Released when the answer is in the agent's input buffer.
     _permit: Option<OwnedSemaphorePermit>,
 }
@@ -121,7 +121,7 @@ impl HostCalls {
 async fn perform(
     host: &dyn HostAccess,
     operation: HostOperation,
-) -> Result<HostAnswer, HostAccessError> {
+) -> Result<Value, HostAccessError> {
     let answer = match operation {
         HostOperation::Read { path, line, limit } => {
             json!({"content": host.read_text(&path, line, limit).await?})
@@ -148,7 +148,7 @@ async fn perform(
             json!({})
         }
     };
-    Ok(HostAnswer(answer))
+    Ok(answer)
 }
 
 fn exit_json(exit: &TerminalExit) -> Value {

@@ -69,7 +69,7 @@ enum SessionCommand {
 }
 
 /// A handle to an agent's process.
-struct Session {
+struct AgentSession {
     commands: mpsc::UnboundedSender<SessionCommand>,
     status: watch::Receiver<BackendStatus>,
     exit: watch::Receiver<Option<BackendExit>>,
@@ -96,7 +96,7 @@ pub(crate) async fn open(
         // The status was set before, so the exit is never visible without it.
         let _ = set_exit.send(Some(exit));
     });
-    Ok(Box::new(Session {
+    Ok(Box::new(AgentSession {
         commands,
         status,
         exit,
@@ -107,7 +107,7 @@ fn closed() -> BackendError {
     BackendError::new(BackendErrorKind::Closed, "open the session again")
 }
 
-impl Session {
+impl AgentSession {
     /// Sends a command and waits for its reply; `None` if the process is gone.
     async fn ask<T>(
         &self,
@@ -120,7 +120,7 @@ impl Session {
 }
 
 #[async_trait]
-impl BackendSession for Session {
+impl BackendSession for AgentSession {
     fn status(&self) -> BackendStatus {
         self.status.borrow().clone()
     }

@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Write};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
-use wire::{StubOutcome, Wire};
+use wire::{StubOutcome, StubWire};
 
 /// The ID of the first file request.
 const READ_IDS: u32 = 8;
@@ -23,7 +23,7 @@ fn main() -> ExitCode {
             return code;
         }
     }
-    let mut wire = Wire::new(&arguments);
+    let mut wire = StubWire::new(&arguments);
     match serve(&mut wire) {
         Ok(code) => code,
         // The reader is gone.
@@ -144,7 +144,7 @@ fn stall() {
     }
 }
 
-fn serve(wire: &mut Wire) -> io::Result<ExitCode> {
+fn serve(wire: &mut StubWire) -> io::Result<ExitCode> {
     if let Some(code) = wire.refuse()? {
         return Ok(ExitCode::from(code));
     }

@@ -14,7 +14,7 @@ pub(crate) enum StubOutcome {
     None,
 }
 
-pub(crate) struct Wire {
+pub(crate) struct StubWire {
     is_acp: bool,
     session: String,
     resumes: bool,
@@ -25,7 +25,7 @@ pub(crate) struct Wire {
     prompt: Value,
 }
 
-impl Wire {
+impl StubWire {
     pub(crate) fn new(arguments: &[String]) -> Self {
         let after = |option: &str| {
             let at = arguments.iter().position(|argument| argument == option);

@@ -9,8 +9,8 @@ use windlass_core::llm_driver_registry::{LlmCallConfig, OutputSchema};
 use super::path;
 use crate::api::Api;
 use crate::drivers::RequestOptions;
-use crate::http::{Call, json_body};
-use crate::prompt::{Agent, Block, Image, Prompt, PromptEntry, ToolAnswer, UserPart};
+use crate::http::ModelCall;
+use crate::prompt::{AgentBlock, AgentMessage, Image, Prompt, PromptEntry, ToolAnswer, UserPart};
 use crate::settings::ReasoningStyle;
 
 /// Maximum output tokens, without thinking, if the call sets none.
@@ -19,14 +19,14 @@ const DEFAULT_MAX_TOKENS: u32 = 16_384;
 const MIN_BUDGET: u32 = 1_024;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct MessagesBody<'a> {
     model: &'a str,
     max_tokens: u32,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     system: Vec<BlockOut<'a>>,
-    messages: Vec<Message<'a>>,
+    messages: Vec<MessageOut<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<ToolOut<'a>>,
     stream: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
@@ -37,7 +37,7 @@ struct Body<'a> {
 }
 
 #[derive(Serialize)]
-struct Message<'a> {
+struct MessageOut<'a> {
     role: &'static str,
     content: Vec<BlockOut<'a>>,
 }
@@ -46,14 +46,14 @@ struct Message<'a> {
 #[derive(Serialize)]
 struct BlockOut<'a> {
     #[serde(flatten)]
-    content: Content<'a>,
+    content: BlockContent<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cache_control: Option<CacheControl>,
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Content<'a> {
+enum BlockContent<'a> {
     RequestBlock(RequestBlock<'a>),
     /// Thinking that is returned unchanged.
     Reasoning(&'a Value),
@@ -70,7 +70,7 @@ enum RequestBlock<'a> {
         signature: &'a str,
     },
     Image {
-        source: Source<'a>,
+        source: ImageSource<'a>,
     },
     ToolUse {
         id: &'a str,
@@ -87,7 +87,7 @@ enum RequestBlock<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Source<'a> {
+enum ImageSource<'a> {
     Url { url: &'a str },
     Base64 { media_type: &'a str, data: &'a str },
 }
@@ -98,7 +98,7 @@ struct CacheControl {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct ToolOut<'a> {
     name: &'a str,
     description: &'a str,
     input_schema: &'a Value,
@@ -118,11 +118,11 @@ struct OutputConfig<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     effort: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    format: Option<Format<'a>>,
+    format: Option<OutputFormat<'a>>,
 }
 
 #[derive(Serialize)]
-struct Format<'a> {
+struct OutputFormat<'a> {
     r#type: &'static str,
     schema: &'a Value,
 }
@@ -131,11 +131,14 @@ const EPHEMERAL: CacheControl = CacheControl {
     r#type: "ephemeral",
 };
 
-pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_json::Result<Call> {
+pub(crate) fn call(
+    prompt: &Prompt<'_>,
+    options: &RequestOptions<'_>,
+) -> serde_json::Result<ModelCall> {
     let config = prompt.config;
     let instructions = prompt.all_instructions();
     let plan = plan(prompt, options);
-    let mut body = Body {
+    let mut body = MessagesBody {
         model: &config.model,
         max_tokens: plan.max_tokens,
         system: if instructions.is_empty() {
@@ -147,7 +150,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         tools: config
             .tools
             .iter()
-            .map(|tool| Tool {
+            .map(|tool| ToolOut {
                 name: tool.name(),
                 description: tool.description(),
                 input_schema: tool.parameters(),
@@ -160,7 +163,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         output_config: (plan.effort.is_some() || enforced(config).is_some()).then_some(
             OutputConfig {
                 effort: plan.effort,
-                format: enforced(config).map(|output| Format {
+                format: enforced(config).map(|output| OutputFormat {
                     r#type: "json_schema",
                     schema: &output.schema,
                 }),
@@ -171,13 +174,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     if options.provider.prompt_cache.unwrap_or(true) {
         mark_for_caching(&mut body);
     }
-    Ok(Call {
-        path: path(options.base, "/messages"),
-        query: Vec::new(),
-        body: json_body(&body)?,
-        model: config.model.clone(),
-        call_seed: prompt.call_seed.clone(),
-    })
+    ModelCall::new(prompt, path(options.base, "/messages"), &body)
 }
 
 /// Model families without an output format, or without one on other vendors' servers.
@@ -201,7 +198,7 @@ fn enforced(config: &LlmCallConfig) -> Option<&OutputSchema> {
 
 /// Marks the end of the constant part (tools and instructions) and the end of the conversation,
 /// which is the prefix of the next call's conversation.
-fn mark_for_caching(body: &mut Body<'_>) {
+fn mark_for_caching(body: &mut MessagesBody<'_>) {
     match (body.system.last_mut(), body.tools.last_mut()) {
         (Some(block), _) => block.cache_control = Some(EPHEMERAL),
         (None, Some(tool)) => tool.cache_control = Some(EPHEMERAL),
@@ -211,23 +208,23 @@ fn mark_for_caching(body: &mut Body<'_>) {
     let last = body.messages.last_mut();
     let last = last.and_then(|message| message.content.last_mut());
     if let Some(block) = last
-        && !matches!(block.content, Content::Reasoning(_))
+        && !matches!(block.content, BlockContent::Reasoning(_))
     {
         block.cache_control = Some(EPHEMERAL);
     }
 }
 
 /// The thinking configuration and the output limit.
-struct Plan<'a> {
+struct ThinkingPlan<'a> {
     max_tokens: u32,
     thinking: Option<Thinking>,
     effort: Option<&'a str>,
 }
 
-fn plan<'a>(prompt: &Prompt<'a>, options: &RequestOptions<'_>) -> Plan<'a> {
+fn plan<'a>(prompt: &Prompt<'a>, options: &RequestOptions<'_>) -> ThinkingPlan<'a> {
     let config = prompt.config;
     let max_requested = config.max_tokens.or(options.provider.default_max_tokens);
-    let plain = Plan {
+    let plain = ThinkingPlan {
         max_tokens: max_requested.unwrap_or(DEFAULT_MAX_TOKENS),
         thinking: None,
         effort: None,
@@ -238,7 +235,7 @@ fn plan<'a>(prompt: &Prompt<'a>, options: &RequestOptions<'_>) -> Plan<'a> {
     let style = options.provider.reasoning;
     match style.unwrap_or_else(|| style_of(&config.model)) {
         ReasoningStyle::None => plain,
-        ReasoningStyle::Effort => Plan {
+        ReasoningStyle::Effort => ThinkingPlan {
             max_tokens: max_requested.unwrap_or(DEFAULT_MAX_TOKENS.saturating_add(budget(effort))),
             thinking: Some(Thinking::Adaptive {
                 display: "summarized",
@@ -251,7 +248,7 @@ fn plan<'a>(prompt: &Prompt<'a>, options: &RequestOptions<'_>) -> Plan<'a> {
             let budget = budget(effort);
             let max_tokens = max_requested.unwrap_or(DEFAULT_MAX_TOKENS.saturating_add(budget));
             let budget_tokens = budget.min(max_tokens / 2).max(MIN_BUDGET);
-            Plan {
+            ThinkingPlan {
                 max_tokens: max_tokens.max(budget_tokens + 1),
                 thinking: Some(Thinking::Enabled { budget_tokens }),
                 effort: None,
@@ -312,7 +309,7 @@ fn in_round_without_thinking(prompt: &Prompt<'_>) -> bool {
 
 const fn made(content: RequestBlock<'_>) -> BlockOut<'_> {
     BlockOut {
-        content: Content::RequestBlock(content),
+        content: BlockContent::RequestBlock(content),
         cache_control: None,
     }
 }
@@ -322,8 +319,8 @@ const fn text(text: &str) -> BlockOut<'_> {
 }
 
 /// Joins adjacent messages of one role: the results of one round belong in one message.
-fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
-    let mut messages: Vec<Message<'a>> = Vec::new();
+fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<MessageOut<'a>> {
+    let mut messages: Vec<MessageOut<'a>> = Vec::new();
     for entry in &prompt.entries {
         let (role, content) = match entry {
             PromptEntry::System(_) => continue,
@@ -333,7 +330,7 @@ fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
         };
         match messages.last_mut() {
             Some(last) if last.role == role => last.content.extend(content),
-            _ => messages.push(Message { role, content }),
+            _ => messages.push(MessageOut { role, content }),
         }
     }
     messages
@@ -348,8 +345,8 @@ fn part<'a>(part: &'a UserPart<'a>) -> BlockOut<'a> {
 
 fn image(image: Image<'_>) -> BlockOut<'_> {
     let source = match image {
-        Image::Url(url) => Source::Url { url },
-        Image::Data { media_type, base64 } => Source::Base64 {
+        Image::Url(url) => ImageSource::Url { url },
+        Image::Data { media_type, base64 } => ImageSource::Base64 {
             media_type,
             data: base64,
         },
@@ -357,11 +354,11 @@ fn image(image: Image<'_>) -> BlockOut<'_> {
     made(RequestBlock::Image { source })
 }
 
-fn agent_blocks<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<BlockOut<'a>> {
+fn agent_blocks<'a>(agent: &'a AgentMessage<'a>, model: &str) -> Vec<BlockOut<'a>> {
     let blocks = agent.blocks(Api::Anthropic, model);
     let reasoning_items = blocks
         .iter()
-        .any(|block| matches!(block, Block::Reasoning(_)));
+        .any(|block| matches!(block, AgentBlock::Reasoning(_)));
     // Imported conversations have at most one thinking and signature pair.
     let pair = agent
         .thinking
@@ -374,14 +371,14 @@ fn agent_blocks<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<BlockOut<'a>> {
         })
     });
     let block = |block| match block {
-        Block::Text(content_text) => text(content_text),
-        Block::Call(call) => made(RequestBlock::ToolUse {
+        AgentBlock::Text(content_text) => text(content_text),
+        AgentBlock::Call(call) => made(RequestBlock::ToolUse {
             id: &call.id,
             name: call.name,
             input: call.arguments(),
         }),
-        Block::Reasoning(item) => BlockOut {
-            content: Content::Reasoning(item),
+        AgentBlock::Reasoning(item) => BlockOut {
+            content: BlockContent::Reasoning(item),
             cache_control: None,
         },
     };

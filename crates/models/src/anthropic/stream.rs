@@ -5,18 +5,18 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::error::classify;
-use crate::decode::{Answer, DecodeError, PartialCall, Stop, Wire};
+use crate::decode::{AnswerBuilder, DecodeError, PartialCall, Stop, WireDecoder};
 
 #[derive(Debug, Default)]
 pub(crate) struct Messages {
     started: bool,
-    blocks: BTreeMap<u64, Block>,
+    blocks: BTreeMap<u64, StreamBlock>,
     stop: Option<String>,
     input: u64,
 }
 
 #[derive(Debug)]
-enum Block {
+enum StreamBlock {
     Text,
     Thinking {
         text: String,
@@ -29,8 +29,8 @@ enum Block {
     Other,
 }
 
-impl Wire for Messages {
-    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), DecodeError> {
+impl WireDecoder for Messages {
+    fn event(&mut self, event: &Value, answer: &mut AnswerBuilder) -> Result<(), DecodeError> {
         let at = event["index"].as_u64().unwrap_or(0);
         match event["type"].as_str().unwrap_or_default() {
             "message_start" => {
@@ -44,7 +44,7 @@ impl Wire for Messages {
                 if !self.started {
                     return Err(DecodeError::OutOfOrder("a block before the message"));
                 }
-                let block = Block::of(&event["content_block"], answer);
+                let block = StreamBlock::start(&event["content_block"], answer);
                 self.blocks.insert(at, block);
             }
             "content_block_delta" => {
@@ -74,7 +74,7 @@ impl Wire for Messages {
         Ok(())
     }
 
-    fn end(&mut self, answer: &mut Answer) -> Result<(), DecodeError> {
+    fn end(&mut self, answer: &mut AnswerBuilder) -> Result<(), DecodeError> {
         if self.stop.is_some() {
             self.finish(answer)
         } else {
@@ -89,7 +89,7 @@ impl Wire for Messages {
 
 impl Messages {
     /// The provider excludes cached tokens from the input count; this adds them.
-    fn usage(&mut self, usage: &Value, answer: &mut Answer) {
+    fn usage(&mut self, usage: &Value, answer: &mut AnswerBuilder) {
         if !usage.is_object() {
             return;
         }
@@ -107,10 +107,10 @@ impl Messages {
         known.read = Some(self.input.saturating_add(cached).saturating_add(stored));
     }
 
-    fn finish(&mut self, answer: &mut Answer) -> Result<(), DecodeError> {
+    fn finish(&mut self, answer: &mut AnswerBuilder) -> Result<(), DecodeError> {
         for (_, block) in std::mem::take(&mut self.blocks) {
             // An answer that reached its token limit may end inside a call; the model gets the truncated call back.
-            if let Block::Call(call) = block {
+            if let StreamBlock::Call(call) = block {
                 answer.call(call);
             }
         }
@@ -124,8 +124,8 @@ impl Messages {
     }
 }
 
-impl Block {
-    fn of(block: &Value, answer: &mut Answer) -> Self {
+impl StreamBlock {
+    fn start(block: &Value, answer: &mut AnswerBuilder) -> Self {
         let text = |name: &str| block[name].as_str().unwrap_or_default().to_owned();
         match block["type"].as_str().unwrap_or_default() {
             "text" => {
@@ -150,7 +150,7 @@ impl Block {
         }
     }
 
-    fn grow(&mut self, delta: &Value, answer: &mut Answer) {
+    fn grow(&mut self, delta: &Value, answer: &mut AnswerBuilder) {
         let text = |name: &str| delta[name].as_str().unwrap_or_default();
         match self {
             Self::Text => answer.text(text("text")),
@@ -167,7 +167,7 @@ impl Block {
         }
     }
 
-    fn end(self, answer: &mut Answer) {
+    fn end(self, answer: &mut AnswerBuilder) {
         match self {
             Self::Text | Self::Other => {}
             Self::Thinking { signature, .. } if signature.is_empty() => {}

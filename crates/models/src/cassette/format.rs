@@ -19,25 +19,25 @@ pub(super) const VERSION: u32 = 1;
 pub(super) struct Exchange {
     pub(super) v: u32,
     pub(super) request: Value,
-    pub(super) answer: Vec<Piece>,
+    pub(super) answer: Vec<StoredEvent>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<Failure>,
+    pub(super) error: Option<StoredFailure>,
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Piece {
+pub(super) enum StoredEvent {
     Text { delta: String },
     Thinking { delta: String },
     Signature { signature: String },
     ReasonItem { id: String, payload: Value },
     ToolCalls { calls: Vec<ToolCall> },
-    Done(Box<End>),
+    Done(Box<StoredEnd>),
 }
 
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub(super) struct End {
+pub(super) struct StoredEnd {
     total_tokens: Option<u32>,
     prompt_tokens: Option<u32>,
     completion_tokens: Option<u32>,
@@ -53,7 +53,7 @@ pub(super) struct End {
 }
 
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) struct Failure {
+pub(super) struct StoredFailure {
     kind: ErrorKind,
     message: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,7 +68,7 @@ pub(super) struct Failure {
     asked: Option<Box<AskedModel>>,
 }
 
-impl From<&AgentLoopError> for Failure {
+impl From<&AgentLoopError> for StoredFailure {
     fn from(error: &AgentLoopError) -> Self {
         match error {
             AgentLoopError::Provider(error) => Self {
@@ -95,8 +95,8 @@ impl From<&AgentLoopError> for Failure {
     }
 }
 
-impl From<Failure> for AgentLoopError {
-    fn from(failure: Failure) -> Self {
+impl From<StoredFailure> for AgentLoopError {
+    fn from(failure: StoredFailure) -> Self {
         Self::provider(ProviderError {
             status: failure.status,
             code: failure.code,
@@ -108,38 +108,38 @@ impl From<Failure> for AgentLoopError {
     }
 }
 
-impl Piece {
+impl StoredEvent {
     /// Converts an event to its stored form; `Err` if the event is a failure.
-    pub(super) fn of(event: &LlmStreamEvent) -> Result<Self, Failure> {
+    pub(super) fn from_event(event: &LlmStreamEvent) -> Result<Self, StoredFailure> {
         Ok(match event.clone() {
             LlmStreamEvent::TextDelta(delta) => Self::Text { delta },
             LlmStreamEvent::ThinkingDelta(delta) => Self::Thinking { delta },
             LlmStreamEvent::ThinkingSignature(signature) => Self::Signature { signature },
             LlmStreamEvent::ReasonItem { id, payload } => Self::ReasonItem { id, payload },
             LlmStreamEvent::ToolCalls(calls) => Self::ToolCalls { calls },
-            LlmStreamEvent::Done(done) => Self::Done(Box::new(End::of(*done))),
+            LlmStreamEvent::Done(done) => Self::Done(Box::new(StoredEnd::from_metadata(*done))),
             LlmStreamEvent::Error(message) => {
-                return Err(Failure::from(&AgentLoopError::Llm(message)));
+                return Err(StoredFailure::from(&AgentLoopError::Llm(message)));
             }
         })
     }
 }
 
-impl From<Piece> for LlmStreamEvent {
-    fn from(piece: Piece) -> Self {
+impl From<StoredEvent> for LlmStreamEvent {
+    fn from(piece: StoredEvent) -> Self {
         match piece {
-            Piece::Text { delta } => Self::TextDelta(delta),
-            Piece::Thinking { delta } => Self::ThinkingDelta(delta),
-            Piece::Signature { signature } => Self::ThinkingSignature(signature),
-            Piece::ReasonItem { id, payload } => Self::ReasonItem { id, payload },
-            Piece::ToolCalls { calls } => Self::ToolCalls(calls),
-            Piece::Done(end) => Self::Done(Box::new(end.into_metadata())),
+            StoredEvent::Text { delta } => Self::TextDelta(delta),
+            StoredEvent::Thinking { delta } => Self::ThinkingDelta(delta),
+            StoredEvent::Signature { signature } => Self::ThinkingSignature(signature),
+            StoredEvent::ReasonItem { id, payload } => Self::ReasonItem { id, payload },
+            StoredEvent::ToolCalls { calls } => Self::ToolCalls(calls),
+            StoredEvent::Done(end) => Self::Done(Box::new(end.into_metadata())),
         }
     }
 }
 
-impl End {
-    fn of(done: LlmCompletionMetadata) -> Self {
+impl StoredEnd {
+    fn from_metadata(done: LlmCompletionMetadata) -> Self {
         Self {
             total_tokens: done.total_tokens,
             prompt_tokens: done.prompt_tokens,

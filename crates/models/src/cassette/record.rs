@@ -19,7 +19,7 @@ use windlass_core::llm_driver_registry::{
 };
 use windlass_core::typed_id::SessionId;
 
-use super::format::{self, Exchange, Failure, Piece, VERSION};
+use super::format::{self, Exchange, StoredEvent, StoredFailure, VERSION};
 
 /// Forwards calls to another driver and records each exchange when it ends. A cancelled call leaves no
 /// trace.
@@ -79,7 +79,7 @@ impl RecordingDriver {
             })),
             Err(error) => {
                 self.tape.write(Exchange {
-                    error: Some(Failure::from(&error)),
+                    error: Some(StoredFailure::from(&error)),
                     ..exchange
                 })?;
                 Err(error)
@@ -130,9 +130,9 @@ impl Stream for RecordedStream {
             return Poll::Ready(event);
         };
         let ends = match &event {
-            Some(Ok(event)) => match Piece::of(event) {
+            Some(Ok(event)) => match StoredEvent::from_event(event) {
                 Ok(piece) => {
-                    let ends = matches!(piece, Piece::Done(_));
+                    let ends = matches!(piece, StoredEvent::Done(_));
                     exchange.answer.push(piece);
                     ends
                 }
@@ -142,7 +142,7 @@ impl Stream for RecordedStream {
                 }
             },
             Some(Err(error)) => {
-                exchange.error = Some(Failure::from(error));
+                exchange.error = Some(StoredFailure::from(error));
                 true
             }
             None => true,

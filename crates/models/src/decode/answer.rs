@@ -12,14 +12,14 @@ use crate::reasoning_state;
 
 /// Collects the events of one answer and the data for its end.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct AnswerBuilder {
     api: Api,
     model: String,
     call_seed: String,
     pieces: EventQueue,
     text_bytes: usize,
     calls: Vec<ToolCall>,
-    pub(crate) usage: Usage,
+    pub(crate) usage: TokenCounts,
     pub(crate) response_id: Option<String>,
     pub(crate) served_by: Option<String>,
     pub(crate) phase: Option<ExecutionPhase>,
@@ -28,7 +28,7 @@ pub(crate) struct Answer {
 
 /// Token counts: `read` includes cached tokens, and `written` includes reasoning.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Usage {
+pub(crate) struct TokenCounts {
     pub(crate) read: Option<u64>,
     pub(crate) written: Option<u64>,
     pub(crate) cache_read: Option<u64>,
@@ -51,7 +51,7 @@ pub(crate) enum Stop {
     Other(String),
 }
 
-impl Answer {
+impl AnswerBuilder {
     pub(crate) fn new(api: Api, model: String, call_seed: String) -> Self {
         Self {
             api,
@@ -60,7 +60,7 @@ impl Answer {
             pieces: EventQueue::new(),
             text_bytes: 0,
             calls: Vec::new(),
-            usage: Usage::default(),
+            usage: TokenCounts::default(),
             response_id: None,
             served_by: None,
             phase: None,
@@ -158,7 +158,7 @@ impl Answer {
     }
 
     fn metadata(&mut self, finish_reason: String) -> LlmCompletionMetadata {
-        let Usage {
+        let TokenCounts {
             read,
             written,
             cache_read,

@@ -10,7 +10,7 @@ use serde_json::Value;
 use windlass_core::error::{ErrorKind, ProviderError};
 use windlass_core::llm_driver_registry::LlmStreamEvent;
 
-pub(crate) use answer::{Answer, Stop};
+pub(crate) use answer::{AnswerBuilder, Stop};
 pub(crate) use calls::OWN_CALL_ID;
 pub(crate) use calls::PartialCall;
 use sse::{SseDecoder, SseEvent};
@@ -75,17 +75,17 @@ impl From<ProviderError> for DecodeError {
 }
 
 /// The decoder of one wire API.
-pub(crate) trait Wire: Send + std::fmt::Debug {
+pub(crate) trait WireDecoder: Send + std::fmt::Debug {
     /// Decodes one event's JSON.
-    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), DecodeError>;
+    fn event(&mut self, event: &Value, answer: &mut AnswerBuilder) -> Result<(), DecodeError>;
 
     /// Decodes a marker that is not JSON, such as `[DONE]`; returns whether it was one.
-    fn mark(&mut self, _data: &str, _answer: &mut Answer) -> Result<bool, DecodeError> {
+    fn mark(&mut self, _data: &str, _answer: &mut AnswerBuilder) -> Result<bool, DecodeError> {
         Ok(false)
     }
 
     /// Handles the end of the bytes.
-    fn end(&mut self, _answer: &mut Answer) -> Result<(), DecodeError> {
+    fn end(&mut self, _answer: &mut AnswerBuilder) -> Result<(), DecodeError> {
         Ok(())
     }
 
@@ -128,8 +128,8 @@ impl Default for DecodeOptions {
 #[derive(Debug)]
 pub struct AnswerDecoder {
     sse: SseDecoder,
-    wire: Box<dyn Wire>,
-    answer: Answer,
+    wire: Box<dyn WireDecoder>,
+    answer: AnswerBuilder,
     max_bytes: usize,
     read: usize,
 }
@@ -141,7 +141,7 @@ impl AnswerDecoder {
         Self {
             sse: SseDecoder::new(options.max_line_bytes),
             wire: api.wire(),
-            answer: Answer::new(api, options.model, options.call_seed),
+            answer: AnswerBuilder::new(api, options.model, options.call_seed),
             max_bytes: options.max_answer_bytes,
             read: 0,
         }
@@ -197,7 +197,11 @@ impl AnswerDecoder {
     }
 }
 
-fn take(wire: &mut dyn Wire, answer: &mut Answer, event: &SseEvent) -> Result<(), DecodeError> {
+fn take(
+    wire: &mut dyn WireDecoder,
+    answer: &mut AnswerBuilder,
+    event: &SseEvent,
+) -> Result<(), DecodeError> {
     if answer.is_done() || wire.mark(&event.data, answer)? || event.data.trim().is_empty() {
         return Ok(());
     }

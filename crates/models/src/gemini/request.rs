@@ -10,35 +10,35 @@ use super::path;
 use crate::api::Api;
 use crate::decode::OWN_CALL_ID;
 use crate::drivers::RequestOptions;
-use crate::http::{Call, json_body};
-use crate::prompt::{self, Agent, Block, Image, Prompt, PromptEntry, ToolAnswer};
+use crate::http::ModelCall;
+use crate::prompt::{self, AgentBlock, AgentMessage, Image, Prompt, PromptEntry, ToolAnswer};
 use crate::settings::ReasoningStyle;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Body<'a> {
-    contents: Vec<Content<'a>>,
+struct GenerateBody<'a> {
+    contents: Vec<GeminiContent<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<Instruction<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tools: Option<[Tools<'a>; 1]>,
+    tools: Option<[FunctionTools<'a>; 1]>,
     generation_config: GenerationConfig<'a>,
 }
 
 #[derive(Serialize)]
 struct Instruction<'a> {
-    parts: [Part<'a>; 1],
+    parts: [GeminiPart<'a>; 1],
 }
 
 #[derive(Serialize)]
-struct Content<'a> {
+struct GeminiContent<'a> {
     role: &'static str,
-    parts: Vec<Part<'a>>,
+    parts: Vec<GeminiPart<'a>>,
 }
 
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
-struct Part<'a> {
+struct GeminiPart<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +84,7 @@ struct FunctionResponse<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Tools<'a> {
+struct FunctionTools<'a> {
     function_declarations: Vec<Declaration<'a>>,
 }
 
@@ -122,7 +122,10 @@ struct ThinkingConfig<'a> {
     thinking_level: Option<&'a str>,
 }
 
-pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_json::Result<Call> {
+pub(crate) fn call(
+    prompt: &Prompt<'_>,
+    options: &RequestOptions<'_>,
+) -> serde_json::Result<ModelCall> {
     let config = prompt.config;
     let instructions = prompt.all_instructions();
     let declarations = config.tools.iter().map(|tool| Declaration {
@@ -133,13 +136,13 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     // Families up to 2.5 refuse a schema together with functions.
     let is_refused = !config.tools.is_empty() && is_old_family(&config.model);
     let schema = config.output_schema.as_ref().filter(|_| !is_refused);
-    let body = Body {
+    let body = GenerateBody {
         contents: contents(prompt),
         system_instruction: (!instructions.is_empty()).then(|| Instruction {
             parts: [text(&instructions)],
         }),
         tools: (!config.tools.is_empty()).then(|| {
-            [Tools {
+            [FunctionTools {
                 function_declarations: declarations.collect(),
             }]
         }),
@@ -163,15 +166,10 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
             other => segment.push_str(&format!("%{other:02X}")),
         }
     }
-    Ok(Call {
-        path: path(
-            options.base,
-            &format!("/models/{segment}:streamGenerateContent"),
-        ),
+    let rest = format!("/models/{segment}:streamGenerateContent");
+    Ok(ModelCall {
         query: vec![("alt", "sse".to_owned())],
-        body: json_body(&body)?,
-        model: config.model.clone(),
-        call_seed: prompt.call_seed.clone(),
+        ..ModelCall::new(prompt, path(options.base, &rest), &body)?
     })
 }
 
@@ -210,18 +208,18 @@ fn budget(effort: &str) -> i32 {
     }
 }
 
-fn text(text: &str) -> Part<'_> {
-    Part {
+fn text(text: &str) -> GeminiPart<'_> {
+    GeminiPart {
         text: Some(text),
-        ..Part::default()
+        ..GeminiPart::default()
     }
 }
 
 /// A result must name its function, which is taken from its call. The results of a round form one content with nothing
 /// else in it; their images follow.
-fn contents<'a>(prompt: &'a Prompt<'a>) -> Vec<Content<'a>> {
+fn contents<'a>(prompt: &'a Prompt<'a>) -> Vec<GeminiContent<'a>> {
     let mut names: HashMap<&str, &str> = HashMap::new();
-    let mut contents: Vec<Content<'a>> = Vec::new();
+    let mut contents: Vec<GeminiContent<'a>> = Vec::new();
     let (mut results, mut images) = (Vec::new(), Vec::new());
     for entry in &prompt.entries {
         if let PromptEntry::Result(result) = entry {
@@ -251,55 +249,55 @@ fn contents<'a>(prompt: &'a Prompt<'a>) -> Vec<Content<'a>> {
     contents
 }
 
-fn content<'a>(role: &'static str, parts: Vec<Part<'a>>) -> Option<Content<'a>> {
-    (!parts.is_empty()).then_some(Content { role, parts })
+fn content<'a>(role: &'static str, parts: Vec<GeminiPart<'a>>) -> Option<GeminiContent<'a>> {
+    (!parts.is_empty()).then_some(GeminiContent { role, parts })
 }
 
-fn user_part<'a>(part: &'a prompt::UserPart<'a>) -> Part<'a> {
+fn user_part<'a>(part: &'a prompt::UserPart<'a>) -> GeminiPart<'a> {
     match part {
         prompt::UserPart::Text(content_text) => text(content_text),
         prompt::UserPart::Image(of) => image(*of),
     }
 }
 
-fn image(image: Image<'_>) -> Part<'_> {
+fn image(image: Image<'_>) -> GeminiPart<'_> {
     match image {
-        Image::Url(file_uri) => Part {
+        Image::Url(file_uri) => GeminiPart {
             file_data: Some(FileData { file_uri }),
-            ..Part::default()
+            ..GeminiPart::default()
         },
-        Image::Data { media_type, base64 } => Part {
+        Image::Data { media_type, base64 } => GeminiPart {
             inline_data: Some(InlineData {
                 mime_type: media_type,
                 data: base64,
             }),
-            ..Part::default()
+            ..GeminiPart::default()
         },
     }
 }
 
 /// Signatures are sent back on their own part: an item follows the text, or precedes the call, that it signs.
-fn agent_parts<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Part<'a>> {
-    let mut parts: Vec<Part<'a>> = Vec::new();
+fn agent_parts<'a>(agent: &'a AgentMessage<'a>, model: &str) -> Vec<GeminiPart<'a>> {
+    let mut parts: Vec<GeminiPart<'a>> = Vec::new();
     let mut signs_next = None;
     for block in agent.blocks(Api::Gemini, model) {
         match block {
-            Block::Text(content_text) => parts.push(text(content_text)),
-            Block::Call(call) => parts.push(Part {
+            AgentBlock::Text(content_text) => parts.push(text(content_text)),
+            AgentBlock::Call(call) => parts.push(GeminiPart {
                 function_call: Some(FunctionCall {
                     id: own_id(&call.id),
                     name: call.name,
                     args: call.arguments(),
                 }),
                 thought_signature: signs_next.take(),
-                ..Part::default()
+                ..GeminiPart::default()
             }),
-            Block::Reasoning(item) if item["on"] == "call" => {
+            AgentBlock::Reasoning(item) if item["on"] == "call" => {
                 signs_next = item["thoughtSignature"].as_str();
             }
-            Block::Reasoning(item) => {
+            AgentBlock::Reasoning(item) => {
                 let signed = signed_text(&mut parts, item["bytes"].as_u64());
-                parts.push(Part {
+                parts.push(GeminiPart {
                     thought_signature: item["thoughtSignature"].as_str(),
                     ..text(signed)
                 });
@@ -311,7 +309,7 @@ fn agent_parts<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Part<'a>> {
 
 /// Splits the signed text from the end of the preceding text: signed and unsigned parts must not be
 /// joined.
-fn signed_text<'a>(parts: &mut Vec<Part<'a>>, bytes: Option<u64>) -> &'a str {
+fn signed_text<'a>(parts: &mut Vec<GeminiPart<'a>>, bytes: Option<u64>) -> &'a str {
     let bytes = bytes
         .and_then(|bytes| usize::try_from(bytes).ok())
         .unwrap_or(0);
@@ -342,14 +340,14 @@ fn own_id(id: &str) -> Option<&str> {
     (!id.starts_with(OWN_CALL_ID)).then_some(id)
 }
 
-fn result_part<'a>(result: &'a ToolAnswer<'a>, name: &'a str) -> Part<'a> {
+fn result_part<'a>(result: &'a ToolAnswer<'a>, name: &'a str) -> GeminiPart<'a> {
     let key = if result.is_error { "error" } else { "output" };
-    Part {
+    GeminiPart {
         function_response: Some(FunctionResponse {
             id: own_id(&result.call_id),
             name,
             response: json!({ key: result.text }),
         }),
-        ..Part::default()
+        ..GeminiPart::default()
     }
 }

@@ -3,15 +3,15 @@
 use serde_json::{Value, json};
 
 use super::error::classify;
-use crate::decode::{Answer, DecodeError, PartialCall, Stop, Wire};
+use crate::decode::{AnswerBuilder, DecodeError, PartialCall, Stop, WireDecoder};
 
 #[derive(Debug, Default)]
 pub(crate) struct Generate {
     finish_reason: Option<String>,
 }
 
-impl Wire for Generate {
-    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), DecodeError> {
+impl WireDecoder for Generate {
+    fn event(&mut self, event: &Value, answer: &mut AnswerBuilder) -> Result<(), DecodeError> {
         if event.get("error").is_some() || event.get(0).is_some() {
             return Err(classify(None, event).into());
         }
@@ -38,7 +38,7 @@ impl Wire for Generate {
         Ok(())
     }
 
-    fn end(&mut self, answer: &mut Answer) -> Result<(), DecodeError> {
+    fn end(&mut self, answer: &mut AnswerBuilder) -> Result<(), DecodeError> {
         let reason = self.finish_reason.take().ok_or(DecodeError::Cut)?;
         answer.finish(match reason.as_str() {
             "STOP" | "FINISH_REASON_UNSPECIFIED" => Stop::Finished,
@@ -58,9 +58,9 @@ impl Wire for Generate {
     }
 }
 
-fn take_part(part: &Value, answer: &mut Answer) {
+fn take_part(part: &Value, answer: &mut AnswerBuilder) {
     let signature = part["thoughtSignature"].as_str();
-    let carry = |on: &str, answer: &mut Answer| {
+    let carry = |on: &str, answer: &mut AnswerBuilder| {
         if let Some(signature) = signature {
             let bytes = part["text"].as_str().map_or(0, str::len);
             let item = json!({ "on": on, "bytes": bytes, "thoughtSignature": signature });
@@ -87,7 +87,7 @@ fn take_part(part: &Value, answer: &mut Answer) {
 }
 
 /// The provider excludes thoughts from the output count; this adds them.
-fn usage(usage: &Value, answer: &mut Answer) {
+fn usage(usage: &Value, answer: &mut AnswerBuilder) {
     if !usage.is_object() {
         return;
     }

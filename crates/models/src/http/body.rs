@@ -24,7 +24,7 @@ const DRAIN: Duration = Duration::from_secs(2);
 /// Maximum bytes read after an answer for that.
 const DRAIN_BYTES: usize = 64 * 1024;
 
-type Body = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
+type ByteStream = Pin<Box<dyn Stream<Item = reqwest::Result<Bytes>> + Send>>;
 
 /// The deadlines of one answer.
 pub(super) struct StreamDeadlines {
@@ -50,7 +50,7 @@ impl CostEstimate {
 
 /// The events of an answer. Dropping the stream before its end closes the connection.
 pub(super) struct AnswerStream {
-    body: Option<Body>,
+    body: Option<ByteStream>,
     decoder: AnswerDecoder,
     permit: Option<OwnedSemaphorePermit>,
     silence: Pin<Box<Sleep>>,
@@ -160,7 +160,7 @@ impl AnswerStream {
         }
         tokio::spawn(timeout(DRAIN, async move {
             let mut read = 0;
-            let next = |body: &mut Body, cx: &mut Context<'_>| body.as_mut().poll_next(cx);
+            let next = |body: &mut ByteStream, cx: &mut Context<'_>| body.as_mut().poll_next(cx);
             while let Some(Ok(bytes)) = std::future::poll_fn(|cx| next(&mut body, cx)).await {
                 read += bytes.len();
                 if read > DRAIN_BYTES {

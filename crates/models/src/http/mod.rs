@@ -23,6 +23,7 @@ use crate::api::Api;
 use crate::base_url::unusual_host;
 use crate::decode::{AnswerDecoder, DecodeOptions};
 use crate::error::{add_response_headers, body_value, network, without_key};
+use crate::prompt::Prompt;
 use crate::settings::{Deadlines, KeyPlace, ModelSettings, ProviderSettings};
 
 /// Maximum bytes read of an error body.
@@ -32,7 +33,7 @@ const MAX_ERROR_BODY: usize = 64 * 1024;
 pub(crate) type Classify = fn(Option<u16>, &Value) -> ProviderError;
 
 /// Settings and connections shared by all drivers of one provider.
-pub(crate) struct Shared {
+pub(crate) struct ProviderShared {
     pub(crate) settings: ModelSettings,
     pub(crate) provider: ProviderSettings,
     /// Name of the provider in errors.
@@ -43,7 +44,7 @@ pub(crate) struct Shared {
     limiter: Option<Arc<Semaphore>>,
 }
 
-impl Shared {
+impl ProviderShared {
     pub(crate) fn new(
         api: Api,
         settings: ModelSettings,
@@ -65,7 +66,7 @@ impl Shared {
 /// One provider at one address with one key. `Debug` does not show the key.
 pub(crate) struct Endpoint {
     api: Api,
-    shared: Arc<Shared>,
+    shared: Arc<ProviderShared>,
     base: String,
     key: SecretString,
     key_place: KeyPlace,
@@ -105,7 +106,7 @@ impl fmt::Debug for Endpoint {
 }
 
 /// A model call: path, body and metadata.
-pub(crate) struct Call {
+pub(crate) struct ModelCall {
     pub(crate) path: String,
     pub(crate) query: Vec<(&'static str, String)>,
     pub(crate) body: Vec<u8>,
@@ -113,17 +114,29 @@ pub(crate) struct Call {
     pub(crate) call_seed: String,
 }
 
-/// Serializes a request. The buffer is shrunk because it stays in memory until the provider has read it.
-pub(crate) fn json_body(body: &impl Serialize) -> serde_json::Result<Vec<u8>> {
-    let mut bytes = serde_json::to_vec(body)?;
-    bytes.shrink_to_fit();
-    Ok(bytes)
+impl ModelCall {
+    pub(crate) fn new(
+        prompt: &Prompt<'_>,
+        path: String,
+        body: &impl Serialize,
+    ) -> serde_json::Result<Self> {
+        let mut body = serde_json::to_vec(body)?;
+        // The body stays in memory until the provider has read it.
+        body.shrink_to_fit();
+        Ok(Self {
+            path,
+            query: Vec::new(),
+            body,
+            model: prompt.config.model.clone(),
+            call_seed: prompt.call_seed.clone(),
+        })
+    }
 }
 
 impl Endpoint {
     pub(crate) fn new(
         api: Api,
-        shared: Arc<Shared>,
+        shared: Arc<ProviderShared>,
         key: &str,
         base_url: Option<&str>,
         key_place: KeyPlace,
@@ -162,7 +175,7 @@ impl Endpoint {
     }
 
     /// Makes a call and returns its answer as a stream.
-    pub(crate) async fn stream(&self, call: Call) -> Result<LlmResponseStream> {
+    pub(crate) async fn stream(&self, call: ModelCall) -> Result<LlmResponseStream> {
         let permit = self.permit().await;
         let deadlines = self.deadlines();
         let started = Instant::now();

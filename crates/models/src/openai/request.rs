@@ -10,18 +10,18 @@ use windlass_core::message::ExecutionPhase;
 
 use crate::api::Api;
 use crate::drivers::RequestOptions;
-use crate::http::{Call, json_body};
-use crate::prompt::{Agent, Block, Prompt, PromptEntry, ToolAnswer, UserPart};
+use crate::http::ModelCall;
+use crate::prompt::{AgentBlock, AgentMessage, Prompt, PromptEntry, ToolAnswer, UserPart};
 use crate::settings::ReasoningStyle;
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ResponsesBody<'a> {
     model: &'a str,
     #[serde(skip_serializing_if = "str::is_empty")]
     instructions: &'a str,
-    input: Vec<Item<'a>>,
+    input: Vec<InputItem<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<FunctionTool<'a>>,
     stream: bool,
     store: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +40,7 @@ struct Body<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Item<'a> {
+enum InputItem<'a> {
     RequestItem(RequestItem<'a>),
     /// A reasoning item that is returned unchanged.
     Reasoning(&'a Value),
@@ -51,7 +51,7 @@ enum Item<'a> {
 enum RequestItem<'a> {
     Message {
         role: &'static str,
-        content: Vec<Content<'a>>,
+        content: Vec<ResponsesContent<'a>>,
         #[serde(skip_serializing_if = "Option::is_none")]
         phase: Option<ExecutionPhase>,
     },
@@ -62,27 +62,27 @@ enum RequestItem<'a> {
     },
     FunctionCallOutput {
         call_id: &'a str,
-        output: Output<'a>,
+        output: CallOutput<'a>,
     },
 }
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Output<'a> {
+enum CallOutput<'a> {
     Text(&'a str),
-    Parts(Vec<Content<'a>>),
+    Parts(Vec<ResponsesContent<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-enum Content<'a> {
+enum ResponsesContent<'a> {
     InputText { text: &'a str },
     OutputText { text: &'a str },
     InputImage { image_url: Cow<'a, str> },
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct FunctionTool<'a> {
     r#type: &'static str,
     name: &'a str,
     description: &'a str,
@@ -99,18 +99,21 @@ struct Reasoning<'a> {
 
 #[derive(Serialize)]
 struct TextForm<'a> {
-    format: Format<'a>,
+    format: TextFormat<'a>,
 }
 
 #[derive(Serialize)]
-struct Format<'a> {
+struct TextFormat<'a> {
     r#type: &'static str,
     name: &'a str,
     schema: &'a Value,
     strict: bool,
 }
 
-pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_json::Result<Call> {
+pub(crate) fn call(
+    prompt: &Prompt<'_>,
+    options: &RequestOptions<'_>,
+) -> serde_json::Result<ModelCall> {
     let config = prompt.config;
     let effort = config.reasoning_effort.as_deref();
     let reasons = match options.provider.reasoning {
@@ -119,7 +122,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     };
     let cache = options.provider.prompt_cache.unwrap_or(true);
     let cache_key = config.prompt_cache.as_ref().and_then(|c| c.key.as_deref());
-    let body = Body {
+    let body = ResponsesBody {
         model: &config.model,
         instructions: prompt.system,
         input: prompt
@@ -130,7 +133,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         tools: config
             .tools
             .iter()
-            .map(|tool| Tool {
+            .map(|tool| FunctionTool {
                 r#type: "function",
                 name: tool.name(),
                 description: tool.description(),
@@ -148,7 +151,7 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         temperature: config.temperature,
         max_output_tokens: config.max_tokens.or(options.provider.default_max_tokens),
         text: enforced(config).map(|output| TextForm {
-            format: Format {
+            format: TextFormat {
                 r#type: "json_schema",
                 name: &output.name,
                 schema: &output.schema,
@@ -158,22 +161,16 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         // Requests of one session share a prefix; the key routes them to the server that has it cached.
         prompt_cache_key: cache_key.or(prompt.session.as_deref()).filter(|_| cache),
     };
-    Ok(Call {
-        path: "/responses".to_owned(),
-        query: Vec::new(),
-        body: json_body(&body)?,
-        model: config.model.clone(),
-        call_seed: prompt.call_seed.clone(),
-    })
+    ModelCall::new(prompt, "/responses".to_owned(), &body)
 }
 
-/// Returns whether a model reasons, by its name. Other models reject requests for reasoning.
 /// Returns the schema that OpenAI's APIs can enforce: they accept only objects.
 pub(crate) fn enforced(config: &LlmCallConfig) -> Option<&OutputSchema> {
     let output = config.output_schema.as_ref();
     output.filter(|output| output.is_object())
 }
 
+/// Returns whether a model reasons, by its name. Other models reject requests for reasoning.
 fn reasons(model: &str) -> bool {
     let name = model.rsplit('/').next().unwrap_or(model);
     let o_series = name
@@ -185,38 +182,40 @@ fn reasons(model: &str) -> bool {
     o_series || name.starts_with("codex") || gpt.is_some_and(|n| n >= 5) && !name.contains("-chat")
 }
 
-fn items<'a>(entry: &'a PromptEntry<'a>, model: &str) -> Vec<Item<'a>> {
+fn items<'a>(entry: &'a PromptEntry<'a>, model: &str) -> Vec<InputItem<'a>> {
     let message = |role, content| {
-        vec![Item::RequestItem(RequestItem::Message {
+        vec![InputItem::RequestItem(RequestItem::Message {
             role,
             content,
             phase: None,
         })]
     };
     match entry {
-        PromptEntry::System(text) => message("system", vec![Content::InputText { text }]),
+        PromptEntry::System(text) => message("system", vec![ResponsesContent::InputText { text }]),
         PromptEntry::User(parts) => message("user", parts.iter().map(content).collect()),
         PromptEntry::Agent(agent) => agent_items(agent, model),
-        PromptEntry::Result(result) => vec![Item::RequestItem(RequestItem::FunctionCallOutput {
-            call_id: &result.call_id,
-            output: output(result),
-        })],
+        PromptEntry::Result(result) => {
+            vec![InputItem::RequestItem(RequestItem::FunctionCallOutput {
+                call_id: &result.call_id,
+                output: output(result),
+            })]
+        }
     }
 }
 
-fn agent_items<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Item<'a>> {
+fn agent_items<'a>(agent: &'a AgentMessage<'a>, model: &str) -> Vec<InputItem<'a>> {
     let item = |block| match block {
-        Block::Text(text) => Item::RequestItem(RequestItem::Message {
+        AgentBlock::Text(text) => InputItem::RequestItem(RequestItem::Message {
             role: "assistant",
-            content: vec![Content::OutputText { text }],
+            content: vec![ResponsesContent::OutputText { text }],
             phase: agent.phase,
         }),
-        Block::Call(call) => Item::RequestItem(RequestItem::FunctionCall {
+        AgentBlock::Call(call) => InputItem::RequestItem(RequestItem::FunctionCall {
             call_id: &call.id,
             name: call.name,
             arguments: call.arguments().to_string(),
         }),
-        Block::Reasoning(item) => Item::Reasoning(item),
+        AgentBlock::Reasoning(item) => InputItem::Reasoning(item),
     };
     agent
         .blocks(Api::OpenAi, model)
@@ -225,21 +224,24 @@ fn agent_items<'a>(agent: &'a Agent<'a>, model: &str) -> Vec<Item<'a>> {
         .collect()
 }
 
-fn output<'a>(result: &'a ToolAnswer<'a>) -> Output<'a> {
+fn output<'a>(result: &'a ToolAnswer<'a>) -> CallOutput<'a> {
     if result.images.is_empty() {
-        return Output::Text(&result.text);
+        return CallOutput::Text(&result.text);
     }
-    let text = Content::InputText { text: &result.text };
-    let images = result.images.iter().map(|image| Content::InputImage {
-        image_url: image.url(),
-    });
-    Output::Parts(std::iter::once(text).chain(images).collect())
+    let text = ResponsesContent::InputText { text: &result.text };
+    let images = result
+        .images
+        .iter()
+        .map(|image| ResponsesContent::InputImage {
+            image_url: image.url(),
+        });
+    CallOutput::Parts(std::iter::once(text).chain(images).collect())
 }
 
-fn content<'a>(part: &'a UserPart<'a>) -> Content<'a> {
+fn content<'a>(part: &'a UserPart<'a>) -> ResponsesContent<'a> {
     match part {
-        UserPart::Text(text) => Content::InputText { text },
-        UserPart::Image(image) => Content::InputImage {
+        UserPart::Text(text) => ResponsesContent::InputText { text },
+        UserPart::Image(image) => ResponsesContent::InputImage {
             image_url: image.url(),
         },
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use windlass_core::message::ExecutionPhase;
 
-use crate::decode::{Answer, DecodeError, PartialCall, Stop, Wire};
+use crate::decode::{AnswerBuilder, DecodeError, PartialCall, Stop, WireDecoder};
 use crate::openai_errors::classify;
 
 #[derive(Debug, Default)]
@@ -22,13 +22,10 @@ pub(crate) struct Responses {
     has_items: bool,
 }
 
-impl Wire for Responses {
-    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), DecodeError> {
+impl WireDecoder for Responses {
+    fn event(&mut self, event: &Value, answer: &mut AnswerBuilder) -> Result<(), DecodeError> {
         let text = |name: &str| event.get(name).and_then(Value::as_str).unwrap_or_default();
-        let at = event
-            .get("output_index")
-            .and_then(Value::as_u64)
-            .unwrap_or(0);
+        let at = event["output_index"].as_u64().unwrap_or(0);
         self.has_items |= event.get("output_index").is_some() || event.get("item").is_some();
         match text("type") {
             "response.created" | "response.in_progress" => head(&event["response"], answer),
@@ -42,10 +39,7 @@ impl Wire for Responses {
                 answer.text(text("delta"));
             }
             "response.reasoning_summary_text.delta" => {
-                let part = event
-                    .get("summary_index")
-                    .and_then(Value::as_u64)
-                    .unwrap_or(0);
+                let part = event["summary_index"].as_u64().unwrap_or(0);
                 if self.thinking_of == Some(at) && part != self.summary_part {
                     answer.thinking("\n\n");
                 }
@@ -79,7 +73,7 @@ impl Responses {
         }
     }
 
-    fn done(&mut self, at: u64, item: &Value, answer: &mut Answer) {
+    fn done(&mut self, at: u64, item: &Value, answer: &mut AnswerBuilder) {
         match item["type"].as_str().unwrap_or_default() {
             "function_call" => {
                 let mut call = call_of(item);
@@ -118,7 +112,7 @@ impl Responses {
         }
     }
 
-    fn finish(&mut self, response: &Value, answer: &mut Answer) -> Result<(), DecodeError> {
+    fn finish(&mut self, response: &Value, answer: &mut AnswerBuilder) -> Result<(), DecodeError> {
         head(response, answer);
         if !self.has_items {
             let items = response["output"].as_array().into_iter().flatten();
@@ -161,7 +155,7 @@ fn summary(item: &Value) -> String {
     texts.collect::<Vec<_>>().join("\n\n")
 }
 
-fn head(response: &Value, answer: &mut Answer) {
+fn head(response: &Value, answer: &mut AnswerBuilder) {
     let text = |name: &str| response[name].as_str().map(str::to_owned);
     answer.response_id = text("id").or_else(|| answer.response_id.take());
     answer.served_by = text("model").or_else(|| answer.served_by.take());

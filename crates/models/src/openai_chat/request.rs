@@ -7,17 +7,17 @@ use serde_json::{Map, Value};
 
 use crate::api::Api;
 use crate::drivers::{Dialect, RequestOptions};
-use crate::http::{Call, json_body};
+use crate::http::ModelCall;
 use crate::openai::enforced;
-use crate::prompt::{Agent, Image, Prompt, PromptEntry, UserPart};
+use crate::prompt::{AgentMessage, Image, Prompt, PromptEntry, UserPart};
 use crate::settings::{MaxTokensField, ReasoningStyle};
 
 #[derive(Serialize)]
-struct Body<'a> {
+struct ChatBody<'a> {
     model: &'a str,
-    messages: Vec<Message<'a>>,
+    messages: Vec<ChatMessage<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    tools: Vec<Tool<'a>>,
+    tools: Vec<ChatTool<'a>>,
     stream: bool,
     stream_options: StreamOptions,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -55,17 +55,17 @@ struct Reasoning<'a> {
 
 #[derive(Serialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
-enum Message<'a> {
+enum ChatMessage<'a> {
     System {
         content: &'a str,
     },
     User {
-        content: Content<'a>,
+        content: ChatContent<'a>,
     },
     Assistant {
         content: Option<&'a str>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
-        tool_calls: Vec<ToolCall<'a>>,
+        tool_calls: Vec<ChatToolCall<'a>>,
         /// Reasoning under the server's field name.
         #[serde(flatten)]
         reasoning: Map<String, Value>,
@@ -78,7 +78,7 @@ enum Message<'a> {
 
 #[derive(Serialize)]
 #[serde(untagged)]
-enum Content<'a> {
+enum ChatContent<'a> {
     Text(&'a str),
     Parts(Vec<ContentPart<'a>>),
 }
@@ -96,7 +96,7 @@ struct ImageUrl<'a> {
 }
 
 #[derive(Serialize)]
-struct ToolCall<'a> {
+struct ChatToolCall<'a> {
     id: &'a str,
     r#type: &'static str,
     function: CalledFunction<'a>,
@@ -109,7 +109,7 @@ struct CalledFunction<'a> {
 }
 
 #[derive(Serialize)]
-struct Tool<'a> {
+struct ChatTool<'a> {
     r#type: &'static str,
     function: Function<'a>,
 }
@@ -134,7 +134,10 @@ struct JsonSchema<'a> {
     strict: bool,
 }
 
-pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_json::Result<Call> {
+pub(crate) fn call(
+    prompt: &Prompt<'_>,
+    options: &RequestOptions<'_>,
+) -> serde_json::Result<ModelCall> {
     let config = prompt.config;
     let limit = config.max_tokens.or(options.provider.default_max_tokens);
     let field = options.provider.max_tokens_field.unwrap_or_else(|| {
@@ -151,13 +154,13 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
     let on_openrouter = options.dialect == Dialect::OpenRouter;
     let cache = options.provider.prompt_cache.unwrap_or(true);
     let cache_key = config.prompt_cache.as_ref().and_then(|c| c.key.as_deref());
-    let body = Body {
+    let body = ChatBody {
         model: &config.model,
         messages: messages(prompt),
         tools: config
             .tools
             .iter()
-            .map(|tool| Tool {
+            .map(|tool| ChatTool {
                 r#type: "function",
                 function: Function {
                     name: tool.name(),
@@ -188,21 +191,15 @@ pub(crate) fn call(prompt: &Prompt<'_>, options: &RequestOptions<'_>) -> serde_j
         }),
         prompt_cache_key: cache_key.filter(|_| cache),
     };
-    Ok(Call {
-        path: "/chat/completions".to_owned(),
-        query: Vec::new(),
-        body: json_body(&body)?,
-        model: config.model.clone(),
-        call_seed: prompt.call_seed.clone(),
-    })
+    ModelCall::new(prompt, "/chat/completions".to_owned(), &body)
 }
 
 /// A tool message contains only text, and the results of a round must be adjacent, so their images follow in a
 /// user message.
-fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
+fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<ChatMessage<'a>> {
     let mut messages = Vec::with_capacity(prompt.entries.len() + 1);
     if !prompt.system.is_empty() {
-        messages.push(Message::System {
+        messages.push(ChatMessage::System {
             content: prompt.system,
         });
     }
@@ -212,14 +209,14 @@ fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
             messages.extend(shown_images(&mut images));
         }
         messages.push(match entry {
-            PromptEntry::System(text) => Message::System { content: text },
-            PromptEntry::User(parts) => Message::User {
+            PromptEntry::System(text) => ChatMessage::System { content: text },
+            PromptEntry::User(parts) => ChatMessage::User {
                 content: user_content(parts),
             },
             PromptEntry::Agent(agent) => assistant(agent, &prompt.config.model),
             PromptEntry::Result(result) => {
                 images.extend(result.images.iter().map(image_part));
-                Message::Tool {
+                ChatMessage::Tool {
                     tool_call_id: &result.call_id,
                     content: &result.text,
                 }
@@ -230,21 +227,21 @@ fn messages<'a>(prompt: &'a Prompt<'a>) -> Vec<Message<'a>> {
     messages
 }
 
-fn shown_images<'a>(images: &mut Vec<ContentPart<'a>>) -> Option<Message<'a>> {
-    (!images.is_empty()).then(|| Message::User {
-        content: Content::Parts(std::mem::take(images)),
+fn shown_images<'a>(images: &mut Vec<ContentPart<'a>>) -> Option<ChatMessage<'a>> {
+    (!images.is_empty()).then(|| ChatMessage::User {
+        content: ChatContent::Parts(std::mem::take(images)),
     })
 }
 
-fn user_content<'a>(parts: &'a [UserPart<'a>]) -> Content<'a> {
+fn user_content<'a>(parts: &'a [UserPart<'a>]) -> ChatContent<'a> {
     if let [UserPart::Text(text)] = parts {
-        return Content::Text(text);
+        return ChatContent::Text(text);
     }
     let part = |part: &'a UserPart<'a>| match part {
         UserPart::Text(text) => ContentPart::Text { text },
         UserPart::Image(image) => image_part(image),
     };
-    Content::Parts(parts.iter().map(part).collect())
+    ChatContent::Parts(parts.iter().map(part).collect())
 }
 
 fn image_part<'a>(image: &'a Image<'a>) -> ContentPart<'a> {
@@ -253,7 +250,7 @@ fn image_part<'a>(image: &'a Image<'a>) -> ContentPart<'a> {
     }
 }
 
-fn assistant<'a>(agent: &'a Agent<'a>, model: &str) -> Message<'a> {
+fn assistant<'a>(agent: &'a AgentMessage<'a>, model: &str) -> ChatMessage<'a> {
     let mut reasoning = Map::new();
     for item in agent.reasoning_items(Api::OpenAiChat, model) {
         // Plain reasoning is returned only within a round of tool calls; some servers refuse it elsewhere.
@@ -262,12 +259,12 @@ fn assistant<'a>(agent: &'a Agent<'a>, model: &str) -> Message<'a> {
         let fields = fields.filter(|(name, _)| wanted(name));
         reasoning.extend(fields.map(|(name, value)| (name.clone(), value.clone())));
     }
-    Message::Assistant {
+    ChatMessage::Assistant {
         content: Some(agent.text.as_ref()).filter(|text| !text.is_empty()),
         tool_calls: agent
             .calls
             .iter()
-            .map(|call| ToolCall {
+            .map(|call| ChatToolCall {
                 id: &call.id,
                 r#type: "function",
                 function: CalledFunction {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use crate::decode::{Answer, DecodeError, PartialCall, Stop, Wire};
+use crate::decode::{AnswerBuilder, DecodeError, PartialCall, Stop, WireDecoder};
 use crate::openai_errors::classify;
 
 #[derive(Debug, Default)]
@@ -18,8 +18,8 @@ pub(crate) struct Chat {
     refused: bool,
 }
 
-impl Wire for Chat {
-    fn event(&mut self, event: &Value, answer: &mut Answer) -> Result<(), DecodeError> {
+impl WireDecoder for Chat {
+    fn event(&mut self, event: &Value, answer: &mut AnswerBuilder) -> Result<(), DecodeError> {
         if event.get("error").is_some_and(|error| !error.is_null()) {
             return Err(classify(None, event).into());
         }
@@ -42,7 +42,7 @@ impl Wire for Chat {
         Ok(())
     }
 
-    fn mark(&mut self, data: &str, answer: &mut Answer) -> Result<bool, DecodeError> {
+    fn mark(&mut self, data: &str, answer: &mut AnswerBuilder) -> Result<bool, DecodeError> {
         if data.trim() != "[DONE]" {
             return Ok(false);
         }
@@ -50,7 +50,7 @@ impl Wire for Chat {
         Ok(true)
     }
 
-    fn end(&mut self, answer: &mut Answer) -> Result<(), DecodeError> {
+    fn end(&mut self, answer: &mut AnswerBuilder) -> Result<(), DecodeError> {
         self.finish(answer)
     }
 
@@ -60,7 +60,7 @@ impl Wire for Chat {
 }
 
 impl Chat {
-    fn delta(&mut self, delta: &Value, answer: &mut Answer) {
+    fn delta(&mut self, delta: &Value, answer: &mut AnswerBuilder) {
         for name in ["reasoning_content", "reasoning"] {
             if let Some(text) = delta[name].as_str()
                 && !text.is_empty()
@@ -144,7 +144,7 @@ impl Chat {
         }
     }
 
-    fn finish(&mut self, answer: &mut Answer) -> Result<(), DecodeError> {
+    fn finish(&mut self, answer: &mut AnswerBuilder) -> Result<(), DecodeError> {
         let reason = self.finish_reason.take().ok_or(DecodeError::Cut)?;
         let details = std::mem::take(&mut self.details);
         if !details.is_empty() {
@@ -168,7 +168,7 @@ impl Chat {
     }
 }
 
-fn content_part(part: &Value, answer: &mut Answer) {
+fn content_part(part: &Value, answer: &mut AnswerBuilder) {
     if let Some(text) = part["text"].as_str() {
         answer.text(text);
     }
@@ -177,7 +177,7 @@ fn content_part(part: &Value, answer: &mut Answer) {
     }
 }
 
-fn usage(usage: &Value, answer: &mut Answer) {
+fn usage(usage: &Value, answer: &mut AnswerBuilder) {
     if !usage.is_object() {
         return;
     }

@@ -17,7 +17,7 @@ pub(super) fn error(status: u16, message: &str) -> Value {
 }
 
 pub(super) fn events(answer: &Answer) -> Vec<String> {
-    let mut events = Events::default();
+    let mut events = ResponsesEvents::default();
     let open = json!({ "id": "resp_1", "object": "response", "status": "in_progress", "model": "fake-1", "output": [], "usage": null });
     events.push("response.created", json!({ "response": open }));
     events.push("response.in_progress", json!({ "response": open }));
@@ -76,11 +76,11 @@ pub(super) fn events(answer: &Answer) -> Vec<String> {
 }
 
 #[derive(Default)]
-struct Events {
+struct ResponsesEvents {
     all: Vec<String>,
 }
 
-impl Events {
+impl ResponsesEvents {
     fn push(&mut self, name: &str, mut event: Value) {
         event["type"] = json!(name);
         event["sequence_number"] = json!(self.all.len());

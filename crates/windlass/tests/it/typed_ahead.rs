@@ -26,7 +26,7 @@ struct Scene {
 }
 
 impl Scene {
-    fn of(arguments: &[&str]) -> Self {
+    fn start(arguments: &[&str]) -> Self {
         let runtime = Runtime::new().unwrap();
         let server = runtime.block_on(FakeServer::start()).unwrap();
         let fixture = RunFixture::new();
@@ -44,7 +44,7 @@ impl Scene {
     }
 
     /// Starts the model's answer, and waits until its beginning is shown. Returns the rest of the answer.
-    fn begun(&mut self, answer: &Answer, seen: &str) -> (Exchange, Vec<String>) {
+    fn begin_answer(&mut self, answer: &Answer, seen: &str) -> (Exchange, Vec<String>) {
         let mut events = Wire::Anthropic.events(answer);
         let position = events.iter().position(|event| event.contains(seen));
         let rest = events.split_off(position.unwrap() + 1);
@@ -101,12 +101,12 @@ impl Scene {
 
 #[test]
 fn input_typed_during_a_turn_is_hidden_and_left_to_the_shell() {
-    let mut scene = Scene::of(&["run", "hello"]);
-    let begun = scene.begun(&Answer::text(&["One sentence, ", "and its end.\n"]), "One");
+    let mut scene = Scene::start(&["run", "hello"]);
+    let pending = scene.begin_answer(&Answer::text(&["One sentence, ", "and its end.\n"]), "One");
     assert!(!scene.has_echo());
     scene.terminal.type_in("make all");
     scene.typed();
-    scene.finish(begun);
+    scene.finish(pending);
     let theirs = scene.terminal.theirs.try_clone().unwrap();
     let seen = scene.terminal.until(&["and its end."]);
     assert!(!seen.contains("make"), "{seen}");
@@ -125,8 +125,8 @@ fn echo_is_restored_however_the_command_ends() {
         (&["-TERM"], 128 + 15),
         (&["-QUIT"], 128 + 3),
     ] {
-        let mut scene = Scene::of(&["run", "hello"]);
-        let _open = scene.begun(&Answer::text(&["One, ", "two"]), "One");
+        let mut scene = Scene::start(&["run", "hello"]);
+        let _open = scene.begin_answer(&Answer::text(&["One, ", "two"]), "One");
         assert!(!scene.has_echo());
         scene.kill(signals[0]);
         if signals.len() > 1 {
@@ -147,12 +147,12 @@ fn running_command_is_shown_also_after_an_unterminated_line() {
     if Sandbox::all("running_command_is_shown_also_after_an_unterminated_line").is_empty() {
         return;
     }
-    let mut scene = Scene::of(&["run", "--yes", "hello"]);
+    let mut scene = Scene::start(&["run", "--yes", "hello"]);
     let command = "until [ -e enough ]; do sleep 0.05; done";
     let arguments = json!({ "command": command }).to_string();
     let answer = Answer::text(&["Long command."]).with_call("toolu_1", "shell", &[&arguments]);
-    let begun = scene.begun(&answer, "Long");
-    scene.finish(begun);
+    let pending = scene.begin_answer(&answer, "Long");
+    scene.finish(pending);
     scene.terminal.until(&["command."]);
     let seen = scene.terminal.until(&["shell  until"]);
     assert!(seen.starts_with("\r\n"), "{seen:?}");
@@ -164,13 +164,13 @@ fn running_command_is_shown_also_after_an_unterminated_line() {
 
 #[test]
 fn only_visible_input_answers_a_question() {
-    let mut scene = Scene::of(&["run", "hello"]);
+    let mut scene = Scene::start(&["run", "hello"]);
     let arguments = json!({ "path": "made", "content": "by the model" }).to_string();
     let answer = Answer::text(&["I will. "]).with_call("toolu_1", "write", &[&arguments]);
-    let begun = scene.begun(&answer, "I will.");
+    let pending = scene.begin_answer(&answer, "I will.");
     scene.terminal.type_in("y");
     scene.typed();
-    scene.finish(begun);
+    scene.finish(pending);
     scene.terminal.until(&[PROMPT]);
     assert!(scene.has_echo());
     scene.terminal.type_in("nonsense");
@@ -178,9 +178,9 @@ fn only_visible_input_answers_a_question() {
     scene.terminal.until(&["nonsense"]);
     scene.terminal.until(&[PROMPT]);
     scene.terminal.type_in("n");
-    let begun = scene.begun(&Answer::text(&["Refused, ", "as you wish."]), "Refused");
+    let pending = scene.begin_answer(&Answer::text(&["Refused, ", "as you wish."]), "Refused");
     assert!(!scene.has_echo());
-    scene.finish(begun);
+    scene.finish(pending);
     let made = scene.fixture.workspace().join("made");
     let (_, status) = scene.terminal.rest();
     assert!(status.success());
@@ -189,18 +189,18 @@ fn only_visible_input_answers_a_question() {
 
 #[test]
 fn typed_ahead_input_fills_the_next_chat_prompts() {
-    let mut scene = Scene::of(&["chat"]);
+    let mut scene = Scene::start(&["chat"]);
     scene.terminal.until(&[WHERE]);
     scene.terminal.keys.write_all(HERE).unwrap();
     scene.terminal.keys.write_all(b"first\r").unwrap();
-    let begun = scene.begun(&Answer::text(&["One, ", "two"]), "One");
+    let pending = scene.begin_answer(&Answer::text(&["One, ", "two"]), "One");
     assert!(!scene.has_echo());
     scene
         .terminal
         .keys
         .write_all(b"second\rthird\rfou")
         .unwrap();
-    scene.finish(begun);
+    scene.finish(pending);
     let seen = scene.terminal.until(&[WHERE]);
     assert!(!seen.contains("second"), "{seen}");
     scene.terminal.keys.write_all(HERE).unwrap();

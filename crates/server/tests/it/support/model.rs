@@ -218,7 +218,7 @@ impl LlmDriver for FakeModel {
             ..LlmCompletionMetadata::default()
         };
         pieces.push_back(AnswerPart::Say(LlmStreamEvent::Done(Box::new(done))));
-        Ok(Box::pin(AnswerStream {
+        Ok(Box::pin(FakeAnswerStream {
             pieces,
             waiting: None,
             open: self.open.subscribe(),
@@ -226,13 +226,13 @@ impl LlmDriver for FakeModel {
     }
 }
 
-struct AnswerStream {
+struct FakeAnswerStream {
     pieces: VecDeque<AnswerPart>,
     waiting: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
     open: watch::Receiver<bool>,
 }
 
-impl Stream for AnswerStream {
+impl Stream for FakeAnswerStream {
     type Item = Result<LlmStreamEvent>;
 
     fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
