@@ -17,7 +17,7 @@ use windlass_protocol::{
 
 use crate::cli::{is_reader_gone, note};
 use crate::client::calls;
-use crate::client::connect::{DaemonConnection, api_error};
+use crate::client::connect::DaemonConnection;
 use crate::client::follow::{self, EventFollower, FollowStep};
 use crate::client::ids::{SEARCHED, by_end, is_complete};
 use crate::terminal::{
@@ -106,10 +106,10 @@ impl ThreadSession {
         let environment = daemon.environment(cwd).await?;
         let cwd = cwd.canonicalize()?;
         request.environments = Some(vec![in_environment(environment, &cwd)]);
-        let thread = daemon.api().create_thread(Call::new((), request)).await;
+        let call = Call::new((), request);
         Ok(Self {
             daemon: Arc::clone(daemon),
-            thread: thread.map_err(api_error)?,
+            thread: daemon.api().create_thread(call).await?,
             cwd,
             approvals,
             turn_options: StartTurn::default(),
@@ -125,8 +125,8 @@ impl ThreadSession {
     ) -> Result<Self> {
         // Read before the resume: a resumed turn may end immediately, and the caller must see that.
         let api = daemon.api();
-        let before = calls::newest_turns(&*api, id, 1).await.map_err(api_error)?;
-        let thread = calls::resume(&*api, id).await.map_err(api_error)?;
+        let before = calls::newest_turns(&*api, id, 1).await?;
+        let thread = calls::resume(&*api, id).await?;
         Ok(Self {
             daemon: Arc::clone(daemon),
             cwd: PathBuf::from(&thread.workspace),
@@ -189,9 +189,9 @@ impl ThreadSession {
 
     /// Starts a turn with a prompt.
     pub(crate) async fn start_turn(&self, prompt: &str) -> Result<TurnView<'_>> {
-        let newest = calls::newest_turns(&*self.daemon.api(), &self.thread.id, 0).await;
-        let latest_seq = newest.map_err(api_error)?.latest_seq;
-        let events = EventFollower::after(&self.daemon, &self.thread.id, latest_seq).await?;
+        let newest = calls::newest_turns(&*self.daemon.api(), &self.thread.id, 0).await?;
+        let seen = newest.latest_seq;
+        let events = EventFollower::after(&self.daemon, &self.thread.id, seen).await?;
         let mut turn = StartTurn {
             prompt: prompt.to_owned(),
             ..self.turn_options.clone()
@@ -202,8 +202,7 @@ impl ThreadSession {
         if !self.approvals.has_user() {
             turn.disallowed_tools = Some(vec![ASKING_TOOL.to_owned()]);
         }
-        let started = follow::start_turn(&self.daemon, &self.thread.id, turn).await?;
-        let started = started.map_err(api_error)?;
+        let started = follow::start_turn(&self.daemon, &self.thread.id, turn).await??;
         Ok(TurnView {
             session: self,
             events,
@@ -220,8 +219,8 @@ impl ThreadSession {
             id: self.thread.id.clone(),
             turn_id: turn_id.to_owned(),
         };
-        let detail = self.daemon.api().get_turn(Call::new(path, ())).await;
-        Ok(detail.map_err(api_error)?.output)
+        let detail = self.daemon.api().get_turn(Call::new(path, ())).await?;
+        Ok(detail.output)
     }
 }
 
@@ -403,7 +402,7 @@ impl TurnView<'_> {
                 match self.deliver(question, answer).await {
                     Delivery::Accepted => {}
                     Delivery::Lost => break,
-                    Delivery::Refused(error) => return Err(api_error(error)),
+                    Delivery::Refused(error) => return Err(error.into()),
                 }
                 if let Some(notice) = notice {
                     screen.notify(Colour::Warning, &notice)?;
@@ -521,8 +520,7 @@ pub(crate) async fn find(daemon: &DaemonConnection, id: &str) -> Result<String> 
     if is_complete("thr_", id, ADVICE)? {
         return Ok(id.to_owned());
     }
-    let threads = calls::recent_threads(&*daemon.api(), SEARCHED, true).await;
-    let threads = threads.map_err(api_error)?;
+    let threads = calls::recent_threads(&*daemon.api(), SEARCHED, true).await?;
     Ok(by_end("thread", id, threads, |thread| &thread.id, ADVICE)?.id)
 }
 
@@ -536,15 +534,8 @@ pub(crate) async fn find_turn(
     if is_complete("turn_", id, advice)? {
         return Ok(id.to_owned());
     }
-    let turns = calls::all_turns(&*daemon.api(), thread_id).await;
-    Ok(by_end(
-        "turn",
-        id,
-        turns.map_err(api_error)?,
-        |turn| &turn.id,
-        advice,
-    )?
-    .id)
+    let turns = calls::all_turns(&*daemon.api(), thread_id).await?;
+    Ok(by_end("turn", id, turns, |turn| &turn.id, advice)?.id)
 }
 
 /// Finds the newest thread that works in a directory. Archived threads are skipped.
@@ -552,8 +543,8 @@ pub(crate) async fn newest_in(daemon: &DaemonConnection, cwd: &Path) -> Result<O
     let cwd = cwd
         .canonicalize()
         .context("the working directory does not exist")?;
-    let threads = calls::recent_threads(&*daemon.api(), SEARCHED, false).await;
-    let mut threads = threads.map_err(api_error)?.into_iter();
+    let threads = calls::recent_threads(&*daemon.api(), SEARCHED, false).await?;
+    let mut threads = threads.into_iter();
     let newest = threads.find(|thread| Path::new(&thread.workspace) == cwd);
     Ok(newest.map(|thread| thread.id))
 }

@@ -12,7 +12,7 @@ use windlass_protocol::{
     AutomationRecord, AutomationRunRecord, AutomationStatus, Call, CreateAutomation, MissedRuns,
 };
 
-use crate::cli::{FAILED, note, without_code};
+use crate::cli::{FAILED, GlobalOptions, note, without_code};
 use crate::client::calls::by_id;
 use crate::client::connect::DaemonConnection;
 use crate::client::follow::send_once;
@@ -151,11 +151,8 @@ impl Add {
 }
 
 impl Automations {
-    pub(crate) async fn run(
-        self,
-        workspace: Option<PathBuf>,
-        config: Option<&Path>,
-    ) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
+        let GlobalOptions { workspace, config } = global;
         let is_add = matches!(self.subcommand, Subcommand::Add(_));
         let is_list = matches!(self.subcommand, Subcommand::List);
         if !is_add && job_args::is_empty(&self.options, "automations", is_list)? {

@@ -19,7 +19,7 @@ use windlass_store::{SqliteOptions, SqliteStore};
 use windlass_tools::Confinement;
 
 use crate::backends::{BUILT_IN_AGENTS, BuiltInAgent, is_installed};
-use crate::cli::{error_text, or_current, printable, set_variable};
+use crate::cli::{GlobalOptions, error_text, or_current, printable, set_variable};
 use crate::config::{self, Config, Origin, unknown_tools};
 use crate::daemon::check::ConfigCheck;
 use crate::daemon::{mcp, named_secrets, probe};
@@ -91,7 +91,8 @@ impl Finding {
 }
 
 impl Doctor {
-    pub(crate) async fn run(self, named_config: Option<&Path>) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
+        let named_config = global.config.as_deref();
         let data = data::directory(self.data.clone());
         // Without a data directory, no file is trusted, so only a file from the command line is read.
         let data_path = data.as_deref().unwrap_or(Path::new(""));

@@ -11,7 +11,7 @@ use windlass_protocol::{
 };
 
 use crate::cli::{note, or_current, printable};
-use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget, api_error};
+use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget};
 use crate::commands::data_options::DataOptions;
 use crate::data;
 use crate::piped;
@@ -84,7 +84,7 @@ pub(crate) async fn not_queued(
 pub(crate) async fn connect(
     options: &DataOptions,
     workspace: Option<PathBuf>,
-    config: Option<&Path>,
+    config: Option<PathBuf>,
 ) -> Result<DaemonConnection> {
     let (data, workspace) = (options.directory()?, or_current(workspace)?);
     let purpose = ConnectionPurpose::QueueJobs;
@@ -104,7 +104,7 @@ pub(crate) fn is_empty(options: &DataOptions, what: &str, is_list: bool) -> Resu
 /// Reports that no daemon runs the queued jobs.
 pub(crate) async fn note_if_unattended(daemon: &DaemonConnection, what: &str) {
     if let Some(why) = why_unattended(daemon).await {
-        note(&format!("{why}: {what} when `windlass serve` runs"));
+        note(format!("{why}: {what} when `windlass serve` runs"));
     }
 }
 
@@ -115,7 +115,7 @@ pub(crate) async fn note_if_not_started(
     working_directory: &str,
 ) {
     if let Some(why) = why_unattended(daemon).await {
-        note(&format!(
+        note(format!(
             "{why}: {what} when `windlass serve` runs in {} or a parent directory",
             one_line(working_directory)
         ));
@@ -142,7 +142,7 @@ pub(crate) fn job_error(error: CallError) -> anyhow::Error {
         Some(ErrorCode::NotConfigured) => anyhow!(
             "the process that uses this data has no task queue; wait until it exits, or start `windlass serve` instead"
         ),
-        _ => api_error(error),
+        _ => error.into(),
     }
 }
 

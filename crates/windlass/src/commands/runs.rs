@@ -164,7 +164,7 @@ impl RunsCommand {
                 match (self.options.json, summaries.is_empty()) {
                     (true, _) => write_json_lines(&mut out, summaries)?,
                     (false, true) if is_filtered => note("no run matches"),
-                    (false, true) => note(&format!("there are no runs yet; {ADVICE}")),
+                    (false, true) => note(format!("there are no runs yet; {ADVICE}")),
                     (false, false) => write_table(&summaries, Listing::for_stdout(), &mut out)?,
                 }
             }

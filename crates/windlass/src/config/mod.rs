@@ -57,7 +57,7 @@ pub(crate) fn layers(named: Option<&Path>, data: &Path) -> Result<Layers> {
         Ok(Some((path, text))) => layers.push(layer(&text, &path)?),
         Err(why) => {
             let here = std::env::current_dir().unwrap_or_default().join(FILE);
-            note(&format!("{} is ignored: {why:#}", printable(&here)));
+            note(format!("{} is ignored: {why:#}", printable(&here)));
         }
     }
     Ok(layers)
@@ -78,7 +78,7 @@ pub(crate) fn over_own(text: &str, path: &Path) -> Result<Config> {
 /// Warns about unknown tool names.
 pub(crate) fn warn_of_unknown_tools(config: &Config) {
     for warning in unknown_tools::warnings(config) {
-        note(&format!("warning: {warning}"));
+        note(format!("warning: {warning}"));
     }
 }
 

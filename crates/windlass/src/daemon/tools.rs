@@ -48,7 +48,7 @@ impl<'a> Tools<'a> {
         leftovers::end(directory);
         // The daemon starts programs only through its tools, so all orphans are theirs.
         if let Err(error) = adopt_orphans() {
-            note(&format!(
+            note(format!(
                 "processes that outlive unsandboxed commands cannot be distinguished from others: {error}"
             ));
         }
@@ -88,7 +88,7 @@ impl<'a> Tools<'a> {
 /// Warns if tools cannot work in the workspace. The daemon still starts, because it serves other requests.
 pub(crate) fn warn_of_hidden(workspace: &Path, environments: &Environments) {
     if environments.hides(workspace).unwrap_or(false) {
-        note(&format!(
+        note(format!(
             "the workspace {} contains or is inside the daemon's data or keys, which tools cannot access, so no tool works in it; \
              name another with --workspace, or another data directory with --data",
             workspace.display()

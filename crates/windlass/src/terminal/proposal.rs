@@ -395,13 +395,13 @@ mod tests {
             "/proc/self/pagemap",
         ] {
             let lines = format_call("write", json!({ "path": path, "content": "new\n" }), &here);
-            assert!(lines[0].contains("is not shown"), "{path}: {lines:?}");
+            assert!(lines[0].contains("are not shown"), "{path}: {lines:?}");
             assert!(lines.contains(&"+new".to_owned()), "{path}: {lines:?}");
             assert!(!lines.join("\n").contains("secret"), "{path}: {lines:?}");
         }
         let big = vec![b'x'; usize::try_from(own_file::MAX_BYTES).unwrap() + 1];
         std::fs::write(here.join("big"), big).unwrap();
         let lines = format_call("write", json!({ "path": "big", "content": "new\n" }), &here);
-        assert!(lines[0].contains("is not shown"), "{lines:?}");
+        assert!(lines[0].contains("are not shown"), "{lines:?}");
     }
 }
