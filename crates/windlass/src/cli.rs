@@ -269,7 +269,7 @@ pub(crate) fn note(text: impl AsRef<str>) {
     } else {
         lines(text).into_owned()
     };
-    let text = text.replace('…', Style::of_stderr().dots());
+    let text = text.replace('…', Style::for_stderr().dots());
     // stderr is closed, so there is no way to report this.
     let _ = writeln!(io::stderr(), "{text}");
 }

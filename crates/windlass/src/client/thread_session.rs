@@ -158,7 +158,7 @@ impl ThreadSession {
         let mut calls = HashMap::new();
         let mut earlier_calls = Vec::new();
         for item in &detail.items {
-            let Some(call) = ShownCall::of_item(item) else {
+            let Some(call) = ShownCall::from_item(item) else {
                 continue;
             };
             if matches!(item.status, Status::InProgress | Status::Queued) {

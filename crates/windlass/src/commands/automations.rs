@@ -201,7 +201,7 @@ impl Automations {
                     writeln!(out, "{}", created.id)?;
                     note_next_run(&created);
                 }
-                job_args::note_if_not_started(daemon, "it fires", &cwd).await;
+                job_args::note_if_unattended(daemon, "it fires", Some(&cwd)).await;
             }
             Subcommand::List => {
                 let page = api.list_automations(Call::new((), ())).await;
@@ -230,7 +230,7 @@ impl Automations {
                 let call = Call::new(find(daemon, &id).await?, ());
                 let resumed = api.resume_automation(call).await.map_err(job_error)?;
                 show_next_run(&resumed, is_json, &mut out)?;
-                job_args::note_if_unattended(daemon, "it fires").await;
+                job_args::note_if_unattended(daemon, "it fires", None).await;
             }
             Subcommand::Run { id } => {
                 let call = Call::new(find(daemon, &id).await?, ());
@@ -241,7 +241,7 @@ impl Automations {
                 } else {
                     writeln!(out, "{}", run.task_id.as_ref().unwrap_or(&run.id))?
                 }
-                job_args::note_if_unattended(daemon, "the task is queued and starts").await;
+                job_args::note_if_unattended(daemon, "the task is queued and starts", None).await;
             }
             Subcommand::Delete { id, .. } => {
                 let call = Call::new(find(daemon, &id).await?, ());

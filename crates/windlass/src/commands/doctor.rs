@@ -136,7 +136,7 @@ impl Doctor {
     }
 
     fn show(&self, findings: &[Finding]) -> io::Result<()> {
-        let style = Style::of_stdout();
+        let style = Style::for_stdout();
         let mut out = io::stdout().lock();
         // Output that is not a terminal is not wrapped, so that scripts can parse it by line.
         let width = if io::stdout().is_terminal() {
@@ -449,7 +449,7 @@ async fn mcp_servers(config: &Config, data: &Path) -> Vec<Finding> {
 async fn offered(config: &Config, data: &Path) -> Result<DiscoveredTools> {
     let workspace = or_current(None)?;
     let (environments, mut shell) = probe::environments(config, data, &workspace)?;
-    let secrets = named_secrets::of(config, set_variable)?;
+    let secrets = named_secrets::load(config, set_variable)?;
     let names = secrets.variables().map(|(name, _)| name.to_owned());
     shell.secret_names = names.collect();
     let client = mcp::client(config, &environments, &shell, &secrets, set_variable)?;

@@ -63,10 +63,10 @@ pub(crate) fn working_directory(cwd: Option<&Path>, workspace: Option<&Path>) ->
     real_directory(cwd.or(workspace).unwrap_or(Path::new(".")))
 }
 
-/// Explains why a new job was rejected, and which directories are available if the daemon cannot work in `place`.
+/// Explains why a new job was rejected, and which directories are available if the daemon cannot work in `cwd`.
 pub(crate) async fn not_queued(
     daemon: &DaemonConnection,
-    working_directory: &str,
+    cwd: &str,
     error: CallError,
 ) -> anyhow::Error {
     if error.code() != Some(ErrorCode::CwdOutsideRoot) {
@@ -75,7 +75,7 @@ pub(crate) async fn not_queued(
     let workspace = daemon.workspace().await.unwrap_or_default();
     anyhow!(
         "{} is outside of {}, the daemon's workspace; name a directory in it with --cwd, or start the daemon with a --workspace that contains yours",
-        one_line(working_directory),
+        one_line(cwd),
         printable(&workspace)
     )
 }
@@ -101,23 +101,13 @@ pub(crate) fn is_empty(options: &DataOptions, what: &str, is_list: bool) -> Resu
     Ok(true)
 }
 
-/// Reports that no daemon runs the queued jobs.
-pub(crate) async fn note_if_unattended(daemon: &DaemonConnection, what: &str) {
+/// Reports that no daemon runs the queued jobs. A new job only starts if the daemon's workspace contains its working directory.
+pub(crate) async fn note_if_unattended(daemon: &DaemonConnection, what: &str, cwd: Option<&str>) {
     if let Some(why) = why_unattended(daemon).await {
-        note(format!("{why}: {what} when `windlass serve` runs"));
-    }
-}
-
-/// Reports that no daemon runs a new job, and where to start one.
-pub(crate) async fn note_if_not_started(
-    daemon: &DaemonConnection,
-    what: &str,
-    working_directory: &str,
-) {
-    if let Some(why) = why_unattended(daemon).await {
+        let directory = cwd.map(|cwd| format!(" in {} or a parent directory", one_line(cwd)));
+        let directory = directory.unwrap_or_default();
         note(format!(
-            "{why}: {what} when `windlass serve` runs in {} or a parent directory",
-            one_line(working_directory)
+            "{why}: {what} when `windlass serve` runs{directory}"
         ));
     }
 }

@@ -97,7 +97,7 @@ impl RunStatusFilter {
         Self::Outcome(OutcomeStatus::Done),
     ];
 
-    fn of(run: &RunSummary) -> Self {
+    fn for_run(run: &RunSummary) -> Self {
         match run.outcome {
             Some(outcome) => Self::Outcome(outcome),
             None => Self::Status(run.status),
@@ -273,7 +273,9 @@ const ADVICE: &str =
     "every turn creates one (`windlass run \"…\"`), and programs report their own (docs/runs.md)";
 
 fn write_table(runs: &[&RunSummary], listing: Listing, out: &mut impl Write) -> io::Result<()> {
-    let statuses = runs.iter().map(|run| RunStatusFilter::of(run).name().len());
+    let statuses = runs
+        .iter()
+        .map(|run| RunStatusFilter::for_run(run).name().len());
     let columns = [
         ("ID", 8),
         ("STARTED", 16),
@@ -286,7 +288,7 @@ fn write_table(runs: &[&RunSummary], listing: Listing, out: &mut impl Write) -> 
         [
             short(&run.run_id).to_owned(),
             run.started_at.format("%Y-%m-%d %H:%M").to_string(),
-            RunStatusFilter::of(run).name().to_owned(),
+            RunStatusFilter::for_run(run).name().to_owned(),
             format!("{:>5}", run.turn_count),
             run.agent_id.clone(),
             run.intent.lines().next().unwrap_or_default().to_owned(),
@@ -334,7 +336,7 @@ fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     if line.chars().count() > MAX_TEXT_WIDTH {
         let shown: String = line.chars().take(MAX_TEXT_WIDTH).collect();
-        shown + Style::of_stdout().dots()
+        shown + Style::for_stdout().dots()
     } else {
         line.to_owned()
     }
@@ -408,7 +410,7 @@ mod tests {
             assert!(RunStatusFilter::ALL.contains(&RunStatusFilter::Outcome(outcome)));
         }
         let done = run("a", Some("give_up"), "x");
-        assert!(RunStatusFilter::of(&done).matches(&done));
+        assert!(RunStatusFilter::for_run(&done).matches(&done));
         assert!(RunStatusFilter::Status(RunStatus::Completed).matches(&done));
         assert!(!RunStatusFilter::Outcome(OutcomeStatus::Success).matches(&done));
     }

@@ -120,7 +120,7 @@ impl TasksCommand {
                     writeln!(out, "{}", task.id)?
                 }
                 let what = "the task is queued and starts";
-                job_args::note_if_not_started(daemon, what, &task.workspace).await;
+                job_args::note_if_unattended(daemon, what, Some(&task.workspace)).await;
             }
             Subcommand::List { limit, status } => {
                 let statuses = status.iter().filter_map(|word| TaskStatus::parse(word));
@@ -136,7 +136,7 @@ impl TasksCommand {
                 } else {
                     list(&tasks, !status.is_empty(), &mut out)?;
                     if tasks.iter().any(|task| is_open(task.status)) {
-                        job_args::note_if_unattended(daemon, "open tasks continue").await;
+                        job_args::note_if_unattended(daemon, "open tasks continue", None).await;
                     }
                 }
             }
@@ -161,7 +161,7 @@ impl TasksCommand {
                     note_canceled(&task)
                 }
                 if is_open(task.status) {
-                    job_args::note_if_unattended(daemon, "it ends").await;
+                    job_args::note_if_unattended(daemon, "it ends", None).await;
                 }
             }
         }

@@ -308,7 +308,7 @@ fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
         ItemKind::AgentMessage => writeln!(out, "{}", lines(text))?,
         ItemKind::AgentReasoning => {}
         ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => {
-            let call = ShownCall::of_item(item);
+            let call = ShownCall::from_item(item);
             let name = call.as_ref().map_or("tool", |call| &call.name);
             let argument = call.as_ref().map(|call| main_argument(&call.input));
             let (name, argument) = (one_line(name), argument.unwrap_or_default());
@@ -449,7 +449,7 @@ async fn tail(daemon: &Arc<DaemonConnection>, id: &str, since: u64, no_follow: b
     let mut out = io::stdout();
     if no_follow {
         let mut out = Inert::new(&mut out);
-        let mut events = AfterFirstLine::of(&mut out);
+        let mut events = AfterFirstLine::new(&mut out);
         return calls::export(&*daemon.api(), &id, Some(since), &mut events).await;
     }
     let mut events = EventFollower::after(daemon, &id, since).await?;
@@ -480,7 +480,7 @@ struct AfterFirstLine<'a, W> {
 }
 
 impl<'a, W> AfterFirstLine<'a, W> {
-    fn of(to: &'a mut W) -> Self {
+    fn new(to: &'a mut W) -> Self {
         let is_after = false;
         Self { to, is_after }
     }

@@ -120,7 +120,7 @@ impl Agent<'_> {
         let remembered = remembered.in_environments(self.tools.environments.clone());
         builder = builder.remembered_calls(Arc::new(remembered));
         if web::is_enabled(self.config) {
-            let (pages, egress) = web::of(self.config, self.tools.environments)?;
+            let (pages, egress) = web::tool_and_egress(self.config, self.tools.environments)?;
             builder = builder.capability(pages).egress_service(Arc::new(egress));
         }
         if let Some(starts) = starts {

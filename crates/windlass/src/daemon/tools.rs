@@ -20,7 +20,7 @@ pub(crate) struct Tools<'a> {
 impl<'a> Tools<'a> {
     /// Ends processes that an earlier daemon on this data directory left behind, and hides the daemon's own files from all tools. The caller must
     /// hold the lock on the directory, because processes of another daemon must not be ended.
-    pub(crate) fn of<'b>(
+    pub(crate) fn prepare<'b>(
         directory: &Path,
         own_files: impl IntoIterator<Item = &'b Path>,
         configured: &config::ShellConfig,

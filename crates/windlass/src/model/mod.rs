@@ -56,7 +56,7 @@ pub(crate) fn choose(
         return choose_named(name, config, variable);
     }
     for known in PROVIDERS {
-        let found = Credentials::of(known, &config.providers, &variable);
+        let found = Credentials::for_provider(known, &config.providers, &variable);
         if found.key.is_some()
             && found.is_usable()
             && let Some(model) = default_model(known, config)
@@ -84,7 +84,7 @@ fn choose_named(
     let Some(known) = find(provider) else {
         bail!("{}, {SIMULATOR}", unknown_provider(name));
     };
-    let found = Credentials::of(known, &config.providers, &variable);
+    let found = Credentials::for_provider(known, &config.providers, &variable);
     if !found.is_usable() {
         bail!("no key for provider `{provider}`; set {}", found.missing());
     }
@@ -112,7 +112,7 @@ pub(crate) fn further(
         }
     }
     for known in PROVIDERS {
-        let found = Credentials::of(known, &config.providers, &variable);
+        let found = Credentials::for_provider(known, &config.providers, &variable);
         let Some(model) = default_model(known, config) else {
             continue;
         };
@@ -130,7 +130,7 @@ pub(crate) fn providers(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Vec<(&'static KnownProvider, Option<ModelWithProvider>)>> {
     let reached = PROVIDERS.iter().map(|known| {
-        let found = Credentials::of(known, &config.providers, &variable);
+        let found = Credentials::for_provider(known, &config.providers, &variable);
         let is_usable = found.is_usable();
         let reached = is_usable.then(|| found.model("")).transpose()?;
         Ok((known, reached))
@@ -143,7 +143,8 @@ pub(crate) fn api_backends(
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
 ) -> BTreeMap<String, String> {
-    let is_usable = |known| Credentials::of(known, &config.providers, &variable).is_usable();
+    let is_usable =
+        |known| Credentials::for_provider(known, &config.providers, &variable).is_usable();
     let usable = PROVIDERS.iter().filter(|known| is_usable(known));
     let by_name = usable.filter_map(|known| {
         let model = format!("{}/{}", known.name, default_model(known, config)?);
@@ -158,7 +159,7 @@ pub(crate) fn entries(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Vec<ProviderEntry> {
     let entry = |known: &'static KnownProvider| {
-        let found = Credentials::of(known, &config.providers, &variable);
+        let found = Credentials::for_provider(known, &config.providers, &variable);
         ProviderEntry {
             id: known.name.to_owned(),
             display_name: known.title.to_owned(),
@@ -218,7 +219,7 @@ struct Credentials {
 }
 
 impl Credentials {
-    fn of(
+    fn for_provider(
         known: &'static KnownProvider,
         configured: &BTreeMap<String, Provider>,
         variable: impl Fn(&str) -> Option<String>,

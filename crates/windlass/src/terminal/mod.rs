@@ -46,15 +46,15 @@ impl Style {
         has_unicode: false,
     };
 
-    pub(crate) fn of_stderr() -> Self {
-        Self::of(&io::stderr())
+    pub(crate) fn for_stderr() -> Self {
+        Self::for_stream(&io::stderr())
     }
 
-    pub(crate) fn of_stdout() -> Self {
-        Self::of(&io::stdout())
+    pub(crate) fn for_stdout() -> Self {
+        Self::for_stream(&io::stdout())
     }
 
-    fn of(stream: &impl IsTerminal) -> Self {
+    fn for_stream(stream: &impl IsTerminal) -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let is_dumb = set("TERM").is_none_or(|term| term == "dumb");
         let is_live = stream.is_terminal() && !is_dumb;

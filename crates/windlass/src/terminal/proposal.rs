@@ -27,7 +27,7 @@ pub(super) type StyledLine = (Colour, String);
 pub(super) fn heading(tool: &ShownCall) -> String {
     let name = exact_line(&tool.name).into_owned();
     let input = &tool.input;
-    match (ToolKind::of(&name), path_of(input)) {
+    match (ToolKind::from_name(&name), path_of(input)) {
         (ToolKind::Change, Some((_, path))) => {
             format!("{name} wants to change {}", exact_line(path))
         }
@@ -42,7 +42,7 @@ pub(super) fn proposal(tool: &ShownCall, cwd: &Path, style: Style) -> Vec<Styled
     let text = |name: &str| input[name].as_str();
     let (command, content) = (text("command"), text("content"));
     let replacement = (text("old_string"), text("new_string"));
-    let (mut lines, shown) = match (ToolKind::of(&tool.name), command, path_of(input)) {
+    let (mut lines, shown) = match (ToolKind::from_name(&tool.name), command, path_of(input)) {
         (ToolKind::Command, Some(command), _) => (command_lines(command, style), vec!["command"]),
         (ToolKind::Change, _, Some((field, path))) => match (replacement, content) {
             ((Some(old), Some(new)), _) => {

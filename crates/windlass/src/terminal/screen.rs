@@ -73,7 +73,7 @@ struct RunningCall {
 impl Screen {
     pub(crate) fn new(is_json: bool) -> Self {
         Self {
-            style: Style::of_stderr(),
+            style: Style::for_stderr(),
             is_json,
             out: io::stdout(),
             in_line: false,
