@@ -225,7 +225,7 @@ impl Run {
         let turn = match ended {
             TurnViewEnd::Ended(turn) => turn,
             TurnViewEnd::Detached { is_interrupted } => {
-                note(&how_to_continue(&session.thread.id, is_interrupted));
+                note(how_to_continue(&session.thread.id, is_interrupted));
                 return Err(Stopped::Detached);
             }
         };

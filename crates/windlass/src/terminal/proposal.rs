@@ -198,7 +198,7 @@ fn counted(line: &str, indent: usize, style: Style) -> String {
     let mut rest = line;
     let mut most = indent;
     while !rest.is_empty() {
-        let end = rest.find(|letter: char| !letter.is_whitespace());
+        let end = rest.find(|character: char| !character.is_whitespace());
         let (blanks, others) = rest.split_at(end.unwrap_or(rest.len()));
         match (blanks.chars().count(), style.has_unicode) {
             (count, _) if count <= most => shown.push_str(blanks),
@@ -206,8 +206,8 @@ fn counted(line: &str, indent: usize, style: Style) -> String {
             (count, false) => shown.push_str(&format!("<{count} spaces>")),
         }
         let end = others.find(char::is_whitespace).unwrap_or(others.len());
-        let (letters, after) = others.split_at(end);
-        shown.push_str(letters);
+        let (characters, after) = others.split_at(end);
+        shown.push_str(characters);
         (rest, most) = (after, MAX_SPACES);
     }
     shown

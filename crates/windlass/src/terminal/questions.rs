@@ -131,8 +131,8 @@ impl LineReader {
     fn start() -> Self {
         let (send, line) = oneshot::channel();
         let is_wanted = Arc::new(AtomicBool::new(true));
-        let wanted = Arc::clone(&is_wanted);
-        std::thread::spawn(move || send.send(read_line(&wanted)));
+        let is_needed = Arc::clone(&is_wanted);
+        std::thread::spawn(move || send.send(read_line(&is_needed)));
         Self { line, is_wanted }
     }
 }
@@ -144,11 +144,11 @@ impl Drop for LineReader {
 }
 
 /// Reads a line from the terminal without buffering: later input stays there and can be discarded before the next question.
-fn read_line(wanted: &AtomicBool) -> Option<String> {
+fn read_line(is_needed: &AtomicBool) -> Option<String> {
     let mut line = Vec::new();
-    while wanted.load(Ordering::SeqCst) {
+    while is_needed.load(Ordering::SeqCst) {
         // The question may have been settled elsewhere in the meantime.
-        if !has_input().ok()? || !wanted.load(Ordering::SeqCst) {
+        if !has_input().ok()? || !is_needed.load(Ordering::SeqCst) {
             continue;
         }
         let mut piece = [0; 1024];
@@ -396,10 +396,10 @@ fn decided(
 
 /// Returns how many lines, each with the mark, fit into `rows` rows of a terminal.
 fn visible_lines(lines: &[StyledLine], rows: usize, columns: usize) -> usize {
-    let mut taken = 0;
+    let mut used = 0;
     let fits = |(_, line): &&StyledLine| {
-        taken += wrap_rows(line, columns.saturating_sub(3)).len();
-        taken <= rows
+        used += wrap_rows(line, columns.saturating_sub(3)).len();
+        used <= rows
     };
     lines.iter().take_while(fits).count()
 }
