@@ -97,7 +97,7 @@ pub(crate) enum Command {
     /// Creates, lists and revokes tokens for the daemon.
     Token(Token),
     /// Lists and removes permanently allowed calls of projects.
-    ApprovalMode(RememberedApprovals),
+    Approvals(RememberedApprovals),
     /// Checks, backs up, restores and compacts the daemon's data.
     Store(StoreCommand),
     /// Shows and creates configuration files, and controls which ones apply.
@@ -121,7 +121,7 @@ impl Command {
             Self::Config(config) => config.is_configured(),
             Self::Runs(_)
             | Self::Token(_)
-            | Self::ApprovalMode(_)
+            | Self::Approvals(_)
             | Self::Store(_)
             | Self::Demo(_)
             | Self::Completions { .. } => false,

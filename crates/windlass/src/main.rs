@@ -57,7 +57,7 @@ async fn run() -> ExitCode {
         Command::Mcp(mcp) => mcp.run(global).await,
         Command::Runs(runs) => runs.run().await,
         Command::Token(token) => token.run(),
-        Command::ApprovalMode(approvals) => approvals.run(),
+        Command::Approvals(approvals) => approvals.run(),
         Command::Store(store) => store.run().await,
         Command::Config(config_command) => config_command.run(global),
         Command::Backends(backends) => backends.run(global).await,

@@ -346,7 +346,7 @@ fn a_backend_that_is_not_there_or_has_no_network_is_told() {
     fs::create_dir_all(&root).unwrap();
     let shut = json!({"id": "shut", "root": root, "policy": {"network": "none"}});
     daemon.client.post("/v1/environments", &shut).expect(201);
-    for (environment, told) in [("local", "npm install"), ("shut", "no network")] {
+    for (environment, told) in [("local", "npm install"), ("shut", "restricts the network")] {
         let at = json!([{"environment_id": environment, "cwd": ""}]);
         let thread = daemon.thread(&json!({"backend": "codex", "environments": at}));
         let mut events = daemon.client.events(&thread, 0);

@@ -47,7 +47,7 @@ fn a_thread_is_decided_again_and_another_model_is_asked() {
     let (code, told, _) = said(&home, &["replay", &id]);
     assert_eq!(code, Some(0), "{told}");
     assert!(
-        told.contains("of 2 turns come out as they were recorded"),
+        told.contains("of 2 turns are reproduced as recorded"),
         "{told}"
     );
     let (_, report, _) = said(&home, &["replay", "--json", &id]);

@@ -74,7 +74,7 @@ fn a_rule_that_cannot_be_obeyed_keeps_the_daemon_from_starting() {
         ),
         (
             "environments.docs.root = '/nowhere/at/all'",
-            "the environment `docs` cannot be had",
+            "the environment `docs` is not available",
         ),
         (
             "environments.local.root = '/'",

@@ -187,7 +187,7 @@ fn a_backend_that_cannot_be_started_is_refused_before_there_is_a_thread() {
     for (backend, why) in [
         (
             "nobody",
-            "there is no backend `nobody`; there are: claude-code",
+            "there is no backend `nobody`; available: claude-code",
         ),
         ("codex", "there is no program `codex`"),
     ] {
@@ -731,7 +731,7 @@ fn no_demonstration_answers_under_the_name_of_a_model() {
     assert_eq!(out.status.code(), Some(2), "{out:?}");
     let told = text(&out.stderr);
     assert!(
-        told.contains("`anthropic/some-model` cannot be asked"),
+        told.contains("`anthropic/some-model` is not available"),
         "{told}"
     );
     // Without `--model`, the demonstration answers, and a notice names it.

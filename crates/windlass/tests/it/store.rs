@@ -101,7 +101,7 @@ fn a_backup_brings_back_what_was_and_keeps_what_was_there() {
         report["files"],
         json!(["secrets.key", "tokens.json", "windlass.db"])
     );
-    refused(&home, &["backup", text(&backup)], &["exists already"]);
+    refused(&home, &["backup", text(&backup)], &["there already"]);
 
     let daemon = home.start();
     let later = daemon.thread(&json!({}));
@@ -249,7 +249,7 @@ fn what_was_exported_is_taken_in_elsewhere() {
     // Existing threads are listed, and the exit code is 1.
     let repeated = store(&second, &["import", text(&file)]);
     assert_eq!(repeated.status.code(), Some(1));
-    assert!(stderr(&repeated).contains("exists already"));
+    assert!(stderr(&repeated).contains("it is there already"));
 }
 
 /// Changes the recorded input of an export's only turn.

@@ -97,7 +97,7 @@ fn a_task_that_is_queued_without_a_daemon_waits_for_one() {
     assert!(shown.contains(&text(&task["thread_id"])), "{shown}");
     assert_eq!(told, "");
     let (_, told) = done(&home, &["tasks", "cancel", end(id)]);
-    assert!(told.contains("had ended before: completed"), "{told}");
+    assert!(told.contains("has already ended: completed"), "{told}");
     let (thread, _) = done(&home, &["threads", "show", &text(&task["thread_id"])]);
     assert!(thread.contains("> first words"), "{thread}");
     let (_, told) = done(&home, &["tasks", "add", "--cwd", ".", "third"]);

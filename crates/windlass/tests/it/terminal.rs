@@ -67,9 +67,9 @@ fn a_chat_takes_the_models_that_a_run_takes_and_says_who_answers() {
     assert!(told.contains("there is no model `sim/other`"), "{told}");
     assert!(told.contains("did you mean openai/gpt-4o?"), "{told}");
     for refused in ["acme/x", "sim/other", "gpt-4o"] {
-        assert!(!told.contains(&format!("{refused} answers")), "{told}");
+        assert!(!told.contains(&format!("{refused} is used")), "{told}");
     }
-    assert!(told.contains("sim answers from here on\n"), "{told}");
+    assert!(told.contains("sim is used from now on\n"), "{told}");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn a_chat_keeps_a_thread_and_an_aside_does_not_become_part_of_it() {
         "Echo: first\nEcho: second\nEcho: third\nEcho: aside\n"
     );
     assert!(
-        told.contains("/nonsense") && told.contains("taken back: second"),
+        told.contains("/nonsense") && told.contains("undone: second"),
         "{told}"
     );
     // The newest thread is not the one of `/btw`.

@@ -134,7 +134,7 @@ fn a_tail_ends_with_the_daemon_and_leaves_an_open_turn_alone() {
     let ended = tail.wait_with_output().unwrap();
     let told = String::from_utf8(ended.stderr).unwrap();
     assert!(
-        ended.status.success() && told.contains("has ended"),
+        ended.status.success() && told.contains("has stopped"),
         "{told}"
     );
     // Without a daemon, the recorded events are shown.

@@ -218,7 +218,7 @@ fn whoever_trusts_a_file_hears_which_programs_it_starts_and_what_they_are_given(
         "start agents on [\"mine\"]",
         "calls of \"write\" with path \"docs/**\" run without an approval",
         "calls of \"shell\" with command \"cargo test\" run without an approval",
-        "calls of \"read\" with path \"private/**\" are refused",
+        "calls of \"read\" with path \"private/**\" are denied",
     ] {
         assert!(told.contains(word), "{word}: {told}");
     }
