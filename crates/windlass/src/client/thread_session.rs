@@ -21,8 +21,8 @@ use crate::client::connect::DaemonConnection;
 use crate::client::follow::{self, EventFollower, FollowStep};
 use crate::client::ids::{SEARCHED, by_end, is_complete};
 use crate::terminal::{
-    Answer, Colour, EchoOff, FRAME, InputQuestion, PendingQuestion, Questions, Screen, ShownCall,
-    TypedAhead, approval_call, decision,
+    Colour, EchoOff, FRAME, InputQuestion, PendingQuestion, QuestionAnswer, Questions, Screen,
+    ShownCall, TypedAhead, approval_call, decision,
 };
 
 /// The tool that asks the user questions. It is disabled if there is no user.
@@ -377,15 +377,16 @@ impl TurnView<'_> {
             let mut for_user = Vec::new();
             while let Some(question) = self.questions.take() {
                 let (answer, notice) = match &question {
-                    PendingQuestion::Approval { .. } if approvals == ApprovalMode::All => {
-                        (Answer::Approval(decision(ApprovalDecision::Allow)), None)
-                    }
+                    PendingQuestion::Approval { .. } if approvals == ApprovalMode::All => (
+                        QuestionAnswer::Approval(decision(ApprovalDecision::Allow)),
+                        None,
+                    ),
                     PendingQuestion::Approval { call, .. } => {
                         let name = &call.name;
                         let notice = format!(
                             "{name} is denied: no user can be asked; --yes allows everything"
                         );
-                        let answer = Answer::Approval(decision(ApprovalDecision::Deny));
+                        let answer = QuestionAnswer::Approval(decision(ApprovalDecision::Deny));
                         (answer, Some(notice))
                     }
                     PendingQuestion::Input { .. } if approvals.has_user() => {
@@ -394,7 +395,7 @@ impl TurnView<'_> {
                     }
                     PendingQuestion::Input { request, .. } => {
                         let notice = "a question was not answered: no user can be asked";
-                        let answer = Answer::Input(unattended_answers(request));
+                        let answer = QuestionAnswer::Input(unattended_answers(request));
                         (answer, Some(notice.to_owned()))
                     }
                 };
@@ -419,7 +420,7 @@ impl TurnView<'_> {
     }
 
     /// Sends an answer to the daemon. If the daemon is gone or accepts only other answers, the question is queued again.
-    async fn deliver(&mut self, question: PendingQuestion, answer: Answer) -> Delivery {
+    async fn deliver(&mut self, question: PendingQuestion, answer: QuestionAnswer) -> Delivery {
         let (api, thread_id) = (self.session.daemon.api(), &self.session.thread.id);
         match send_answer(&*api, thread_id, question.id(), &answer).await {
             Err(error) if error.is_lost() => {
@@ -456,10 +457,10 @@ pub(crate) async fn send_answer(
     api: &dyn RuntimeApi,
     thread_id: &str,
     id: &str,
-    answer: &Answer,
+    answer: &QuestionAnswer,
 ) -> Result<(), CallError> {
     match answer {
-        Answer::Approval(request) => {
+        QuestionAnswer::Approval(request) => {
             let decided = decide_approval(api, id, request.clone()).await;
             let is_rejected = |error: &CallError| !error.is_lost() && !is_settled(error);
             if request.remember_for != RememberFor::Project
@@ -471,7 +472,7 @@ pub(crate) async fn send_answer(
             note("this approval cannot be stored for the project; the call is allowed once");
             decided
         }
-        Answer::Input(answers) => {
+        QuestionAnswer::Input(answers) => {
             let path = InputPath {
                 thread_id: thread_id.to_owned(),
                 input_id: id.to_owned(),

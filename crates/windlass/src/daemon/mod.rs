@@ -146,7 +146,8 @@ impl DaemonOptions<'_> {
         let secrets = named_secrets::load(config, |name| std::env::var(name).ok())?;
         let own_files = self.own_files.into_iter().chain(key_file);
         let own_files = own_files.chain(named_secrets::files(config));
-        let mut tools = tools::Tools::prepare(directory, own_files, &config.shell, &environments)?;
+        let mut tools =
+            tools::DaemonTools::prepare(directory, own_files, &config.shell, &environments)?;
         tools.shell.proxy = Some(web::proxy(config)?);
         let names = secrets.variables().map(|(name, _)| name.to_owned());
         tools.shell.secret_names = names.collect();
@@ -172,7 +173,7 @@ impl DaemonOptions<'_> {
         let names = configured.iter().map(|backend| backend.name.clone());
         let backends = names.collect();
         let remembered = ProjectApprovals::new(directory);
-        let agent = agent::Agent {
+        let agent = agent::DaemonAgent {
             backends: configured,
             secrets,
             config,

@@ -12,12 +12,12 @@ use super::leftovers;
 use crate::cli::note;
 use crate::{config, data, sandbox};
 
-pub(crate) struct Tools<'a> {
+pub(crate) struct DaemonTools<'a> {
     pub(crate) environments: &'a Environments,
     pub(crate) shell: ShellSettings,
 }
 
-impl<'a> Tools<'a> {
+impl<'a> DaemonTools<'a> {
     /// Ends processes that an earlier daemon on this data directory left behind, and hides the daemon's own files from all tools. The caller must
     /// hold the lock on the directory, because processes of another daemon must not be ended.
     pub(crate) fn prepare<'b>(

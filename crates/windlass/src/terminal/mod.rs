@@ -16,7 +16,7 @@ use unicode_width::UnicodeWidthChar;
 pub(crate) use echo::{EchoOff, SavedTerminalModes, TypedAhead};
 pub(crate) use hang_up::hang_up;
 pub(crate) use proposal::describe;
-pub(crate) use questions::{Answer, InputQuestion, PendingQuestion, Questions, decision};
+pub(crate) use questions::{InputQuestion, PendingQuestion, QuestionAnswer, Questions, decision};
 pub(crate) use screen::{FRAME, Screen, spent, time};
 pub(crate) use table::Listing;
 pub(crate) use tool_call::{ShownCall, ToolKind, approval_call, main_argument};
