@@ -209,7 +209,8 @@ fn leaves(table: &Table) -> BTreeMap<String, Leaf> {
 
 fn collect_leaves(parent: &str, table: &Table, found: &mut BTreeMap<String, Leaf>) {
     for (name, value) in table {
-        let is_bare = |letter: char| letter.is_ascii_alphanumeric() || "_-".contains(letter);
+        let is_bare =
+            |character: char| character.is_ascii_alphanumeric() || "_-".contains(character);
         let name = if !name.is_empty() && name.chars().all(is_bare) {
             name.clone()
         } else {

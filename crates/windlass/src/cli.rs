@@ -8,11 +8,12 @@ use std::process::ExitCode;
 use anyhow::Context;
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue};
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::ErrorCode;
 use windlass_store::SqliteError;
 
+use crate::client::connect::describe_api_error;
 use crate::commands::acp::Acp;
 use crate::commands::approvals::RememberedApprovals;
 use crate::commands::automations::Automations;
@@ -44,14 +45,21 @@ pub(crate) const INTERRUPTED: u8 = 130;
 #[derive(Parser)]
 #[command(name = "windlass", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) global: GlobalOptions,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of all commands.
+#[derive(Args)]
+pub(crate) struct GlobalOptions {
     /// Directory that tools may access.
     #[arg(long, global = true, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
     /// Configuration file, which overrides your own file [default: windlass.toml in the current directory, if it is trusted].
     #[arg(long, global = true, value_name = "F")]
     pub(crate) config: Option<PathBuf>,
-    #[command(subcommand)]
-    pub(crate) command: Command,
 }
 
 const EXIT_CODES: &str = "Exit codes: 0 the turn completed, 1 it failed, 2 the command line or the configuration is \
@@ -89,7 +97,7 @@ pub(crate) enum Command {
     /// Creates, lists and revokes tokens for the daemon.
     Token(Token),
     /// Lists and removes permanently allowed calls of projects.
-    ApprovalMode(RememberedApprovals),
+    Approvals(RememberedApprovals),
     /// Checks, backs up, restores and compacts the daemon's data.
     Store(StoreCommand),
     /// Shows and creates configuration files, and controls which ones apply.
@@ -113,7 +121,7 @@ impl Command {
             Self::Config(config) => config.is_configured(),
             Self::Runs(_)
             | Self::Token(_)
-            | Self::ApprovalMode(_)
+            | Self::Approvals(_)
             | Self::Store(_)
             | Self::Demo(_)
             | Self::Completions { .. } => false,
@@ -177,13 +185,18 @@ fn visible_names(command: &clap::Command, names: &mut Vec<String>) {
 
 /// Formats an error with its causes. A cause that is already part of the text before it is not repeated.
 pub(crate) fn error_text(error: &anyhow::Error) -> String {
-    let causes = error.chain().map(|cause| match cause.downcast_ref() {
-        // The error's own advice addresses programs, not users of the command line.
-        Some(SqliteError::Locked { directory, holder }) => format!(
-            "{} is used by process {holder}; stop it first, or name another directory with --data",
-            printable(directory)
-        ),
-        _ => without_code(&cause.to_string()).to_owned(),
+    // Some errors contain advice for programs, which users of the command line cannot follow.
+    let causes = error.chain().map(|cause| {
+        if let Some(SqliteError::Locked { directory, holder }) = cause.downcast_ref() {
+            let directory = printable(directory);
+            format!(
+                "{directory} is used by process {holder}; stop it first, or name another directory with --data"
+            )
+        } else if let Some(error) = cause.downcast_ref() {
+            describe_api_error(error)
+        } else {
+            without_code(&cause.to_string()).to_owned()
+        }
     });
     causes.fold(String::new(), |text, cause| match text.as_str() {
         "" => cause,
@@ -234,7 +247,7 @@ pub(crate) fn failed(error: &anyhow::Error, code: u8) -> ExitCode {
     if log::is_json() {
         tracing::error!("{}", lines(&error_text(error)))
     } else {
-        note(&format!("error: {}", error_text(error)))
+        note(format!("error: {}", error_text(error)))
     }
     ExitCode::from(code)
 }
@@ -246,7 +259,8 @@ pub(crate) fn is_reader_gone(error: &anyhow::Error) -> bool {
 }
 
 /// Reports a message that is not data on stderr, or in the log if the log is JSON.
-pub(crate) fn note(text: &str) {
+pub(crate) fn note(text: impl AsRef<str>) {
+    let text = text.as_ref();
     if log::is_json() {
         return tracing::info!("{}", lines(text));
     }
@@ -255,7 +269,7 @@ pub(crate) fn note(text: &str) {
     } else {
         lines(text).into_owned()
     };
-    let text = text.replace('…', Style::of_stderr().dots());
+    let text = text.replace('…', Style::for_stderr().dots());
     // stderr is closed, so there is no way to report this.
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -51,14 +51,14 @@ pub(crate) fn event_line(event: &RuntimeEventEnvelope) -> serde_json::Result<Str
 /// Escapes terminal control characters in JSON. They occur only inside strings, so the meaning does not change.
 fn inert(json: &str) -> String {
     let mut shown = String::with_capacity(json.len());
-    for letter in json.chars() {
-        match letter {
-            '\u{7F}'.. if is_active(letter) => {
-                for unit in letter.encode_utf16(&mut [0; 2]) {
+    for character in json.chars() {
+        match character {
+            '\u{7F}'.. if is_active(character) => {
+                for unit in character.encode_utf16(&mut [0; 2]) {
                     shown.push_str(&format!("\\u{unit:04x}"));
                 }
             }
-            _ => shown.push(letter),
+            _ => shown.push(character),
         }
     }
     shown

@@ -33,41 +33,36 @@ fn main() -> ExitCode {
 
 #[tokio::main]
 async fn run() -> ExitCode {
-    let Cli {
-        workspace,
-        config,
-        command,
-    } = cli::parse();
-    let config = config.as_deref();
-    if config.is_some() && !command.is_configured() {
+    let Cli { global, command } = cli::parse();
+    if global.config.is_some() && !command.is_configured() {
         cli::note("--config has no effect on this command");
     }
     let done = match command {
-        Command::Run(run) => run.run(workspace, config).await,
-        Command::Chat(chat) => chat.run(workspace, config).await,
+        Command::Run(run) => run.run(global).await,
+        Command::Chat(chat) => chat.run(global).await,
         Command::Demo(demo) => demo.run(),
-        Command::Replay(replay) => replay.run(config).await,
-        Command::Threads(threads) => threads.run(config).await,
-        Command::Events(events) => events.run(config).await,
-        Command::Tasks(tasks) => tasks.run(workspace, config).await,
-        Command::Automations(automations) => automations.run(workspace, config).await,
-        Command::Doctor(doctor) => doctor.run(config).await,
+        Command::Replay(replay) => replay.run(global).await,
+        Command::Threads(threads) => threads.run(global).await,
+        Command::Events(events) => events.run(global).await,
+        Command::Tasks(tasks) => tasks.run(global).await,
+        Command::Automations(automations) => automations.run(global).await,
+        Command::Doctor(doctor) => doctor.run(global).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Cli::command(), "windlass", &mut script);
             let written = std::io::stdout().write_all(&script);
             written.map(|()| ExitCode::SUCCESS).map_err(Into::into)
         }
-        Command::Acp(acp) => acp.run(workspace, config).await,
-        Command::Mcp(mcp) => mcp.run(workspace, config).await,
+        Command::Acp(acp) => acp.run(global).await,
+        Command::Mcp(mcp) => mcp.run(global).await,
         Command::Runs(runs) => runs.run().await,
         Command::Token(token) => token.run(),
-        Command::ApprovalMode(approvals) => approvals.run(),
+        Command::Approvals(approvals) => approvals.run(),
         Command::Store(store) => store.run().await,
-        Command::Config(config_command) => config_command.run(config),
-        Command::Backends(backends) => backends.run(workspace, config).await,
+        Command::Config(config_command) => config_command.run(global),
+        Command::Backends(backends) => backends.run(global).await,
         Command::Serve(serve) => {
-            let served = Box::pin(serve.run(workspace, config)).await;
+            let served = Box::pin(serve.run(global)).await;
             served.map(|()| ExitCode::SUCCESS)
         }
     };

@@ -12,6 +12,8 @@ use windlass_core::json_rpc::{
 use windlass_protocol::CallError;
 use windlass_protocol::ErrorCode;
 
+use crate::cli::error_text;
+
 /// Maximum length of a line, in bytes.
 const MAX_LINE: usize = 32 * 1024 * 1024;
 /// Maximum length of a title that a client displays, in characters.
@@ -111,7 +113,7 @@ impl From<CallError> for RpcFailure {
 
 impl From<anyhow::Error> for RpcFailure {
     fn from(error: anyhow::Error) -> Self {
-        Self::internal(format!("{error:#}"))
+        Self::internal(error_text(&error))
     }
 }
 

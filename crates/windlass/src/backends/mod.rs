@@ -82,10 +82,10 @@ impl ConfiguredBackend {
                 "a backend cannot be named {name:?}: a name has up to 64 letters, digits, `-` and `_`"
             );
         }
-        let usual = BUILT_IN_AGENTS
+        let built_in = BUILT_IN_AGENTS
             .iter()
             .find(|agent| agent.kind.name() == name);
-        let kind = entry.kind.or(usual.map(|agent| agent.kind));
+        let kind = entry.kind.or(built_in.map(|agent| agent.kind));
         let Some(kind) = kind else {
             bail!(
                 "[backends.{name}] needs a `kind`: claude-code, codex, gemini, or acp for any other agent that implements ACP"
@@ -156,14 +156,14 @@ impl ConfiguredBackend {
         .filter(|it| !it.is_zero());
         spec.turn_limit = entry.turn_seconds.map(Duration::from_secs);
         let home = home.display().to_string();
-        let usual = [
+        let variables = [
             ("HOME", home.as_str()),
             ("PATH", &self.path),
             ("LANG", "C.UTF-8"),
             ("TERM", "dumb"),
         ];
-        let usual = usual.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        spec.variables.extend(usual);
+        let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        spec.variables.extend(variables);
         for name in &entry.variables {
             if let Ok(value) = std::env::var(name) {
                 spec.variables.entry(name.clone()).or_insert(value);
@@ -189,8 +189,8 @@ fn home_of(
             bail!("[backends.{name}] has `settings`, which requires home = \"user\"")
         }
         (BackendHome::User, settings) => {
-            let usual = built_in::find(kind).map(|agent| PathBuf::from(agent.settings));
-            let Some(settings) = settings.clone().or(usual) else {
+            let default = built_in::find(kind).map(|agent| PathBuf::from(agent.settings));
+            let Some(settings) = settings.clone().or(default) else {
                 bail!(
                     "[backends.{name}] has home = \"user\" and needs `settings`: its own directory there, such as \".config/{name}\""
                 );

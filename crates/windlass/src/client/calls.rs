@@ -11,8 +11,6 @@ use windlass_protocol::{
     ThreadDetail, Turn,
 };
 
-use crate::client::connect::api_error;
-
 /// Returns the path parameters of a thread, task, automation or environment.
 pub(crate) fn by_id(id: &str) -> IdPath {
     IdPath { id: id.to_owned() }
@@ -124,9 +122,8 @@ pub(crate) async fn export(
     since_seq: Option<u64>,
     out: &mut impl Write,
 ) -> Result<()> {
-    let parts = export_parts(api, id, since_seq).await;
-    let mut parts = parts.map_err(api_error)?;
-    while let Some(part) = parts.next().await.map_err(api_error)? {
+    let mut parts = export_parts(api, id, since_seq).await?;
+    while let Some(part) = parts.next().await? {
         out.write_all(&part)?;
     }
     Ok(())

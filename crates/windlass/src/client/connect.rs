@@ -19,7 +19,7 @@ use windlass_server::{Access, ApiServer, InProcessHandle, JobSettings, Token, To
 use windlass_store::SqliteError;
 
 use crate::backends;
-use crate::cli::{note, or_current, printable, set_variable};
+use crate::cli::{note, or_current, printable, set_variable, without_code};
 use crate::client::calls::{by_id, environments};
 use crate::commands::serve::access;
 use crate::config;
@@ -84,12 +84,12 @@ impl DaemonTarget {
     pub(crate) fn new(
         data: PathBuf,
         workspace: PathBuf,
-        config: Option<&Path>,
+        config: Option<PathBuf>,
         purpose: ConnectionPurpose,
     ) -> Self {
         Self {
             data,
-            config: config.map(Path::to_owned),
+            config,
             model: set_variable("WINDLASS_MODEL"),
             workspace,
             purpose,
@@ -98,7 +98,7 @@ impl DaemonTarget {
     }
 
     /// Targets a data directory for reading or maintenance; no model is needed.
-    pub(crate) fn for_maintenance(data: PathBuf, config: Option<&Path>) -> Result<Self> {
+    pub(crate) fn for_maintenance(data: PathBuf, config: Option<PathBuf>) -> Result<Self> {
         Ok(Self {
             model: Some(model::SIMULATOR.to_owned()),
             ..Self::new(data, or_current(None)?, config, ConnectionPurpose::Maintain)
@@ -334,7 +334,7 @@ impl DaemonConnection {
         match environments(&*self.api()).await {
             Ok(_) => Ok(true),
             Err(error) if error.is_lost() => Ok(false),
-            Err(error) => Err(api_error(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -390,7 +390,7 @@ impl DaemonConnection {
 
     /// Returns the daemon's default working directory.
     pub(crate) async fn workspace(&self) -> Result<PathBuf> {
-        let there = environments(&*self.api()).await.map_err(api_error)?;
+        let there = environments(&*self.api()).await?;
         let local = there.into_iter().find(|it| it.id == "local");
         Ok(local.map(|it| it.root).unwrap_or_default())
     }
@@ -407,7 +407,7 @@ impl DaemonConnection {
             printable(&root)
         );
         let api = self.api();
-        let there = environments(&*api).await.map_err(api_error)?;
+        let there = environments(&*api).await?;
         let (workspace, others): (Vec<_>, Vec<_>) = there.iter().partition(|it| it.id == "local");
         let configured = others.iter().filter(|it| it.protected);
         // The environment `local` matches if no configured environment does.
@@ -435,8 +435,7 @@ impl DaemonConnection {
         match api.create_environment(Call::new((), request)).await {
             Ok(_) => Ok(id),
             Err(error) if error.code() == Some(ErrorCode::EnvironmentExists) => {
-                let there = api.get_environment(Call::new(by_id(&id), ())).await;
-                let there = there.map_err(api_error)?;
+                let there = api.get_environment(Call::new(by_id(&id), ())).await?;
                 // Another client may have created a different environment with this name.
                 ensure!(
                     there.root == root && there.policy == policy,
@@ -446,7 +445,7 @@ impl DaemonConnection {
                 );
                 Ok(id)
             }
-            Err(error) => Err(api_error(error)),
+            Err(error) => Err(error.into()),
         }
     }
 }
@@ -481,20 +480,20 @@ fn is_locked(error: &anyhow::Error) -> bool {
         .any(|cause| matches!(cause.downcast_ref(), Some(SqliteError::Locked { .. })))
 }
 
-/// Translates an API error to advice for the user of the command.
-pub(crate) fn api_error(error: CallError) -> anyhow::Error {
-    if let Some(paths) = cut_off(&error) {
-        return anyhow::anyhow!(
+/// Describes an API error, with advice for the user of the command.
+pub(crate) fn describe_api_error(error: &CallError) -> String {
+    if let Some(paths) = cut_off(error) {
+        return format!(
             "a crash cut off a call, which may have changed these files: {paths}; nothing was restored: inspect them and repeat \
              `windlass threads rewind ID --files` with --cut-off, or rewind without --files"
         );
     }
+    let message = error.to_string();
+    let message = without_code(&message);
     match error.code() {
-        Some(ErrorCode::DepthOutOfRange) => {
-            anyhow::anyhow!("the thread does not have that many turns")
-        }
-        Some(code) => anyhow::anyhow!("{error} ({code})"),
-        None => error.into(),
+        Some(ErrorCode::DepthOutOfRange) => "the thread does not have that many turns".to_owned(),
+        Some(code) => format!("{message} ({code})"),
+        None => message.to_owned(),
     }
 }
 
@@ -532,7 +531,7 @@ mod tests {
         let refused = |details| {
             let code = ErrorCode::FilesChanged;
             let body = ErrorBody::new(code, "ask again with `cut_off`", Some(details));
-            api_error(CallError::Refused(Box::new(body))).to_string()
+            describe_api_error(&CallError::Refused(Box::new(body)))
         };
         let error = refused(json!({ "paths": ["a", "b"], "count": 3, "cut_off": true }));
         assert!(error.contains(": a, b and 1 more; "), "{error}");

@@ -11,7 +11,7 @@ use windlass_protocol::{
 };
 
 use crate::client::calls::{by_id, resume};
-use crate::client::connect::{DaemonConnection, api_error};
+use crate::client::connect::DaemonConnection;
 
 /// The events of a thread. The stream does not reconnect automatically: the next daemon may be an in-process one, which has to resume the turn.
 pub(crate) struct EventFollower {
@@ -36,11 +36,10 @@ impl EventFollower {
         thread_id: &str,
         seen: u64,
     ) -> Result<Self> {
-        let events = open(&*daemon.api(), thread_id, seen).await;
         Ok(Self {
             daemon: Arc::clone(daemon),
             thread_id: thread_id.to_owned(),
-            events: events.map_err(api_error)?,
+            events: open(&*daemon.api(), thread_id, seen).await?,
             seen,
         })
     }
@@ -54,7 +53,7 @@ impl EventFollower {
             }
             Ok(None) => Ok(FollowStep::Lost),
             Err(error) if error.is_lost() => Ok(FollowStep::Lost),
-            Err(error) => Err(api_error(error)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -65,7 +64,7 @@ impl EventFollower {
             self.daemon.reconnect().await?;
             match self.resume().await {
                 Err(error) if error.is_lost() => {}
-                reached => return reached.map_err(api_error),
+                reopened => return Ok(reopened?),
             }
         }
     }

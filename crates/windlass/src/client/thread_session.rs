@@ -17,12 +17,12 @@ use windlass_protocol::{
 
 use crate::cli::{is_reader_gone, note};
 use crate::client::calls;
-use crate::client::connect::{DaemonConnection, api_error};
+use crate::client::connect::DaemonConnection;
 use crate::client::follow::{self, EventFollower, FollowStep};
 use crate::client::ids::{SEARCHED, by_end, is_complete};
 use crate::terminal::{
-    Answer, Colour, EchoOff, FRAME, InputQuestion, PendingQuestion, Questions, Screen, ShownCall,
-    TypedAhead, approval_call, decision,
+    Colour, EchoOff, FRAME, InputQuestion, PendingQuestion, QuestionAnswer, Questions, Screen,
+    ShownCall, TypedAhead, approval_call, decision,
 };
 
 /// The tool that asks the user questions. It is disabled if there is no user.
@@ -106,10 +106,10 @@ impl ThreadSession {
         let environment = daemon.environment(cwd).await?;
         let cwd = cwd.canonicalize()?;
         request.environments = Some(vec![in_environment(environment, &cwd)]);
-        let thread = daemon.api().create_thread(Call::new((), request)).await;
+        let call = Call::new((), request);
         Ok(Self {
             daemon: Arc::clone(daemon),
-            thread: thread.map_err(api_error)?,
+            thread: daemon.api().create_thread(call).await?,
             cwd,
             approvals,
             turn_options: StartTurn::default(),
@@ -125,8 +125,8 @@ impl ThreadSession {
     ) -> Result<Self> {
         // Read before the resume: a resumed turn may end immediately, and the caller must see that.
         let api = daemon.api();
-        let before = calls::newest_turns(&*api, id, 1).await.map_err(api_error)?;
-        let thread = calls::resume(&*api, id).await.map_err(api_error)?;
+        let before = calls::newest_turns(&*api, id, 1).await?;
+        let thread = calls::resume(&*api, id).await?;
         Ok(Self {
             daemon: Arc::clone(daemon),
             cwd: PathBuf::from(&thread.workspace),
@@ -158,7 +158,7 @@ impl ThreadSession {
         let mut calls = HashMap::new();
         let mut earlier_calls = Vec::new();
         for item in &detail.items {
-            let Some(call) = ShownCall::of_item(item) else {
+            let Some(call) = ShownCall::from_item(item) else {
                 continue;
             };
             if matches!(item.status, Status::InProgress | Status::Queued) {
@@ -189,9 +189,9 @@ impl ThreadSession {
 
     /// Starts a turn with a prompt.
     pub(crate) async fn start_turn(&self, prompt: &str) -> Result<TurnView<'_>> {
-        let newest = calls::newest_turns(&*self.daemon.api(), &self.thread.id, 0).await;
-        let latest_seq = newest.map_err(api_error)?.latest_seq;
-        let events = EventFollower::after(&self.daemon, &self.thread.id, latest_seq).await?;
+        let newest = calls::newest_turns(&*self.daemon.api(), &self.thread.id, 0).await?;
+        let seen = newest.latest_seq;
+        let events = EventFollower::after(&self.daemon, &self.thread.id, seen).await?;
         let mut turn = StartTurn {
             prompt: prompt.to_owned(),
             ..self.turn_options.clone()
@@ -202,8 +202,7 @@ impl ThreadSession {
         if !self.approvals.has_user() {
             turn.disallowed_tools = Some(vec![ASKING_TOOL.to_owned()]);
         }
-        let started = follow::start_turn(&self.daemon, &self.thread.id, turn).await?;
-        let started = started.map_err(api_error)?;
+        let started = follow::start_turn(&self.daemon, &self.thread.id, turn).await??;
         Ok(TurnView {
             session: self,
             events,
@@ -220,8 +219,8 @@ impl ThreadSession {
             id: self.thread.id.clone(),
             turn_id: turn_id.to_owned(),
         };
-        let detail = self.daemon.api().get_turn(Call::new(path, ())).await;
-        Ok(detail.map_err(api_error)?.output)
+        let detail = self.daemon.api().get_turn(Call::new(path, ())).await?;
+        Ok(detail.output)
     }
 }
 
@@ -378,15 +377,16 @@ impl TurnView<'_> {
             let mut for_user = Vec::new();
             while let Some(question) = self.questions.take() {
                 let (answer, notice) = match &question {
-                    PendingQuestion::Approval { .. } if approvals == ApprovalMode::All => {
-                        (Answer::Approval(decision(ApprovalDecision::Allow)), None)
-                    }
+                    PendingQuestion::Approval { .. } if approvals == ApprovalMode::All => (
+                        QuestionAnswer::Approval(decision(ApprovalDecision::Allow)),
+                        None,
+                    ),
                     PendingQuestion::Approval { call, .. } => {
                         let name = &call.name;
                         let notice = format!(
                             "{name} is denied: no user can be asked; --yes allows everything"
                         );
-                        let answer = Answer::Approval(decision(ApprovalDecision::Deny));
+                        let answer = QuestionAnswer::Approval(decision(ApprovalDecision::Deny));
                         (answer, Some(notice))
                     }
                     PendingQuestion::Input { .. } if approvals.has_user() => {
@@ -395,7 +395,7 @@ impl TurnView<'_> {
                     }
                     PendingQuestion::Input { request, .. } => {
                         let notice = "a question was not answered: no user can be asked";
-                        let answer = Answer::Input(unattended_answers(request));
+                        let answer = QuestionAnswer::Input(unattended_answers(request));
                         (answer, Some(notice.to_owned()))
                     }
                 };
@@ -403,7 +403,7 @@ impl TurnView<'_> {
                 match self.deliver(question, answer).await {
                     Delivery::Accepted => {}
                     Delivery::Lost => break,
-                    Delivery::Refused(error) => return Err(api_error(error)),
+                    Delivery::Refused(error) => return Err(error.into()),
                 }
                 if let Some(notice) = notice {
                     screen.notify(Colour::Warning, &notice)?;
@@ -420,7 +420,7 @@ impl TurnView<'_> {
     }
 
     /// Sends an answer to the daemon. If the daemon is gone or accepts only other answers, the question is queued again.
-    async fn deliver(&mut self, question: PendingQuestion, answer: Answer) -> Delivery {
+    async fn deliver(&mut self, question: PendingQuestion, answer: QuestionAnswer) -> Delivery {
         let (api, thread_id) = (self.session.daemon.api(), &self.session.thread.id);
         match send_answer(&*api, thread_id, question.id(), &answer).await {
             Err(error) if error.is_lost() => {
@@ -457,10 +457,10 @@ pub(crate) async fn send_answer(
     api: &dyn RuntimeApi,
     thread_id: &str,
     id: &str,
-    answer: &Answer,
+    answer: &QuestionAnswer,
 ) -> Result<(), CallError> {
     match answer {
-        Answer::Approval(request) => {
+        QuestionAnswer::Approval(request) => {
             let decided = decide_approval(api, id, request.clone()).await;
             let is_rejected = |error: &CallError| !error.is_lost() && !is_settled(error);
             if request.remember_for != RememberFor::Project
@@ -472,7 +472,7 @@ pub(crate) async fn send_answer(
             note("this approval cannot be stored for the project; the call is allowed once");
             decided
         }
-        Answer::Input(answers) => {
+        QuestionAnswer::Input(answers) => {
             let path = InputPath {
                 thread_id: thread_id.to_owned(),
                 input_id: id.to_owned(),
@@ -521,8 +521,7 @@ pub(crate) async fn find(daemon: &DaemonConnection, id: &str) -> Result<String> 
     if is_complete("thr_", id, ADVICE)? {
         return Ok(id.to_owned());
     }
-    let threads = calls::recent_threads(&*daemon.api(), SEARCHED, true).await;
-    let threads = threads.map_err(api_error)?;
+    let threads = calls::recent_threads(&*daemon.api(), SEARCHED, true).await?;
     Ok(by_end("thread", id, threads, |thread| &thread.id, ADVICE)?.id)
 }
 
@@ -536,15 +535,8 @@ pub(crate) async fn find_turn(
     if is_complete("turn_", id, advice)? {
         return Ok(id.to_owned());
     }
-    let turns = calls::all_turns(&*daemon.api(), thread_id).await;
-    Ok(by_end(
-        "turn",
-        id,
-        turns.map_err(api_error)?,
-        |turn| &turn.id,
-        advice,
-    )?
-    .id)
+    let turns = calls::all_turns(&*daemon.api(), thread_id).await?;
+    Ok(by_end("turn", id, turns, |turn| &turn.id, advice)?.id)
 }
 
 /// Finds the newest thread that works in a directory. Archived threads are skipped.
@@ -552,8 +544,8 @@ pub(crate) async fn newest_in(daemon: &DaemonConnection, cwd: &Path) -> Result<O
     let cwd = cwd
         .canonicalize()
         .context("the working directory does not exist")?;
-    let threads = calls::recent_threads(&*daemon.api(), SEARCHED, false).await;
-    let mut threads = threads.map_err(api_error)?.into_iter();
+    let threads = calls::recent_threads(&*daemon.api(), SEARCHED, false).await?;
+    let mut threads = threads.into_iter();
     let newest = threads.find(|thread| Path::new(&thread.workspace) == cwd);
     Ok(newest.map(|thread| thread.id))
 }

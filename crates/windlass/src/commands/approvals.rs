@@ -61,7 +61,7 @@ impl RememberedApprovals {
                         "there is no permanently allowed call {id}; `windlass approvals list` shows all"
                     );
                 }
-                note(&format!("{id} is removed"));
+                note(format!("{id} is removed"));
             }
         }
         Ok(ExitCode::SUCCESS)

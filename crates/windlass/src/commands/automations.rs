@@ -12,7 +12,7 @@ use windlass_protocol::{
     AutomationRecord, AutomationRunRecord, AutomationStatus, Call, CreateAutomation, MissedRuns,
 };
 
-use crate::cli::{FAILED, note, without_code};
+use crate::cli::{FAILED, GlobalOptions, note, without_code};
 use crate::client::calls::by_id;
 use crate::client::connect::DaemonConnection;
 use crate::client::follow::send_once;
@@ -151,11 +151,8 @@ impl Add {
 }
 
 impl Automations {
-    pub(crate) async fn run(
-        self,
-        workspace: Option<PathBuf>,
-        config: Option<&Path>,
-    ) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
+        let GlobalOptions { workspace, config } = global;
         let is_add = matches!(self.subcommand, Subcommand::Add(_));
         let is_list = matches!(self.subcommand, Subcommand::List);
         if !is_add && job_args::is_empty(&self.options, "automations", is_list)? {
@@ -204,7 +201,7 @@ impl Automations {
                     writeln!(out, "{}", created.id)?;
                     note_next_run(&created);
                 }
-                job_args::note_if_not_started(daemon, "it fires", &cwd).await;
+                job_args::note_if_unattended(daemon, "it fires", Some(&cwd)).await;
             }
             Subcommand::List => {
                 let page = api.list_automations(Call::new((), ())).await;
@@ -233,7 +230,7 @@ impl Automations {
                 let call = Call::new(find(daemon, &id).await?, ());
                 let resumed = api.resume_automation(call).await.map_err(job_error)?;
                 show_next_run(&resumed, is_json, &mut out)?;
-                job_args::note_if_unattended(daemon, "it fires").await;
+                job_args::note_if_unattended(daemon, "it fires", None).await;
             }
             Subcommand::Run { id } => {
                 let call = Call::new(find(daemon, &id).await?, ());
@@ -244,7 +241,7 @@ impl Automations {
                 } else {
                     writeln!(out, "{}", run.task_id.as_ref().unwrap_or(&run.id))?
                 }
-                job_args::note_if_unattended(daemon, "the task is queued and starts").await;
+                job_args::note_if_unattended(daemon, "the task is queued and starts", None).await;
             }
             Subcommand::Delete { id, .. } => {
                 let call = Call::new(find(daemon, &id).await?, ());

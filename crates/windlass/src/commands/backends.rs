@@ -1,6 +1,5 @@
 //! `windlass backends`: the external agents that can execute turns.
 
-use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Result, bail};
@@ -8,7 +7,7 @@ use clap::Args;
 use serde_json::json;
 
 use crate::backends::{self, BackendContext, ConfiguredBackend, LoginStatus};
-use crate::cli::or_current;
+use crate::cli::{GlobalOptions, or_current};
 use crate::commands::data_options::DataOptions;
 use crate::config;
 use crate::daemon::probe;
@@ -40,13 +39,10 @@ enum Subcommand {
 }
 
 impl Backends {
-    pub(crate) async fn run(
-        self,
-        workspace: Option<PathBuf>,
-        named_config: Option<&Path>,
-    ) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
+        let GlobalOptions { workspace, config } = global;
         let directory = self.options.directory()?;
-        let config = config::load(named_config, &directory)?;
+        let config = config::load(config.as_deref(), &directory)?;
         let workspace = or_current(workspace)?;
         let (environments, shell) = probe::environments(&config, &directory, &workspace)?;
         let context = BackendContext {

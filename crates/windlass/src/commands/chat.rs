@@ -13,9 +13,9 @@ use tokio::sync::{Notify, oneshot};
 use windlass_core::bounds::one_line;
 use windlass_protocol::{Call, CreateThread, ForkThread, PatchThread, StartTurn, UndoThread};
 
-use crate::cli::{error_text, note};
+use crate::cli::{GlobalOptions, error_text, note};
 use crate::client::calls::{self, by_id};
-use crate::client::connect::{DaemonConnection, api_error};
+use crate::client::connect::DaemonConnection;
 use crate::client::ids::short;
 use crate::client::thread_session::{self, ApprovalMode, ThreadSession, TurnViewEnd};
 use crate::commands::attachments::Attachments;
@@ -62,11 +62,8 @@ enum ChatInput {
 }
 
 impl Chat {
-    pub(crate) async fn run(
-        self,
-        workspace: Option<PathBuf>,
-        config: Option<&Path>,
-    ) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
+        let GlobalOptions { workspace, config } = global;
         let cwd = self.thread_args.cwd(workspace)?;
         let daemon = self.thread_args.connect(&cwd, config).await?;
         let ended = self.session(&daemon, &cwd).await;
@@ -101,14 +98,14 @@ impl Chat {
                 ChatInput::Command(name, rest) => {
                     // A failed command does not end the chat.
                     if let Err(error) = chat.command(&name, rest.trim()).await {
-                        note(&format!("error: {}", error_text(&error)));
+                        note(format!("error: {}", error_text(&error)));
                     }
                 }
             }
         }
         if let Some(session) = &chat.session {
             let id = short(&session.thread.id);
-            note(&format!("continue with: windlass chat --resume {id}"));
+            note(format!("continue with: windlass chat --resume {id}"));
         }
         Ok(())
     }
@@ -136,7 +133,7 @@ impl ChatLoop {
         if let Some(open) = session.view_open_turn().await? {
             show_end(&open.watch(&mut screen, self.ahead).await?, &mut screen)?;
         }
-        note(&format!("thread {}", short(&session.thread.id)));
+        note(format!("thread {}", short(&session.thread.id)));
         self.session = Some(session);
         Ok(())
     }
@@ -163,7 +160,7 @@ impl ChatLoop {
             Ok(ended) => show_end(&ended, &mut screen),
             Err(error) => {
                 screen.end_line()?;
-                note(&format!("error: {}", error_text(&error)));
+                note(format!("error: {}", error_text(&error)));
                 Ok(())
             }
         }
@@ -194,7 +191,7 @@ impl ChatLoop {
                 self.approvals = ApprovalMode::All;
                 note("all calls are allowed from now on");
             }
-            _ => note(&format!(
+            _ => note(format!(
                 "there is no command `/{name}`; /help lists the commands"
             )),
         }
@@ -207,12 +204,7 @@ impl ChatLoop {
         let mut aside = match &self.session {
             Some(session) => {
                 let call = Call::new(by_id(&session.thread.id), ForkThread::default());
-                let fork = self
-                    .daemon
-                    .api()
-                    .fork_thread(call)
-                    .await
-                    .map_err(api_error)?;
+                let fork = self.daemon.api().fork_thread(call).await?;
                 ThreadSession::resume(&self.daemon, &fork.id, self.approvals).await?
             }
             None => self.begin().await?,
@@ -223,7 +215,7 @@ impl ChatLoop {
         // The fork is archived, whether the turn succeeded or not.
         let archived = calls::archive(&*self.daemon.api(), &aside.thread.id).await;
         show_end(&ended?, &mut screen)?;
-        archived.map_err(api_error)?;
+        archived?;
         Ok(())
     }
 
@@ -238,17 +230,12 @@ impl ChatLoop {
             ..UndoThread::default()
         };
         let call = Call::new(by_id(&session.thread.id), request);
-        let undone = self
-            .daemon
-            .api()
-            .undo_thread(call)
-            .await
-            .map_err(api_error)?;
+        let undone = self.daemon.api().undo_thread(call).await?;
         archive(&self.daemon, &session.thread.id).await;
-        note(&format!("undone: {}", undone.original_user_text));
+        note(format!("undone: {}", undone.original_user_text));
         match &undone.files {
             Some(files) => note_restored(files, None),
-            None => note(&format!(
+            None => note(format!(
                 "files were not restored; `windlass threads rewind {} --files` restores them",
                 short(&session.thread.id)
             )),
@@ -270,11 +257,11 @@ impl ChatLoop {
                 ..PatchThread::default()
             };
             let changed = calls::patch(&*self.daemon.api(), &session.thread.id, change).await;
-            changed.map_err(api_error)?;
+            changed?;
         }
         self.new_thread.model = Some(name.to_owned());
         self.turn_options.model = None;
-        note(&format!("{} is used from now on", one_line(name)));
+        note(format!("{} is used from now on", one_line(name)));
         Ok(())
     }
 }

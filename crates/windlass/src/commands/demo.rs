@@ -36,7 +36,7 @@ impl Demo {
                 "no sandbox works on this machine, so commands cannot run; `windlass doctor` explains what is missing"
             );
         }
-        let style = Style::of_stderr();
+        let style = Style::for_stderr();
         let say = |colour, text: &str| writeln!(io::stderr(), "{}", style.paint(colour, text));
         let demo = DemoDirectory::new()?;
         let terminal = SavedTerminalModes::now();

@@ -19,7 +19,7 @@ use windlass_store::{SqliteOptions, SqliteStore};
 use windlass_tools::Confinement;
 
 use crate::backends::{BUILT_IN_AGENTS, BuiltInAgent, is_installed};
-use crate::cli::{error_text, or_current, printable, set_variable};
+use crate::cli::{GlobalOptions, error_text, or_current, printable, set_variable};
 use crate::config::{self, Config, Origin, unknown_tools};
 use crate::daemon::check::ConfigCheck;
 use crate::daemon::{mcp, named_secrets, probe};
@@ -91,7 +91,8 @@ impl Finding {
 }
 
 impl Doctor {
-    pub(crate) async fn run(self, named_config: Option<&Path>) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
+        let named_config = global.config.as_deref();
         let data = data::directory(self.data.clone());
         // Without a data directory, no file is trusted, so only a file from the command line is read.
         let data_path = data.as_deref().unwrap_or(Path::new(""));
@@ -135,7 +136,7 @@ impl Doctor {
     }
 
     fn show(&self, findings: &[Finding]) -> io::Result<()> {
-        let style = Style::of_stdout();
+        let style = Style::for_stdout();
         let mut out = io::stdout().lock();
         // Output that is not a terminal is not wrapped, so that scripts can parse it by line.
         let width = if io::stdout().is_terminal() {
@@ -448,7 +449,7 @@ async fn mcp_servers(config: &Config, data: &Path) -> Vec<Finding> {
 async fn offered(config: &Config, data: &Path) -> Result<DiscoveredTools> {
     let workspace = or_current(None)?;
     let (environments, mut shell) = probe::environments(config, data, &workspace)?;
-    let secrets = named_secrets::of(config, set_variable)?;
+    let secrets = named_secrets::load(config, set_variable)?;
     let names = secrets.variables().map(|(name, _)| name.to_owned());
     shell.secret_names = names.collect();
     let client = mcp::client(config, &environments, &shell, &secrets, set_variable)?;

@@ -11,7 +11,7 @@ use windlass_protocol::{
 };
 
 use crate::cli::{note, or_current, printable};
-use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget, api_error};
+use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget};
 use crate::commands::data_options::DataOptions;
 use crate::data;
 use crate::piped;
@@ -63,10 +63,10 @@ pub(crate) fn working_directory(cwd: Option<&Path>, workspace: Option<&Path>) ->
     real_directory(cwd.or(workspace).unwrap_or(Path::new(".")))
 }
 
-/// Explains why a new job was rejected, and which directories are available if the daemon cannot work in `place`.
+/// Explains why a new job was rejected, and which directories are available if the daemon cannot work in `cwd`.
 pub(crate) async fn not_queued(
     daemon: &DaemonConnection,
-    working_directory: &str,
+    cwd: &str,
     error: CallError,
 ) -> anyhow::Error {
     if error.code() != Some(ErrorCode::CwdOutsideRoot) {
@@ -75,7 +75,7 @@ pub(crate) async fn not_queued(
     let workspace = daemon.workspace().await.unwrap_or_default();
     anyhow!(
         "{} is outside of {}, the daemon's workspace; name a directory in it with --cwd, or start the daemon with a --workspace that contains yours",
-        one_line(working_directory),
+        one_line(cwd),
         printable(&workspace)
     )
 }
@@ -84,7 +84,7 @@ pub(crate) async fn not_queued(
 pub(crate) async fn connect(
     options: &DataOptions,
     workspace: Option<PathBuf>,
-    config: Option<&Path>,
+    config: Option<PathBuf>,
 ) -> Result<DaemonConnection> {
     let (data, workspace) = (options.directory()?, or_current(workspace)?);
     let purpose = ConnectionPurpose::QueueJobs;
@@ -101,23 +101,13 @@ pub(crate) fn is_empty(options: &DataOptions, what: &str, is_list: bool) -> Resu
     Ok(true)
 }
 
-/// Reports that no daemon runs the queued jobs.
-pub(crate) async fn note_if_unattended(daemon: &DaemonConnection, what: &str) {
+/// Reports that no daemon runs the queued jobs. A new job only starts if the daemon's workspace contains its working directory.
+pub(crate) async fn note_if_unattended(daemon: &DaemonConnection, what: &str, cwd: Option<&str>) {
     if let Some(why) = why_unattended(daemon).await {
-        note(&format!("{why}: {what} when `windlass serve` runs"));
-    }
-}
-
-/// Reports that no daemon runs a new job, and where to start one.
-pub(crate) async fn note_if_not_started(
-    daemon: &DaemonConnection,
-    what: &str,
-    working_directory: &str,
-) {
-    if let Some(why) = why_unattended(daemon).await {
-        note(&format!(
-            "{why}: {what} when `windlass serve` runs in {} or a parent directory",
-            one_line(working_directory)
+        let directory = cwd.map(|cwd| format!(" in {} or a parent directory", one_line(cwd)));
+        let directory = directory.unwrap_or_default();
+        note(format!(
+            "{why}: {what} when `windlass serve` runs{directory}"
         ));
     }
 }
@@ -142,7 +132,7 @@ pub(crate) fn job_error(error: CallError) -> anyhow::Error {
         Some(ErrorCode::NotConfigured) => anyhow!(
             "the process that uses this data has no task queue; wait until it exits, or start `windlass serve` instead"
         ),
-        _ => api_error(error),
+        _ => error.into(),
     }
 }
 

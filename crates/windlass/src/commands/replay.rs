@@ -1,7 +1,7 @@
 //! `windlass replay`: verifies that a recorded thread is reproducible, and compares it with the answers of another model.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,9 +10,9 @@ use clap::Args;
 use windlass_core::bounds::one_line;
 use windlass_protocol::{Call, Mode, ReplayThread, ReplayedThread, StartTurn, Turn, UndoThread};
 
-use crate::cli::{FAILED, INTERRUPTED, failed, note, or_current};
+use crate::cli::{FAILED, GlobalOptions, INTERRUPTED, failed, note, or_current};
 use crate::client::calls::{self, by_id};
-use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget, api_error};
+use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget};
 use crate::client::ids::short;
 use crate::client::thread_session::{ApprovalMode, ThreadSession, TurnViewEnd, find, find_turn};
 use crate::commands::run::exit_code;
@@ -51,13 +51,13 @@ pub(crate) struct Replay {
 }
 
 impl Replay {
-    pub(crate) async fn run(self, config: Option<&Path>) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
         let purpose = match self.what_if {
             Some(_) => ConnectionPurpose::RunTurns,
             None => ConnectionPurpose::Maintain,
         };
         let data = data::directory(self.data.clone())?;
-        let mut target = DaemonTarget::new(data, or_current(None)?, config, purpose);
+        let mut target = DaemonTarget::new(data, or_current(None)?, global.config, purpose);
         // An unusable provider is detected before the thread is forked.
         let what_if = self.what_if.clone();
         target.model = what_if.filter(|model| model.contains('/')).or(target.model);
@@ -80,8 +80,7 @@ impl Replay {
         let report = daemon
             .api()
             .replay_thread(Call::new(by_id(&id), request))
-            .await;
-        let report = report.map_err(api_error)?;
+            .await?;
         let mut out = io::stdout();
         if self.json {
             write_json(&mut out, &report)?
@@ -97,8 +96,7 @@ impl Replay {
     async fn ask(&self, model: &str, daemon: &Arc<DaemonConnection>) -> Result<ExitCode> {
         let id = find(daemon, &self.id).await?;
         let api = daemon.api();
-        let recorded = calls::newest_turns(&*api, &id, self.back).await;
-        let recorded = recorded.map_err(api_error)?;
+        let recorded = calls::newest_turns(&*api, &id, self.back).await?;
         let before = recorded.turns.len().checked_sub(self.back as usize);
         let before = before.and_then(|index| recorded.turns.get(index));
         let before = before.context("the thread does not have that many turns")?;
@@ -106,8 +104,7 @@ impl Replay {
             depth: self.back - 1,
             ..UndoThread::default()
         };
-        let made = api.undo_thread(Call::new(by_id(&id), request)).await;
-        let made = made.map_err(api_error)?;
+        let made = api.undo_thread(Call::new(by_id(&id), request)).await?;
 
         let mut session =
             ThreadSession::resume(daemon, &made.thread.id, ApprovalMode::for_terminal(false))
@@ -127,7 +124,7 @@ impl Replay {
             Err(error) => return Ok(failed(&error, FAILED)),
         };
         let TurnViewEnd::Ended(turn) = ended else {
-            note(&format!(
+            note(format!(
                 "the turn was left open; resume it with `windlass run --resume {}`",
                 made.thread.id
             ));

@@ -11,7 +11,9 @@ use serde_json::Value;
 use windlass_core::llm_driver_registry::MAX_OUTPUT_SCHEMA_BYTES;
 use windlass_protocol::{CreateThread, InputPart, OnBusy, StartTurn, Status, Turn};
 
-use crate::cli::{FAILED, INTERRUPTED, USAGE, failed, note, printable, without_code};
+use crate::cli::{
+    FAILED, GlobalOptions, INTERRUPTED, USAGE, failed, note, printable, without_code,
+};
 use crate::client::connect::DaemonConnection;
 use crate::client::ids::short;
 use crate::client::thread_session::{ApprovalMode, ThreadSession, TurnViewEnd};
@@ -88,11 +90,8 @@ pub(crate) struct Run {
 
 impl Run {
     /// Errors before the turn are usage errors; errors during the turn are failures.
-    pub(crate) async fn run(
-        self,
-        workspace: Option<PathBuf>,
-        config: Option<&Path>,
-    ) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
+        let GlobalOptions { workspace, config } = global;
         let prompt = self.prompt()?;
         let schema = self.output_schema.as_deref().map(read_schema).transpose()?;
         let parts = self.attachments.read()?;
@@ -226,7 +225,7 @@ impl Run {
         let turn = match ended {
             TurnViewEnd::Ended(turn) => turn,
             TurnViewEnd::Detached { is_interrupted } => {
-                note(&how_to_continue(&session.thread.id, is_interrupted));
+                note(how_to_continue(&session.thread.id, is_interrupted));
                 return Err(Stopped::Detached);
             }
         };
@@ -290,7 +289,7 @@ pub(crate) fn exit_code(turn: &Turn) -> ExitCode {
             let cause = turn.error.as_deref().unwrap_or("the turn failed");
             let cause = without_code(cause);
             let next = advice(code).map_or(String::new(), |advice| format!("; {advice}"));
-            note(&format!("error ({code}): {cause}{next}"));
+            note(format!("error ({code}): {cause}{next}"));
             ExitCode::from(FAILED)
         }
     }

@@ -7,10 +7,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use clap::builder::PossibleValue;
-use clap::{Args, ValueEnum};
+use clap::Args;
+use clap::builder::PossibleValuesParser;
 use serde_json::{Value, json};
-use windlass_core::bounds::one_line;
 use windlass_core::runs::{OutcomeStatus, RunRecord, RunStatus, RunSummary};
 use windlass_runs::{AllRuns, AnyRun, RunLimits, ThreadTurns};
 use windlass_runtime::{SqliteOptions, SqliteStore};
@@ -20,7 +19,7 @@ use crate::cli::{count, note, printable};
 use crate::client::ids::{SEARCHED, by_end, short};
 use crate::commands::data_options::DataOptions;
 use crate::data;
-use crate::inert_json::{json_line, write_json_lines};
+use crate::inert_json::{write_json_lines, write_value};
 use crate::terminal::{Listing, Style};
 
 /// Maximum width of an agent's name, in characters.
@@ -58,8 +57,8 @@ enum Subcommand {
         #[arg(long)]
         agent: Option<String>,
         /// Only runs with this status or outcome.
-        #[arg(long)]
-        status: Option<RunStatusFilter>,
+        #[arg(long, value_parser = status_parser())]
+        status: Option<String>,
         /// Maximum number of runs.
         #[arg(long, default_value_t = 20, value_parser = count)]
         limit: usize,
@@ -76,66 +75,22 @@ enum Subcommand {
     },
 }
 
-/// The status of a run in a list.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum RunStatusFilter {
-    Status(RunStatus),
-    Outcome(OutcomeStatus),
+/// Returns the outcome of a run, or the status of a run without one.
+fn status_name(run: &RunSummary) -> &'static str {
+    run.outcome
+        .map_or(run.status.as_str(), OutcomeStatus::as_str)
 }
 
-impl RunStatusFilter {
-    const ALL: [Self; 10] = [
-        Self::Status(RunStatus::InProgress),
-        Self::Status(RunStatus::Completed),
-        Self::Status(RunStatus::Incomplete),
-        Self::Status(RunStatus::Cancelled),
-        Self::Outcome(OutcomeStatus::Success),
-        Self::Outcome(OutcomeStatus::PartialSuccess),
-        Self::Outcome(OutcomeStatus::GiveUp),
-        Self::Outcome(OutcomeStatus::Timeout),
-        Self::Outcome(OutcomeStatus::Failure),
-        Self::Outcome(OutcomeStatus::Done),
-    ];
-
-    fn of(run: &RunSummary) -> Self {
-        match run.outcome {
-            Some(outcome) => Self::Outcome(outcome),
-            None => Self::Status(run.status),
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Status(status) => status.as_str(),
-            Self::Outcome(outcome) => outcome.as_str(),
-        }
-    }
-
-    /// Returns whether a run matches this filter.
-    fn matches(self, run: &RunSummary) -> bool {
-        match self {
-            Self::Status(status) => run.status == status,
-            Self::Outcome(outcome) => run.outcome == Some(outcome),
-        }
-    }
-
-    /// Returns the part of the filter that the store can apply; the rest is applied to the results.
-    fn status(self) -> Option<RunStatus> {
-        match self {
-            Self::Status(status) => Some(status),
-            Self::Outcome(_) => None,
-        }
-    }
+/// Returns whether a run has a status or an outcome of this name.
+fn has_status(run: &RunSummary, name: &str) -> bool {
+    run.status.as_str() == name || status_name(run) == name
 }
 
-impl ValueEnum for RunStatusFilter {
-    fn value_variants<'a>() -> &'a [Self] {
-        &Self::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name()))
-    }
+/// Accepts the names of statuses and outcomes.
+fn status_parser() -> PossibleValuesParser {
+    let statuses = RunStatus::ALL.map(RunStatus::as_str);
+    let outcomes = OutcomeStatus::ALL.map(OutcomeStatus::as_str);
+    PossibleValuesParser::new(statuses.into_iter().chain(outcomes))
 }
 
 impl RunsCommand {
@@ -159,12 +114,12 @@ impl RunsCommand {
                 limit,
             } => {
                 let is_filtered = agent.is_some() || status.is_some();
-                let found = list(&runs, agent, status, limit).await?;
+                let found = list(&runs, agent, status.as_deref(), limit).await?;
                 let summaries: Vec<_> = found.iter().map(AnyRun::summary).collect();
                 match (self.options.json, summaries.is_empty()) {
                     (true, _) => write_json_lines(&mut out, summaries)?,
                     (false, true) if is_filtered => note("no run matches"),
-                    (false, true) => note(&format!("there are no runs yet; {ADVICE}")),
+                    (false, true) => note(format!("there are no runs yet; {ADVICE}")),
                     (false, false) => write_table(&summaries, Listing::for_stdout(), &mut out)?,
                 }
             }
@@ -206,12 +161,15 @@ pub(crate) async fn newest(directory: &Path, limit: usize) -> anyhow::Result<Vec
 async fn list(
     runs: &AllRuns,
     agent: Option<String>,
-    wanted: Option<RunStatusFilter>,
+    status: Option<&str>,
     limit: usize,
 ) -> anyhow::Result<Vec<AnyRun>> {
     let mut filter = RunFilter {
         agent_id: agent,
-        status: wanted.and_then(RunStatusFilter::status),
+        // The store cannot filter by outcome.
+        status: RunStatus::ALL
+            .into_iter()
+            .find(|it| Some(it.as_str()) == status),
         ..RunFilter::default()
     };
     let mut found = Vec::new();
@@ -219,7 +177,8 @@ async fn list(
         let page = runs.list(filter.clone(), PAGE_RECORDS).await?;
         let Some(last) = page.last() else { break };
         filter.before = Some(last.position());
-        let is_wanted = |run: &AnyRun| wanted.is_none_or(|wanted| wanted.matches(run.summary()));
+        let is_wanted =
+            |run: &AnyRun| status.is_none_or(|status| has_status(run.summary(), status));
         found.extend(page.into_iter().filter(is_wanted));
     }
     found.truncate(limit);
@@ -250,12 +209,7 @@ async fn show_after(
             bail!("run `{}` was removed", run.summary().run_id);
         }
         for record in &page.records {
-            let line = if json {
-                json_line(record)?
-            } else {
-                one_line(&line_of_record(record)).into_owned()
-            };
-            writeln!(out, "{line}")?;
+            write_value(out, json, record, &line_of_record(record))?;
         }
         out.flush()?;
         *seen += page.records.len() as u64;
@@ -273,7 +227,7 @@ const ADVICE: &str =
     "every turn creates one (`windlass run \"…\"`), and programs report their own (docs/runs.md)";
 
 fn write_table(runs: &[&RunSummary], listing: Listing, out: &mut impl Write) -> io::Result<()> {
-    let statuses = runs.iter().map(|run| RunStatusFilter::of(run).name().len());
+    let statuses = runs.iter().map(|run| status_name(run).len());
     let columns = [
         ("ID", 8),
         ("STARTED", 16),
@@ -286,7 +240,7 @@ fn write_table(runs: &[&RunSummary], listing: Listing, out: &mut impl Write) -> 
         [
             short(&run.run_id).to_owned(),
             run.started_at.format("%Y-%m-%d %H:%M").to_string(),
-            RunStatusFilter::of(run).name().to_owned(),
+            status_name(run).to_owned(),
             format!("{:>5}", run.turn_count),
             run.agent_id.clone(),
             run.intent.lines().next().unwrap_or_default().to_owned(),
@@ -334,7 +288,7 @@ fn first_line(text: &str) -> String {
     let line = text.lines().next().unwrap_or_default();
     if line.chars().count() > MAX_TEXT_WIDTH {
         let shown: String = line.chars().take(MAX_TEXT_WIDTH).collect();
-        shown + Style::of_stdout().dots()
+        shown + Style::for_stdout().dots()
     } else {
         line.to_owned()
     }
@@ -397,19 +351,10 @@ mod tests {
     }
 
     #[test]
-    fn every_listed_status_is_a_filter() {
-        for status in RunStatus::ALL {
-            assert!(
-                RunStatusFilter::ALL.contains(&RunStatusFilter::Status(status)),
-                "{status}"
-            );
-        }
-        for outcome in OutcomeStatus::ALL {
-            assert!(RunStatusFilter::ALL.contains(&RunStatusFilter::Outcome(outcome)));
-        }
+    fn status_and_outcome_are_filters() {
         let done = run("a", Some("give_up"), "x");
-        assert!(RunStatusFilter::of(&done).matches(&done));
-        assert!(RunStatusFilter::Status(RunStatus::Completed).matches(&done));
-        assert!(!RunStatusFilter::Outcome(OutcomeStatus::Success).matches(&done));
+        assert!(has_status(&done, status_name(&done)));
+        assert!(has_status(&done, "completed"));
+        assert!(!has_status(&done, "success"));
     }
 }

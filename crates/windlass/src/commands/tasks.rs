@@ -1,7 +1,7 @@
 //! `windlass tasks`: unattended work in the daemon's queue.
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::operations::{CommaList, IdPath, QueryValue, TasksQuery};
 use windlass_protocol::{Call, CreateTask, TaskRecord, TaskStatus, TaskSummary, TaskToolStatus};
 
-use crate::cli::{note, without_code};
+use crate::cli::{GlobalOptions, note, without_code};
 use crate::client::calls::by_id;
 use crate::client::connect::DaemonConnection;
 use crate::client::follow::send_once;
@@ -78,11 +78,8 @@ enum Subcommand {
 }
 
 impl TasksCommand {
-    pub(crate) async fn run(
-        self,
-        workspace: Option<PathBuf>,
-        config: Option<&Path>,
-    ) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
+        let GlobalOptions { workspace, config } = global;
         let is_add = matches!(self.subcommand, Subcommand::Add { .. });
         let is_list = matches!(self.subcommand, Subcommand::List { .. });
         if !is_add && job_args::is_empty(&self.options, "tasks", is_list)? {
@@ -123,7 +120,7 @@ impl TasksCommand {
                     writeln!(out, "{}", task.id)?
                 }
                 let what = "the task is queued and starts";
-                job_args::note_if_not_started(daemon, what, &task.workspace).await;
+                job_args::note_if_unattended(daemon, what, Some(&task.workspace)).await;
             }
             Subcommand::List { limit, status } => {
                 let statuses = status.iter().filter_map(|word| TaskStatus::parse(word));
@@ -139,7 +136,7 @@ impl TasksCommand {
                 } else {
                     list(&tasks, !status.is_empty(), &mut out)?;
                     if tasks.iter().any(|task| is_open(task.status)) {
-                        job_args::note_if_unattended(daemon, "open tasks continue").await;
+                        job_args::note_if_unattended(daemon, "open tasks continue", None).await;
                     }
                 }
             }
@@ -164,7 +161,7 @@ impl TasksCommand {
                     note_canceled(&task)
                 }
                 if is_open(task.status) {
-                    job_args::note_if_unattended(daemon, "it ends").await;
+                    job_args::note_if_unattended(daemon, "it ends", None).await;
                 }
             }
         }

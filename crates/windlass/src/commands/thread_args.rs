@@ -62,7 +62,7 @@ impl ThreadArgs {
     pub(crate) async fn connect(
         &self,
         cwd: &Path,
-        config: Option<&Path>,
+        config: Option<PathBuf>,
     ) -> Result<Arc<DaemonConnection>> {
         let (data, purpose) = (self.data()?, ConnectionPurpose::RunTurns);
         let target = DaemonTarget {

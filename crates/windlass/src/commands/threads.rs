@@ -14,9 +14,9 @@ use windlass_protocol::{
     Turn, UndoThread,
 };
 
-use crate::cli::{FAILED, count, note, without_code};
+use crate::cli::{FAILED, GlobalOptions, count, note, without_code};
 use crate::client::calls::{self, by_id};
-use crate::client::connect::{DaemonConnection, DaemonTarget, api_error};
+use crate::client::connect::{DaemonConnection, DaemonTarget};
 use crate::client::follow::{EventFollower, FollowStep};
 use crate::client::ids::short;
 use crate::client::thread_session::{find, find_turn};
@@ -108,7 +108,7 @@ enum Subcommand {
 }
 
 impl Threads {
-    pub(crate) async fn run(self, config: Option<&Path>) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
         let data = self.options.directory()?;
         if !data::has_store(&data)? {
             if let Subcommand::List { .. } = self.subcommand {
@@ -121,9 +121,11 @@ impl Threads {
             );
         }
         if let Subcommand::Delete { id, yes: false } = &self.subcommand {
-            let daemon =
-                DaemonConnection::open(DaemonTarget::for_maintenance(data.clone(), config)?)
-                    .await?;
+            let daemon = DaemonConnection::open(DaemonTarget::for_maintenance(
+                data.clone(),
+                global.config.clone(),
+            )?)
+            .await?;
             let found = check_exists(&daemon, id).await;
             daemon.close().await;
             found?;
@@ -131,8 +133,9 @@ impl Threads {
                 return Ok(ExitCode::from(FAILED));
             }
         }
-        let daemon =
-            Arc::new(DaemonConnection::open(DaemonTarget::for_maintenance(data, config)?).await?);
+        let daemon = Arc::new(
+            DaemonConnection::open(DaemonTarget::for_maintenance(data, global.config)?).await?,
+        );
         let done = self.run_on(&daemon).await;
         daemon.close().await;
         done
@@ -143,8 +146,7 @@ impl Threads {
         let mut out = io::stdout();
         match self.subcommand {
             Subcommand::List { limit, all } if self.options.json => {
-                let threads = calls::recent_threads(&*api, limit, all).await;
-                for thread in threads.map_err(api_error)? {
+                for thread in calls::recent_threads(&*api, limit, all).await? {
                     let mut json = serde_json::to_value(&thread)?;
                     // Scripts get the title in every line, also an empty one.
                     json["title"] = thread.title.into();
@@ -159,12 +161,12 @@ impl Threads {
                     ..ThreadSummariesQuery::default()
                 };
                 let call = Call::new((), ()).with_query(query);
-                let threads = api.summarize_threads(call).await.map_err(api_error)?;
+                let threads = api.summarize_threads(call).await?;
                 list(&threads.entries, &mut out)?;
             }
             Subcommand::Show { id } => {
                 let id = find(daemon, &id).await?;
-                let detail = calls::full_thread(&*api, &id).await.map_err(api_error)?;
+                let detail = calls::full_thread(&*api, &id).await?;
                 if self.options.json {
                     // Sorts the fields by name.
                     write_json(&mut out, &serde_json::to_value(&detail)?)?
@@ -179,8 +181,8 @@ impl Threads {
                     let advice = format!("`windlass threads show --json {id}` shows the turns");
                     request.turn_id = Some(find_turn(daemon, &thread, &turn, &advice).await?);
                 }
-                let made = api.fork_thread(Call::new(by_id(&thread), request)).await;
-                show_new(&made.map_err(api_error)?, self.options.json, &mut out)?;
+                let made = api.fork_thread(Call::new(by_id(&thread), request)).await?;
+                show_new(&made, self.options.json, &mut out)?;
             }
             Subcommand::Rewind {
                 id,
@@ -194,8 +196,7 @@ impl Threads {
                     files,
                     cut_off,
                 };
-                let made = api.undo_thread(Call::new(by_id(&thread), request)).await;
-                let made = made.map_err(api_error)?;
+                let made = api.undo_thread(Call::new(by_id(&thread), request)).await?;
                 archive(daemon, &thread).await;
                 if let Some(files) = &made.files {
                     let root = root_of(daemon, &made.thread).await;
@@ -209,8 +210,7 @@ impl Threads {
             }
             Subcommand::Delete { id, .. } => {
                 let path = by_id(&find(daemon, &id).await?);
-                let deleted = api.delete_thread(Call::new(path, ())).await;
-                deleted.map_err(api_error)?;
+                api.delete_thread(Call::new(path, ())).await?;
             }
         }
         out.flush()?;
@@ -221,17 +221,15 @@ impl Threads {
 /// Archives a thread that another one replaces. A failure is only reported.
 pub(crate) async fn archive(daemon: &DaemonConnection, id: &str) {
     if let Err(error) = calls::archive(&*daemon.api(), id).await {
-        note(&format!(
-            "the earlier thread could not be archived: {error}"
-        ));
+        note(format!("the earlier thread could not be archived: {error}"));
     }
 }
 
 /// Checks that a thread exists before the user is asked to confirm.
 async fn check_exists(daemon: &DaemonConnection, id: &str) -> Result<()> {
     let id = find(daemon, id).await?;
-    let there = calls::newest_turns(&*daemon.api(), &id, 0).await;
-    there.map(drop).map_err(api_error)
+    calls::newest_turns(&*daemon.api(), &id, 0).await?;
+    Ok(())
 }
 
 fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
@@ -310,7 +308,7 @@ fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
         ItemKind::AgentMessage => writeln!(out, "{}", lines(text))?,
         ItemKind::AgentReasoning => {}
         ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => {
-            let call = ShownCall::of_item(item);
+            let call = ShownCall::from_item(item);
             let name = call.as_ref().map_or("tool", |call| &call.name);
             let argument = call.as_ref().map(|call| main_argument(&call.input));
             let (name, argument) = (one_line(name), argument.unwrap_or_default());
@@ -371,14 +369,14 @@ pub(crate) fn note_restored(files: &RestoredFiles, root: Option<&Path>) {
             Some(false) => "removed   ",
             None => "",
         };
-        note(&format!("  {change}{}", one_line(path)));
+        note(format!("  {change}{}", one_line(path)));
     }
     if let Some(more) = files.restored.len().checked_sub(MAX_LISTED_FILES + 1) {
-        note(&format!("  and {} more", more + 1));
+        note(format!("  and {} more", more + 1));
     }
     if !files.left.is_empty() {
         let left = files.left.join(", ");
-        note(&format!("not restored: {}", one_line(&left)));
+        note(format!("not restored: {}", one_line(&left)));
     }
 }
 
@@ -387,7 +385,7 @@ fn show_new(thread: &Thread, is_json: bool, out: &mut impl Write) -> Result<()> 
         write_json(out, thread)?
     } else {
         writeln!(out, "{}", thread.id)?;
-        note(&format!(
+        note(format!(
             "continue with: windlass run --resume {} \"…\"",
             short(&thread.id)
         ));
@@ -421,7 +419,7 @@ enum EventsSubcommand {
 }
 
 impl EventsCommand {
-    pub(crate) async fn run(self, config: Option<&Path>) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
         let EventsSubcommand::Tail {
             id,
             since,
@@ -431,7 +429,7 @@ impl EventsCommand {
         let daemon = Arc::new(
             DaemonConnection::open(DaemonTarget::for_maintenance(
                 data::directory(data)?,
-                config,
+                global.config,
             )?)
             .await?,
         );
@@ -451,7 +449,7 @@ async fn tail(daemon: &Arc<DaemonConnection>, id: &str, since: u64, no_follow: b
     let mut out = io::stdout();
     if no_follow {
         let mut out = Inert::new(&mut out);
-        let mut events = AfterFirstLine::of(&mut out);
+        let mut events = AfterFirstLine::new(&mut out);
         return calls::export(&*daemon.api(), &id, Some(since), &mut events).await;
     }
     let mut events = EventFollower::after(daemon, &id, since).await?;
@@ -461,7 +459,7 @@ async fn tail(daemon: &Arc<DaemonConnection>, id: &str, since: u64, no_follow: b
             FollowStep::Lost if daemon.reconnect_to_restarted().await? => {
                 // If the connection is lost again, the loop reconnects again.
                 match events.reopen().await {
-                    Err(error) if !error.is_lost() => return Err(api_error(error)),
+                    Err(error) if !error.is_lost() => return Err(error.into()),
                     _ => continue,
                 }
             }
@@ -482,7 +480,7 @@ struct AfterFirstLine<'a, W> {
 }
 
 impl<'a, W> AfterFirstLine<'a, W> {
-    fn of(to: &'a mut W) -> Self {
+    fn new(to: &'a mut W) -> Self {
         let is_after = false;
         Self { to, is_after }
     }

@@ -56,7 +56,7 @@ impl Token {
                     json["token"] = secret.into();
                     write_json(&mut stdout, &json)?;
                 } else {
-                    note(&format!(
+                    note(format!(
                         "created {} with the scope {}",
                         record.id, record.scope
                     ));
@@ -80,7 +80,7 @@ impl Token {
                 if !tokens.revoke(&id)? {
                     bail!("there is no token {id}; `windlass token list` shows all tokens");
                 }
-                note(&format!("{id} is revoked"));
+                note(format!("{id} is revoked"));
             }
         }
         Ok(ExitCode::SUCCESS)

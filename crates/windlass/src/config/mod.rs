@@ -34,13 +34,8 @@ pub(crate) fn load(named: Option<&Path>, data: &Path) -> Result<Config> {
 /// Reads all configuration files in order of increasing precedence: the user's own file, then the named one, else a trusted one in the current
 /// directory. An untrusted file is skipped and reported: see [`trust`](crate::config::trust).
 pub(crate) fn layers(named: Option<&Path>, data: &Path) -> Result<Layers> {
-    let mut layers = Layers::default();
     let own = user_file();
-    if let Some(path) = &own
-        && let Some(text) = read_user_file(path)?
-    {
-        layers.push(layer(&text, path)?);
-    }
+    let mut layers = user_layers(own.as_deref())?;
     if let Some(path) = named {
         let text = own_file::read_named(path);
         let text = text.with_context(|| path.display().to_string())?;
@@ -57,20 +52,26 @@ pub(crate) fn layers(named: Option<&Path>, data: &Path) -> Result<Layers> {
         Ok(Some((path, text))) => layers.push(layer(&text, &path)?),
         Err(why) => {
             let here = std::env::current_dir().unwrap_or_default().join(FILE);
-            note(&format!("{} is ignored: {why:#}", printable(&here)));
+            note(format!("{} is ignored: {why:#}", printable(&here)));
         }
+    }
+    Ok(layers)
+}
+
+/// Reads the user's own file, if there is one.
+fn user_layers(path: Option<&Path>) -> Result<Layers> {
+    let mut layers = Layers::default();
+    if let Some(path) = path
+        && let Some(text) = read_user_file(path)?
+    {
+        layers.push(layer(&text, path)?);
     }
     Ok(layers)
 }
 
 /// Merges the text of a file over the user's own file.
 pub(crate) fn over_own(text: &str, path: &Path) -> Result<Config> {
-    let mut layers = Layers::default();
-    if let Some(own) = user_file()
-        && let Some(text) = read_user_file(&own)?
-    {
-        layers.push(layer(&text, &own)?);
-    }
+    let mut layers = user_layers(user_file().as_deref())?;
     layers.push(layer(text, path)?);
     Ok(layers.config()?)
 }
@@ -78,7 +79,7 @@ pub(crate) fn over_own(text: &str, path: &Path) -> Result<Config> {
 /// Warns about unknown tool names.
 pub(crate) fn warn_of_unknown_tools(config: &Config) {
     for warning in unknown_tools::warnings(config) {
-        note(&format!("warning: {warning}"));
+        note(format!("warning: {warning}"));
     }
 }
 

@@ -21,7 +21,7 @@ use windlass_runtime::{
 use windlass_server::{ModelProvider, Models, ProjectApprovals};
 use windlass_tools::RepositoryCapability;
 
-use super::tools::Tools;
+use super::tools::DaemonTools;
 use super::{budget, mcp, runtime_config, subagents, web};
 use crate::backends::{ConfiguredBackend, TurnBackendHost};
 use crate::config::{Config, UnknownModels};
@@ -42,9 +42,9 @@ const PROMPT: &str = "You are a helpful agent. Be brief.";
 const HARNESS: HarnessId = HarnessId::from_seed(0x0077_696e_646c_6173_735f_6461_656d_6f6e);
 
 /// Everything the agent is built from.
-pub(crate) struct Agent<'a> {
+pub(crate) struct DaemonAgent<'a> {
     pub(crate) config: &'a Config,
-    pub(crate) tools: Tools<'a>,
+    pub(crate) tools: DaemonTools<'a>,
     pub(crate) model: Option<&'a str>,
     pub(crate) recovery: RecoveryPolicy,
     /// Stored approvals of projects.
@@ -66,7 +66,7 @@ pub(crate) struct BuiltAgent {
     pub(crate) is_demonstration: bool,
 }
 
-impl Agent<'_> {
+impl DaemonAgent<'_> {
     /// Builds the runtime on a store. When this returns, open turns of earlier processes are running again.
     pub(crate) async fn on(self, store: &SqliteStore) -> anyhow::Result<BuiltAgent> {
         let mut harness = HarnessBuilder::new("daemon", PROMPT)
@@ -120,7 +120,7 @@ impl Agent<'_> {
         let remembered = remembered.in_environments(self.tools.environments.clone());
         builder = builder.remembered_calls(Arc::new(remembered));
         if web::is_enabled(self.config) {
-            let (pages, egress) = web::of(self.config, self.tools.environments)?;
+            let (pages, egress) = web::tool_and_egress(self.config, self.tools.environments)?;
             builder = builder.capability(pages).egress_service(Arc::new(egress));
         }
         if let Some(starts) = starts {

@@ -40,7 +40,7 @@ pub(super) fn reserve(budget: &BudgetLimits) -> Result<Reserve> {
 }
 
 /// Returns the limits of all threads together per day.
-pub(super) fn of_day(budget: &BudgetLimits) -> Result<DayLimits> {
+pub(super) fn day_limits(budget: &BudgetLimits) -> Result<DayLimits> {
     Ok(DayLimits {
         micro_usd: micros("day_usd", budget.day_usd)?,
         tokens: budget.day_tokens,
@@ -53,7 +53,7 @@ pub(super) fn daily_limit(
     budget: &BudgetLimits,
     store: &SqliteStore,
 ) -> Result<Option<DailyLimit>> {
-    let limits = of_day(budget)?;
+    let limits = day_limits(budget)?;
     let limit = || DailyLimit::new(limits, Arc::new(store.ledger()));
     Ok((limits != DayLimits::default()).then(limit))
 }

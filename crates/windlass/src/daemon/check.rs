@@ -42,12 +42,12 @@ impl ConfigCheck<'_> {
     pub(crate) fn all_but_models(&self) -> Result<()> {
         let config = self.config;
         let variable = |name: &str| std::env::var(name).ok();
-        retention::of(&config.retention)?;
+        retention::convert(&config.retention)?;
         jobs::settings(config)?;
         checkpoints::limits(&config.checkpoints)?;
         outputs::limits(&config.outputs)?;
         budget::budgets(&config.budget)?;
-        budget::of_day(&config.budget)?;
+        budget::day_limits(&config.budget)?;
         runtime_config::approvals(config)?;
         for (name, entry) in &config.environments {
             let root = &entry.root;
@@ -59,7 +59,7 @@ impl ConfigCheck<'_> {
         }
         let places = runtime_config::environments(config, self.workspace);
         check_environments(self.workspace, &places)?;
-        let secrets = named_secrets::of(config, variable)?;
+        let secrets = named_secrets::load(config, variable)?;
         web::proxy(config)?;
         sandbox::home(&config.shell, self.data)?;
         let (environments, shell) = (Environments::new(), ShellSettings::default());

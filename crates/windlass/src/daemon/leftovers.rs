@@ -19,7 +19,7 @@ pub(super) fn end(data: &Path) {
     let recorded = records(data).as_ref().map_or(0, end_recorded);
     let ended = recorded + end_leftovers(&owner(data));
     if ended > 0 {
-        note(&format!(
+        note(format!(
             "ended {ended} processes of an earlier daemon's commands"
         ));
     }
@@ -35,7 +35,7 @@ pub(super) fn owner(data: &Path) -> String {
 pub(super) fn records(data: &Path) -> Option<Records> {
     let opened = Records::open(data.join("processes"));
     opened
-        .inspect_err(|error| note(&format!("processes of commands are not recorded: {error}")))
+        .inspect_err(|error| note(format!("processes of commands are not recorded: {error}")))
         .ok()
 }
 
@@ -44,7 +44,7 @@ fn end_recorded(records: &Records) -> usize {
     match records.end_leftovers() {
         Ok(left) => {
             for file in &left.unreadable {
-                note(&format!(
+                note(format!(
                     "{} cannot be read: processes of an earlier daemon may still run; end them and remove the file",
                     file.display()
                 ));
@@ -55,7 +55,7 @@ fn end_recorded(records: &Records) -> usize {
             left.ended
         }
         Err(error) => {
-            note(&format!(
+            note(format!(
                 "processes of an earlier daemon cannot be determined: {error}"
             ));
             0

@@ -104,7 +104,7 @@ impl DaemonOptions<'_> {
             has_agents: self.has_agents,
         };
         check.all()?;
-        let (retention, upkeep) = retention::of(&config.retention)?;
+        let (retention, upkeep) = retention::convert(&config.retention)?;
         let key_file = self.secrets_key_file.or(config.secrets_key_file.as_deref());
         let (key, new_key) = secrets_key::load(key_file, directory)?;
         data::create(directory)?;
@@ -143,10 +143,11 @@ impl DaemonOptions<'_> {
             &wire,
         )
         .await?;
-        let secrets = named_secrets::of(config, |name| std::env::var(name).ok())?;
+        let secrets = named_secrets::load(config, |name| std::env::var(name).ok())?;
         let own_files = self.own_files.into_iter().chain(key_file);
         let own_files = own_files.chain(named_secrets::files(config));
-        let mut tools = tools::Tools::of(directory, own_files, &config.shell, &environments)?;
+        let mut tools =
+            tools::DaemonTools::prepare(directory, own_files, &config.shell, &environments)?;
         tools.shell.proxy = Some(web::proxy(config)?);
         let names = secrets.variables().map(|(name, _)| name.to_owned());
         tools.shell.secret_names = names.collect();
@@ -172,7 +173,7 @@ impl DaemonOptions<'_> {
         let names = configured.iter().map(|backend| backend.name.clone());
         let backends = names.collect();
         let remembered = ProjectApprovals::new(directory);
-        let agent = agent::Agent {
+        let agent = agent::DaemonAgent {
             backends: configured,
             secrets,
             config,

@@ -13,7 +13,7 @@ use crate::data::own_file;
 const HEADER: &str = "Authorization: Bearer {}";
 
 /// Reads the configured secrets.
-pub(crate) fn of(
+pub(crate) fn load(
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
 ) -> anyhow::Result<NamedSecrets> {
@@ -103,7 +103,7 @@ mod tests {
     fn read(text: &str) -> anyhow::Result<NamedSecrets> {
         let text = format!("[secrets.TOKEN]\n{text}");
         let config = Config::parse(&text, Path::new(""))?;
-        of(&config, |name| {
+        load(&config, |name| {
             (name == "HELD").then(|| "abcdefgh-4711".to_owned())
         })
     }

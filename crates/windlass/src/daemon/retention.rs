@@ -13,7 +13,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 const MIN_CHUNK_HOURS: u32 = 24;
 
 /// Reads `[retention]`.
-pub(crate) fn of(configured: &config::Retention) -> anyhow::Result<(SqliteRetention, Upkeep)> {
+pub(crate) fn convert(configured: &config::Retention) -> anyhow::Result<(SqliteRetention, Upkeep)> {
     let hours = |hours: u32| MINUTE * 60 * hours;
     if let Some(hours) = configured
         .text_chunk_hours

@@ -12,15 +12,15 @@ use super::leftovers;
 use crate::cli::note;
 use crate::{config, data, sandbox};
 
-pub(crate) struct Tools<'a> {
+pub(crate) struct DaemonTools<'a> {
     pub(crate) environments: &'a Environments,
     pub(crate) shell: ShellSettings,
 }
 
-impl<'a> Tools<'a> {
+impl<'a> DaemonTools<'a> {
     /// Ends processes that an earlier daemon on this data directory left behind, and hides the daemon's own files from all tools. The caller must
     /// hold the lock on the directory, because processes of another daemon must not be ended.
-    pub(crate) fn of<'b>(
+    pub(crate) fn prepare<'b>(
         directory: &Path,
         own_files: impl IntoIterator<Item = &'b Path>,
         configured: &config::ShellConfig,
@@ -48,7 +48,7 @@ impl<'a> Tools<'a> {
         leftovers::end(directory);
         // The daemon starts programs only through its tools, so all orphans are theirs.
         if let Err(error) = adopt_orphans() {
-            note(&format!(
+            note(format!(
                 "processes that outlive unsandboxed commands cannot be distinguished from others: {error}"
             ));
         }
@@ -88,7 +88,7 @@ impl<'a> Tools<'a> {
 /// Warns if tools cannot work in the workspace. The daemon still starts, because it serves other requests.
 pub(crate) fn warn_of_hidden(workspace: &Path, environments: &Environments) {
     if environments.hides(workspace).unwrap_or(false) {
-        note(&format!(
+        note(format!(
             "the workspace {} contains or is inside the daemon's data or keys, which tools cannot access, so no tool works in it; \
              name another with --workspace, or another data directory with --data",
             workspace.display()

@@ -22,7 +22,7 @@ pub(super) fn is_enabled(config: &Config) -> bool {
 }
 
 /// Creates the tool that reads pages and its egress.
-pub(super) fn of(
+pub(super) fn tool_and_egress(
     config: &Config,
     environments: &Environments,
 ) -> anyhow::Result<(WebCapability, WebEgress)> {
@@ -136,7 +136,7 @@ mod tests {
     fn invalid_rules_are_reported() {
         let read = |text: &str| {
             let config = Config::parse(text, std::path::Path::new("")).unwrap();
-            of(&config, &Environments::new()).map(drop)
+            tool_and_egress(&config, &Environments::new()).map(drop)
         };
         read("[web]\nallow = ['docs.rs', '10.0.0.0/8']\ndeny = ['*']").unwrap();
         for (text, named) in [

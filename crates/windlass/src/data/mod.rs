@@ -92,7 +92,7 @@ pub(crate) fn create(directory: &Path) -> Result<()> {
     let shown = printable(directory);
     check(directory)?;
     if let Ok(target) = fs::read_link(directory) {
-        note(&format!(
+        note(format!(
             "the data directory {shown} is a symlink; {} is used",
             printable(&directory.canonicalize().unwrap_or(target))
         ));
@@ -221,16 +221,16 @@ fn keep_out_of_git(directory: &Path) {
     }
     let (shown, repository_shown) = (printable(&directory), printable(repository));
     if repository == directory {
-        note(&format!(
+        note(format!(
             "the data directory {shown} is in the git repository {repository_shown}: do not commit it, or name another with \
              --data"
         ));
         return;
     }
     match fs::write(&ignore, "*\n") {
-        Ok(()) => note(&format!(
+        Ok(()) => note(format!(
             "the data directory {shown} is in the git repository {repository_shown}: its .gitignore excludes it"
         )),
-        Err(error) => note(&format!("cannot write {}: {error}", printable(&ignore))),
+        Err(error) => note(format!("cannot write {}: {error}", printable(&ignore))),
     }
 }

@@ -91,17 +91,20 @@ fn repair_file(path: &Path, metadata: &Metadata, wanted: u32) {
     }
     let shown = printable(path);
     match fs::set_permissions(path, Permissions::from_mode(wanted)) {
-        Err(error) => note(&format!(
+        Err(error) => note(format!(
             "{shown} has the mode {mode:03o}, which cannot be changed to {wanted:03o}: {error}"
         )),
-        Ok(()) if mode & 0o022 != 0 => note(&format!(
-            "the mode of {shown} was {mode:03o} and is now {wanted:03o}: other users may have changed it, so check its content"
-        )),
-        Ok(()) if mode & 0o044 != 0 => note(&format!(
-            "the mode of {shown} was {mode:03o} and is now {wanted:03o}: other users may have read it"
-        )),
-        Ok(()) => note(&format!(
-            "the mode of {shown} was {mode:03o} and is now {wanted:03o}"
-        )),
+        Ok(()) => {
+            let risk = match mode {
+                mode if mode & 0o022 != 0 => {
+                    ": other users may have changed it, so check its content"
+                }
+                mode if mode & 0o044 != 0 => ": other users may have read it",
+                _ => "",
+            };
+            note(format!(
+                "the mode of {shown} was {mode:03o} and is now {wanted:03o}{risk}"
+            ));
+        }
     }
 }

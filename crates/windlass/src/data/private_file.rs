@@ -1,25 +1,22 @@
 //! Small files that only their owner can read.
 
-use std::fs::{self, File, OpenOptions, Permissions};
+use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
-use uuid::Uuid;
 
 /// Writes a text to a file of a directory atomically. An existing file may be open to other users, so it is replaced rather than overwritten.
 pub(crate) fn write(directory: &Path, name: &str, text: &str) -> io::Result<PathBuf> {
-    let temporary = directory.join(format!(".{name}-{}", Uuid::new_v4().as_simple()));
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&temporary)?;
+    let mut builder = tempfile::Builder::new();
+    let mut file = builder
+        .prefix(&format!(".{name}-"))
+        .tempfile_in(directory)?;
     file.write_all(text.as_bytes())?;
-    file.sync_all()?;
+    file.as_file().sync_all()?;
     let path = directory.join(name);
-    fs::rename(&temporary, &path)?;
+    file.persist(&path)?;
     Ok(path)
 }
 
@@ -36,6 +33,7 @@ pub(crate) fn prepare(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
     use std::os::unix::fs::symlink;
 
     use super::*;

@@ -37,7 +37,7 @@ pub(crate) const DEMONSTRATION: &str =
 
 /// Selects a model by name, else by the first API key that is set.
 pub(crate) fn choose(
-    wanted: Option<&str>,
+    requested: Option<&str>,
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Choice> {
@@ -52,16 +52,16 @@ pub(crate) fn choose(
             check_base_url(&config_key(name), url)?;
         }
     }
-    if let Some(name) = wanted.or(config.model.as_deref()) {
+    if let Some(name) = requested.or(config.model.as_deref()) {
         return choose_named(name, config, variable);
     }
     for known in PROVIDERS {
-        let found = Credentials::of(known, &config.providers, &variable);
-        if found.key.is_some()
-            && found.is_usable()
+        let credentials = Credentials::for_provider(known, &config.providers, &variable);
+        if credentials.key.is_some()
+            && credentials.is_usable()
             && let Some(model) = default_model(known, config)
         {
-            return Ok(Choice::Real(found.model(model)?));
+            return Ok(Choice::Real(credentials.model(model)?));
         }
     }
     Ok(Choice::Demonstration)
@@ -84,27 +84,30 @@ fn choose_named(
     let Some(known) = find(provider) else {
         bail!("{}, {SIMULATOR}", unknown_provider(name));
     };
-    let found = Credentials::of(known, &config.providers, &variable);
-    if !found.is_usable() {
-        bail!("no key for provider `{provider}`; set {}", found.missing());
+    let credentials = Credentials::for_provider(known, &config.providers, &variable);
+    if !credentials.is_usable() {
+        bail!(
+            "no key for provider `{provider}`; set {}",
+            credentials.missing()
+        );
     }
     let model = match model {
         "" => default_model(known, config)
             .with_context(|| format!("`{name}` names no model; use {provider}/model"))?,
         model => model,
     };
-    Ok(Choice::Real(found.model(model)?))
+    Ok(Choice::Real(credentials.model(model)?))
 }
 
-/// Returns the models that clients can select with a provider prefix: the default if it was named, those of the configuration, and the usual model of
+/// Returns the models that clients can select with a provider prefix: the default if it was named, those of the configuration, and the default model of
 /// every other usable provider.
 pub(crate) fn further(
-    wanted: Option<&str>,
+    requested: Option<&str>,
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Vec<(String, ModelWithProvider)>> {
     let mut models = Vec::new();
-    let default = wanted.or(config.model.as_deref());
+    let default = requested.or(config.model.as_deref());
     let configured = config.models.iter().map(String::as_str);
     for name in default.into_iter().chain(configured) {
         if let Choice::Real(model) = choose_named(name, config, &variable)? {
@@ -112,13 +115,13 @@ pub(crate) fn further(
         }
     }
     for known in PROVIDERS {
-        let found = Credentials::of(known, &config.providers, &variable);
+        let credentials = Credentials::for_provider(known, &config.providers, &variable);
         let Some(model) = default_model(known, config) else {
             continue;
         };
         let name = format!("{}/{model}", known.name);
-        if found.is_usable() && !models.iter().any(|(listed, _)| *listed == name) {
-            models.push((name, found.model(model)?));
+        if credentials.is_usable() && !models.iter().any(|(listed, _)| *listed == name) {
+            models.push((name, credentials.model(model)?));
         }
     }
     Ok(models)
@@ -130,9 +133,9 @@ pub(crate) fn providers(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Result<Vec<(&'static KnownProvider, Option<ModelWithProvider>)>> {
     let reached = PROVIDERS.iter().map(|known| {
-        let found = Credentials::of(known, &config.providers, &variable);
-        let is_usable = found.is_usable();
-        let reached = is_usable.then(|| found.model("")).transpose()?;
+        let credentials = Credentials::for_provider(known, &config.providers, &variable);
+        let is_usable = credentials.is_usable();
+        let reached = is_usable.then(|| credentials.model("")).transpose()?;
         Ok((known, reached))
     });
     reached.collect()
@@ -143,7 +146,8 @@ pub(crate) fn api_backends(
     config: &Config,
     variable: impl Fn(&str) -> Option<String>,
 ) -> BTreeMap<String, String> {
-    let is_usable = |known| Credentials::of(known, &config.providers, &variable).is_usable();
+    let is_usable =
+        |known| Credentials::for_provider(known, &config.providers, &variable).is_usable();
     let usable = PROVIDERS.iter().filter(|known| is_usable(known));
     let by_name = usable.filter_map(|known| {
         let model = format!("{}/{}", known.name, default_model(known, config)?);
@@ -158,12 +162,16 @@ pub(crate) fn entries(
     variable: impl Fn(&str) -> Option<String>,
 ) -> Vec<ProviderEntry> {
     let entry = |known: &'static KnownProvider| {
-        let found = Credentials::of(known, &config.providers, &variable);
+        let credentials = Credentials::for_provider(known, &config.providers, &variable);
         ProviderEntry {
             id: known.name.to_owned(),
             display_name: known.title.to_owned(),
-            usable: found.is_usable(),
-            default_base_url: found.base_url.as_deref().map(address).unwrap_or_default(),
+            usable: credentials.is_usable(),
+            default_base_url: credentials
+                .base_url
+                .as_deref()
+                .map(address)
+                .unwrap_or_default(),
             default_model: default_model(known, config).unwrap_or_default().to_owned(),
             has_model_catalog: false,
             env_vars: known
@@ -218,7 +226,7 @@ struct Credentials {
 }
 
 impl Credentials {
-    fn of(
+    fn for_provider(
         known: &'static KnownProvider,
         configured: &BTreeMap<String, Provider>,
         variable: impl Fn(&str) -> Option<String>,
@@ -318,12 +326,12 @@ pub(crate) fn drivers(config: &Config) -> Result<DriverRegistry> {
 mod tests {
     use super::*;
 
-    fn chosen(wanted: Option<&str>, set: &[(&str, &str)]) -> String {
+    fn chosen(requested: Option<&str>, set: &[(&str, &str)]) -> String {
         let variable = |name: &str| {
-            let found = set.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| (*value).to_owned())
+            let variable = set.iter().find(|(known, _)| *known == name);
+            variable.map(|(_, value)| (*value).to_owned())
         };
-        match choose(wanted, &Config::default(), variable) {
+        match choose(requested, &Config::default(), variable) {
             Ok(Choice::Real(model)) => {
                 format!("{}/{}", provider_name(model.provider_type), model.model)
             }
@@ -360,17 +368,17 @@ mod tests {
         };
         let variable = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| "a".to_owned());
         let further = further(None, &config, variable).unwrap();
-        let asked: Vec<_> = further.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<_> = further.iter().map(|(name, _)| name.as_str()).collect();
         assert!(
-            asked.iter().any(|name| name.starts_with("openai-chat/")),
-            "{asked:?}"
+            names.iter().any(|name| name.starts_with("openai-chat/")),
+            "{names:?}"
         );
         assert!(api_backends(&config, variable).contains_key("openai-chat-api"));
         let entries = entries(&config, variable);
         for entry in entries.iter().filter(|entry| entry.usable) {
             let prefix = format!("{}/", entry.id);
             assert!(
-                asked.iter().any(|name| name.starts_with(&prefix)),
+                names.iter().any(|name| name.starts_with(&prefix)),
                 "{entry:?}"
             );
         }
@@ -389,9 +397,9 @@ mod tests {
         };
         let variable = |name: &str| (name == "ANTHROPIC_API_KEY").then(|| "a".to_owned());
         let further = further(None, &config, variable).unwrap();
-        let mut asked: Vec<_> = further.iter().map(|(name, _)| name.as_str()).collect();
-        asked.sort_unstable();
-        assert_eq!(asked, ["anthropic/x", "openai-chat/glm-2"]);
+        let mut names: Vec<_> = further.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        assert_eq!(names, ["anthropic/x", "openai-chat/glm-2"]);
         let default_model = entries(&config, variable);
         let default_model = default_model.iter().find(|entry| entry.id == "openai-chat");
         assert_eq!(default_model.unwrap().default_model, "glm-2");
@@ -399,10 +407,10 @@ mod tests {
             api_backends(&config, variable)["openai-chat-api"],
             "openai-chat/glm-2"
         );
-        for (wanted, asked) in [(None, "x"), (Some("openai-chat"), "glm-2")] {
-            match choose(wanted, &config, variable) {
-                Ok(Choice::Real(model)) => assert_eq!(model.model, asked),
-                _ => panic!("{wanted:?}"),
+        for (requested, names) in [(None, "x"), (Some("openai-chat"), "glm-2")] {
+            match choose(requested, &config, variable) {
+                Ok(Choice::Real(model)) => assert_eq!(model.model, names),
+                _ => panic!("{requested:?}"),
             }
         }
     }
@@ -417,8 +425,8 @@ mod tests {
             "nonsense",
         ] {
             let set = [key, ("OPENAI_BASE_URL", url)];
-            for wanted in [None, Some("openai/x"), Some("openai-chat/x")] {
-                let error = chosen(wanted, &set);
+            for requested in [None, Some("openai/x"), Some("openai-chat/x")] {
+                let error = chosen(requested, &set);
                 assert!(error.contains("of OPENAI_BASE_URL"), "{error}");
                 assert!(!error.contains("hunter2"), "{error}");
             }

@@ -132,12 +132,12 @@ fn apply(modes: &Option<Modes>) {
     let Some(modes) = modes.as_ref().filter(|_| is_foreground()) else {
         return;
     };
-    let wanted = match modes.state {
+    let current = match modes.state {
         State::Hidden => &modes.without_echo,
         State::Idle | State::Asking => &modes.with_echo,
     };
     // A terminal that is gone needs no restoring.
-    let _ = tcsetattr(io::stdin(), OptionalActions::Now, wanted);
+    let _ = tcsetattr(io::stdin(), OptionalActions::Now, current);
 }
 
 /// Returns whether this process may configure the terminal: the system stops background processes that do.

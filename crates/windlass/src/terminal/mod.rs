@@ -16,7 +16,7 @@ use unicode_width::UnicodeWidthChar;
 pub(crate) use echo::{EchoOff, SavedTerminalModes, TypedAhead};
 pub(crate) use hang_up::hang_up;
 pub(crate) use proposal::describe;
-pub(crate) use questions::{Answer, InputQuestion, PendingQuestion, Questions, decision};
+pub(crate) use questions::{InputQuestion, PendingQuestion, QuestionAnswer, Questions, decision};
 pub(crate) use screen::{FRAME, Screen, spent, time};
 pub(crate) use table::Listing;
 pub(crate) use tool_call::{ShownCall, ToolKind, approval_call, main_argument};
@@ -46,15 +46,15 @@ impl Style {
         has_unicode: false,
     };
 
-    pub(crate) fn of_stderr() -> Self {
-        Self::of(&io::stderr())
+    pub(crate) fn for_stderr() -> Self {
+        Self::for_stream(&io::stderr())
     }
 
-    pub(crate) fn of_stdout() -> Self {
-        Self::of(&io::stdout())
+    pub(crate) fn for_stdout() -> Self {
+        Self::for_stream(&io::stdout())
     }
 
-    fn of(stream: &impl IsTerminal) -> Self {
+    fn for_stream(stream: &impl IsTerminal) -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let is_dumb = set("TERM").is_none_or(|term| term == "dumb");
         let is_live = stream.is_terminal() && !is_dumb;
@@ -83,14 +83,14 @@ impl Style {
     /// Removes the mark of questions, and characters that look like it, from untrusted text. `last` is the preceding character.
     pub(crate) fn unmarked(self, text: &str, last: &mut Option<char>) -> String {
         let mut shown = String::with_capacity(text.len());
-        for letter in text.chars() {
-            let before = last.replace(letter);
-            match letter {
+        for character in text.chars() {
+            let before = last.replace(character);
+            match character {
                 '\u{2589}'..='\u{2590}' if self.has_unicode => {
-                    shown.extend(letter.escape_default())
+                    shown.extend(character.escape_default())
                 }
                 '!' if !self.has_unicode && before == Some('!') => shown.push_str(" !"),
-                _ => shown.push(letter),
+                _ => shown.push(character),
             }
         }
         shown
@@ -151,10 +151,10 @@ pub(crate) fn width_of(text: &str) -> usize {
 pub(crate) fn wrap_rows(line: &str, max_width: usize) -> Vec<String> {
     let mut rows = vec![String::new()];
     let mut used = 0;
-    for letter in line.chars() {
-        let width = match letter {
+    for character in line.chars() {
+        let width = match character {
             '\t' => 8,
-            letter => letter.width().unwrap_or_default(),
+            character => character.width().unwrap_or_default(),
         };
         if used + width > max_width && used > 0 {
             rows.push(String::new());
@@ -162,7 +162,7 @@ pub(crate) fn wrap_rows(line: &str, max_width: usize) -> Vec<String> {
         }
         used += width;
         if let Some(row) = rows.last_mut() {
-            row.push(letter);
+            row.push(character);
         }
     }
     rows
@@ -218,7 +218,7 @@ mod tests {
             let mut last = None;
             let pieces = forged
                 .chars()
-                .map(|letter| style.unmarked(&letter.to_string(), &mut last));
+                .map(|character| style.unmarked(&character.to_string(), &mut last));
             let shown: String = pieces.collect();
             assert!(!shown.contains(style.mark()), "{shown}");
             assert_eq!(shown, style.unmarked(&forged, &mut None));

@@ -27,7 +27,7 @@ pub(super) type StyledLine = (Colour, String);
 pub(super) fn heading(tool: &ShownCall) -> String {
     let name = exact_line(&tool.name).into_owned();
     let input = &tool.input;
-    match (ToolKind::of(&name), path_of(input)) {
+    match (ToolKind::from_name(&name), path_of(input)) {
         (ToolKind::Change, Some((_, path))) => {
             format!("{name} wants to change {}", exact_line(path))
         }
@@ -42,7 +42,7 @@ pub(super) fn proposal(tool: &ShownCall, cwd: &Path, style: Style) -> Vec<Styled
     let text = |name: &str| input[name].as_str();
     let (command, content) = (text("command"), text("content"));
     let replacement = (text("old_string"), text("new_string"));
-    let (mut lines, shown) = match (ToolKind::of(&tool.name), command, path_of(input)) {
+    let (mut lines, shown) = match (ToolKind::from_name(&tool.name), command, path_of(input)) {
         (ToolKind::Command, Some(command), _) => (command_lines(command, style), vec!["command"]),
         (ToolKind::Change, _, Some((field, path))) => match (replacement, content) {
             ((Some(old), Some(new)), _) => {
@@ -198,7 +198,7 @@ fn counted(line: &str, indent: usize, style: Style) -> String {
     let mut rest = line;
     let mut most = indent;
     while !rest.is_empty() {
-        let end = rest.find(|letter: char| !letter.is_whitespace());
+        let end = rest.find(|character: char| !character.is_whitespace());
         let (blanks, others) = rest.split_at(end.unwrap_or(rest.len()));
         match (blanks.chars().count(), style.has_unicode) {
             (count, _) if count <= most => shown.push_str(blanks),
@@ -206,8 +206,8 @@ fn counted(line: &str, indent: usize, style: Style) -> String {
             (count, false) => shown.push_str(&format!("<{count} spaces>")),
         }
         let end = others.find(char::is_whitespace).unwrap_or(others.len());
-        let (letters, after) = others.split_at(end);
-        shown.push_str(letters);
+        let (characters, after) = others.split_at(end);
+        shown.push_str(characters);
         (rest, most) = (after, MAX_SPACES);
     }
     shown
@@ -395,13 +395,13 @@ mod tests {
             "/proc/self/pagemap",
         ] {
             let lines = format_call("write", json!({ "path": path, "content": "new\n" }), &here);
-            assert!(lines[0].contains("is not shown"), "{path}: {lines:?}");
+            assert!(lines[0].contains("are not shown"), "{path}: {lines:?}");
             assert!(lines.contains(&"+new".to_owned()), "{path}: {lines:?}");
             assert!(!lines.join("\n").contains("secret"), "{path}: {lines:?}");
         }
         let big = vec![b'x'; usize::try_from(own_file::MAX_BYTES).unwrap() + 1];
         std::fs::write(here.join("big"), big).unwrap();
         let lines = format_call("write", json!({ "path": "big", "content": "new\n" }), &here);
-        assert!(lines[0].contains("is not shown"), "{lines:?}");
+        assert!(lines[0].contains("are not shown"), "{lines:?}");
     }
 }

@@ -27,7 +27,7 @@ const READ_INTERVAL: Timespec = Timespec {
     tv_nsec: 100_000_000,
 };
 
-/// A question that waits for its [`Answer`].
+/// A question that waits for its [`QuestionAnswer`].
 pub(crate) enum PendingQuestion {
     /// Whether a call may run.
     Approval { id: String, call: ShownCall },
@@ -44,7 +44,7 @@ impl PendingQuestion {
 }
 
 /// The answer to the [`PendingQuestion`] of the same variant.
-pub(crate) enum Answer {
+pub(crate) enum QuestionAnswer {
     Approval(DecideApproval),
     Input(UserInputAnswers),
 }
@@ -131,8 +131,8 @@ impl LineReader {
     fn start() -> Self {
         let (send, line) = oneshot::channel();
         let is_wanted = Arc::new(AtomicBool::new(true));
-        let wanted = Arc::clone(&is_wanted);
-        std::thread::spawn(move || send.send(read_line(&wanted)));
+        let is_needed = Arc::clone(&is_wanted);
+        std::thread::spawn(move || send.send(read_line(&is_needed)));
         Self { line, is_wanted }
     }
 }
@@ -144,11 +144,11 @@ impl Drop for LineReader {
 }
 
 /// Reads a line from the terminal without buffering: later input stays there and can be discarded before the next question.
-fn read_line(wanted: &AtomicBool) -> Option<String> {
+fn read_line(is_needed: &AtomicBool) -> Option<String> {
     let mut line = Vec::new();
-    while wanted.load(Ordering::SeqCst) {
+    while is_needed.load(Ordering::SeqCst) {
         // The question may have been settled elsewhere in the meantime.
-        if !has_input().ok()? || !wanted.load(Ordering::SeqCst) {
+        if !has_input().ok()? || !is_needed.load(Ordering::SeqCst) {
             continue;
         }
         let mut piece = [0; 1024];
@@ -290,7 +290,7 @@ impl Questions {
         &mut self,
         line: Option<String>,
         screen: &mut Screen,
-    ) -> io::Result<Option<(PendingQuestion, Answer)>> {
+    ) -> io::Result<Option<(PendingQuestion, QuestionAnswer)>> {
         let Some(mut shown) = self.shown.take() else {
             return Ok(None);
         };
@@ -301,7 +301,7 @@ impl Questions {
         }
         let answer = match &shown.question {
             PendingQuestion::Approval { .. } => {
-                decided(line.as_deref(), &mut shown.unseen, screen)?.map(Answer::Approval)
+                decided(line.as_deref(), &mut shown.unseen, screen)?.map(QuestionAnswer::Approval)
             }
             PendingQuestion::Input { request, .. } => {
                 let question = question_at(request, shown.given.len());
@@ -312,7 +312,7 @@ impl Questions {
                 let is_complete = shown.given.len() >= InputQuestion::all(request).len();
                 is_complete.then(|| {
                     let answers = std::mem::take(&mut shown.given);
-                    Answer::Input(UserInputAnswers { answers })
+                    QuestionAnswer::Input(UserInputAnswers { answers })
                 })
             }
         };
@@ -396,10 +396,10 @@ fn decided(
 
 /// Returns how many lines, each with the mark, fit into `rows` rows of a terminal.
 fn visible_lines(lines: &[StyledLine], rows: usize, columns: usize) -> usize {
-    let mut taken = 0;
+    let mut used = 0;
     let fits = |(_, line): &&StyledLine| {
-        taken += wrap_rows(line, columns.saturating_sub(3)).len();
-        taken <= rows
+        used += wrap_rows(line, columns.saturating_sub(3)).len();
+        used <= rows
     };
     lines.iter().take_while(fits).count()
 }
@@ -427,8 +427,8 @@ mod tests {
         let answers = lines.iter().map(|line| {
             let answer = questions.answer(Some((*line).to_owned()), &mut screen);
             answer.unwrap().map(|(_, answer)| match answer {
-                Answer::Approval(request) => request.decision,
-                Answer::Input(_) => panic!("nothing else was asked"),
+                QuestionAnswer::Approval(request) => request.decision,
+                QuestionAnswer::Input(_) => panic!("nothing else was asked"),
             })
         });
         answers.collect()
@@ -456,7 +456,7 @@ mod tests {
             questions.push(approval("ls"));
             questions.ask(&mut screen, Path::new("/")).unwrap();
             let answer = questions.answer(Some(line.to_owned()), &mut screen);
-            let Some((_, Answer::Approval(request))) = answer.unwrap() else {
+            let Some((_, QuestionAnswer::Approval(request))) = answer.unwrap() else {
                 panic!("{line} is a decision");
             };
             assert_eq!(
@@ -479,8 +479,8 @@ mod tests {
             }
             let answer = questions.answer(line.map(str::to_owned), &mut screen);
             answer.unwrap().map(|(_, answer)| match answer {
-                Answer::Input(answers) => json!(answers.answers[0]),
-                Answer::Approval(_) => panic!("nothing else was asked"),
+                QuestionAnswer::Input(answers) => json!(answers.answers[0]),
+                QuestionAnswer::Approval(_) => panic!("nothing else was asked"),
             })
         };
         assert_eq!(answer_with(Some("green")), None);

@@ -73,7 +73,7 @@ struct RunningCall {
 impl Screen {
     pub(crate) fn new(is_json: bool) -> Self {
         Self {
-            style: Style::of_stderr(),
+            style: Style::for_stderr(),
             is_json,
             out: io::stdout(),
             in_line: false,
@@ -251,12 +251,12 @@ impl Screen {
     /// Formats a call as one line, with its result or status at the end.
     fn line(&self, call: &RunningCall, end: &str) -> String {
         // Two columns are for the mark, three for the `^C` that a terminal echoes, so that nothing wraps.
-        let room = columns().saturating_sub(5);
-        let cut = |text: &str, room| self.style.cut(&self.style.unmarked(text, &mut None), room);
-        let end = cut(end, room / 2);
-        let name = cut(&call.name, room / 3);
-        let taken = width_of(&name) + width_of(&end) + 4;
-        let argument = cut(&call.argument, room.saturating_sub(taken));
+        let width = columns().saturating_sub(5);
+        let cut = |text: &str, width| self.style.cut(&self.style.unmarked(text, &mut None), width);
+        let end = cut(end, width / 2);
+        let name = cut(&call.name, width / 3);
+        let used = width_of(&name) + width_of(&end) + 4;
+        let argument = cut(&call.argument, width.saturating_sub(used));
         let end = self.style.paint(Colour::Dim, &end);
         if argument.is_empty() {
             format!("{name}  {end}")
@@ -283,8 +283,8 @@ impl Screen {
     /// Writes a line of a question, in rows that all start with the reserved mark.
     pub(crate) fn question(&mut self, colour: Colour, line: &str) -> io::Result<()> {
         let mark = self.style.paint(Colour::Warning, self.style.mark());
-        let room = columns().saturating_sub(width_of(self.style.mark()) + 1);
-        for row in wrap_rows(line, room) {
+        let width = columns().saturating_sub(width_of(self.style.mark()) + 1);
+        for row in wrap_rows(line, width) {
             let row = self.style.paint(colour, &row);
             self.write_message(format!("{mark} {row}").trim_end())?;
         }

@@ -17,7 +17,7 @@ pub(crate) struct Listing {
 impl Listing {
     pub(crate) fn for_stdout() -> Self {
         Self {
-            style: Style::of_stdout(),
+            style: Style::for_stdout(),
             width: io::stdout().is_terminal().then(columns),
         }
     }

@@ -23,7 +23,7 @@ impl From<EventToolCall> for ShownCall {
 
 impl ShownCall {
     /// Returns the call of an item; `None` for an item without a call.
-    pub(crate) fn of_item(item: &Item) -> Option<Self> {
+    pub(crate) fn from_item(item: &Item) -> Option<Self> {
         let tool = item.metadata.as_ref()?.get("tool")?;
         Self::deserialize(tool).ok()
     }
@@ -41,7 +41,7 @@ pub(crate) enum ToolKind {
 
 impl ToolKind {
     /// Determines the kind from the name of a tool of ours or of an external agent.
-    pub(crate) fn of(name: &str) -> Self {
+    pub(crate) fn from_name(name: &str) -> Self {
         let name = name.rsplit("::").next().unwrap_or(name);
         match name.to_ascii_lowercase().as_str() {
             "read" | "list" | "ls" | "read_file" | "notebookread" => Self::Read,
@@ -138,7 +138,7 @@ mod tests {
             ("Grep", ToolKind::Search),
             ("mcp__a__b", ToolKind::Other),
         ] {
-            assert_eq!(ToolKind::of(name), kind, "{name}");
+            assert_eq!(ToolKind::from_name(name), kind, "{name}");
         }
     }
 

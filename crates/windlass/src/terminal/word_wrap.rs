@@ -35,14 +35,14 @@ impl WordWrap {
     /// Adds a piece and returns the text that can be written now.
     pub(super) fn add(&mut self, piece: &str, width: usize) -> String {
         let mut out = String::with_capacity(piece.len());
-        for letter in piece.chars() {
+        for character in piece.chars() {
             if self.line_start.is_empty() {
-                self.is_raw = self.in_fence || matches!(letter, ' ' | '\t' | '|');
+                self.is_raw = self.in_fence || matches!(character, ' ' | '\t' | '|');
             }
             if self.line_start.len() < FENCE.len() {
-                self.line_start.push(letter);
+                self.line_start.push(character);
             }
-            match letter {
+            match character {
                 '\n' => {
                     self.end_word(width, &mut out);
                     out.push('\n');
@@ -56,11 +56,11 @@ impl WordWrap {
                         out.push(' ');
                     }
                 }
-                letter => {
-                    self.word.push(letter);
-                    self.word_width += letter.width().unwrap_or_default();
+                character => {
+                    self.word.push(character);
+                    self.word_width += character.width().unwrap_or_default();
                     // Scripts with wide characters have no spaces, and a word that fills a row cannot be held back.
-                    if !self.is_raw && letter.width() == Some(2) {
+                    if !self.is_raw && character.width() == Some(2) {
                         self.end_word(width, &mut out);
                     } else if !self.is_raw && (self.is_word_started || self.word_width >= width) {
                         self.write_word(width, &mut out);
@@ -68,8 +68,8 @@ impl WordWrap {
                     }
                 }
             }
-            if self.is_raw && letter != '\n' {
-                self.column += letter.width().unwrap_or_default();
+            if self.is_raw && character != '\n' {
+                self.column += character.width().unwrap_or_default();
                 out.push_str(&std::mem::take(&mut self.word));
                 self.word_width = 0;
             }
@@ -129,9 +129,9 @@ mod tests {
         let whole = "one two three four\nfive";
         let broken = "one two \nthree four\nfive";
         assert_eq!(wrap_words(&[whole]), broken);
-        let letters: Vec<String> = whole.chars().map(String::from).collect();
-        let letters: Vec<&str> = letters.iter().map(String::as_str).collect();
-        assert_eq!(wrap_words(&letters), broken);
+        let characters: Vec<String> = whole.chars().map(String::from).collect();
+        let characters: Vec<&str> = characters.iter().map(String::as_str).collect();
+        assert_eq!(wrap_words(&characters), broken);
         assert_eq!(wrap_words(&["exactly_10 more"]), "exactly_10\nmore");
         assert_eq!(
             wrap_words(&["a_word_that_is_too_long b"]),
@@ -146,8 +146,8 @@ mod tests {
         for (long, least) in [("日本語".repeat(20), 19), ("x".repeat(60), 10)] {
             let mut wrap = WordWrap::default();
             let mut held: usize = 0;
-            for letter in long.chars() {
-                let written = wrap.add(&letter.to_string(), 10);
+            for character in long.chars() {
+                let written = wrap.add(&character.to_string(), 10);
                 held = if written.is_empty() { held + 1 } else { 0 };
                 assert!(held < least, "{held} characters are held back");
             }

@@ -349,7 +349,7 @@ fn missing_backend_or_network_is_reported() {
     fs::create_dir_all(&root).unwrap();
     let shut = json!({"id": "shut", "root": root, "policy": {"network": "none"}});
     daemon.client.post("/v1/environments", &shut).expect(201);
-    for (environment, reason) in [("local", "npm install"), ("shut", "no network")] {
+    for (environment, reason) in [("local", "npm install"), ("shut", "restricts the network")] {
         let at = json!([{"environment_id": environment, "cwd": ""}]);
         let thread = daemon.thread(&json!({"backend": "codex", "environments": at}));
         let mut events = daemon.client.events(&thread, 0);

@@ -185,7 +185,7 @@ fn unknown_tool_name_causes_one_warning() {
          { tool = 'mcp__files__x', action = 'ask' },\n  { tool = 'Bash', action = 'ask' },\n]\n[tools]\ndisabled = ['wirte', 'sp*']\n\
          [mcp_servers.files]\nurl = 'http://127.0.0.1:9/'\n",
     );
-    let rule = "approvals.rules names `wirte`, which is no tool of Windlass and of no MCP server that is configured; did you mean `write`?";
+    let rule = "approvals.rules names `wirte`, which is neither a tool of Windlass nor of a configured MCP server; did you mean `write`?";
     let warned = |stderr: &str| {
         let warnings = stderr.lines().filter(|line| line.starts_with("warning: "));
         let warnings: Vec<_> = warnings.map(str::to_owned).collect();

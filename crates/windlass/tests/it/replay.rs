@@ -47,7 +47,7 @@ fn replay_decides_a_thread_again_and_asks_another_model() {
     let (code, stdout, _) = run(&home, &["replay", &id]);
     assert_eq!(code, Some(0), "{stdout}");
     assert!(
-        stdout.contains("of 2 turns come out as they were recorded"),
+        stdout.contains("of 2 turns are reproduced as recorded"),
         "{stdout}"
     );
     let (_, report, _) = run(&home, &["replay", "--json", &id]);

@@ -74,7 +74,7 @@ fn unenforceable_rule_stops_the_daemon_from_starting() {
         ),
         (
             "environments.docs.root = '/nowhere/at/all'",
-            "the environment `docs` cannot be had",
+            "the environment `docs` is not available",
         ),
         (
             "environments.local.root = '/'",

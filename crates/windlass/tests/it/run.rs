@@ -199,7 +199,7 @@ fn failed_command_is_not_marked_as_successful() {
 fn unusable_backend_is_refused_before_a_thread_is_created() {
     let fixture = RunFixture::new();
     for (backend, why) in [
-        ("acme", "there is no backend `acme`; there are: claude-code"),
+        ("acme", "there is no backend `acme`; available: claude-code"),
         ("codex", "there is no program `codex`"),
     ] {
         let words = ["run", "--backend", backend, "hello"];
@@ -752,7 +752,7 @@ fn demonstration_never_answers_for_a_named_model() {
     assert_eq!(out.status.code(), Some(2), "{out:?}");
     let stderr = text(&out.stderr);
     assert!(
-        stderr.contains("`anthropic/some-model` cannot be asked"),
+        stderr.contains("`anthropic/some-model` is not available"),
         "{stderr}"
     );
     // Without `--model`, the demonstration answers, and a notice names it.

@@ -97,7 +97,7 @@ fn task_queued_without_a_daemon_waits_for_one() {
     assert!(shown.contains(&text(&task["thread_id"])), "{shown}");
     assert_eq!(stderr, "");
     let (_, stderr) = succeed(&home, &["tasks", "cancel", end(id)]);
-    assert!(stderr.contains("had ended before: completed"), "{stderr}");
+    assert!(stderr.contains("has already ended: completed"), "{stderr}");
     let (thread, _) = succeed(&home, &["threads", "show", &text(&task["thread_id"])]);
     assert!(thread.contains("> first words"), "{thread}");
     let (_, stderr) = succeed(&home, &["tasks", "add", "--cwd", ".", "third"]);

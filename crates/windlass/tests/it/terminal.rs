@@ -67,9 +67,9 @@ fn chat_accepts_models_like_run_and_names_the_answering_model() {
     assert!(stderr.contains("there is no model `sim/other`"), "{stderr}");
     assert!(stderr.contains("did you mean openai/gpt-4o?"), "{stderr}");
     for refused in ["acme/x", "sim/other", "gpt-4o"] {
-        assert!(!stderr.contains(&format!("{refused} answers")), "{stderr}");
+        assert!(!stderr.contains(&format!("{refused} is used")), "{stderr}");
     }
-    assert!(stderr.contains("sim answers from here on\n"), "{stderr}");
+    assert!(stderr.contains("sim is used from now on\n"), "{stderr}");
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn chat_uses_one_thread_and_excludes_side_questions() {
         "Echo: first\nEcho: second\nEcho: third\nEcho: aside\n"
     );
     assert!(
-        stderr.contains("/nonsense") && stderr.contains("taken back: second"),
+        stderr.contains("/nonsense") && stderr.contains("undone: second"),
         "{stderr}"
     );
     // The newest thread is not the one of `/btw`.

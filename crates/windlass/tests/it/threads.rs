@@ -137,7 +137,7 @@ fn tail_ends_with_the_daemon_and_preserves_an_open_turn() {
     let ended = tail.wait_with_output().unwrap();
     let stderr = String::from_utf8(ended.stderr).unwrap();
     assert!(
-        ended.status.success() && stderr.contains("has ended"),
+        ended.status.success() && stderr.contains("has stopped"),
         "{stderr}"
     );
     // Without a daemon, the recorded events are shown.

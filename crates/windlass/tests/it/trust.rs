@@ -221,7 +221,7 @@ fn trust_lists_the_programs_of_a_file_and_their_inputs() {
         "start agents on [\"mine\"]",
         "calls of \"write\" with path \"docs/**\" run without an approval",
         "calls of \"shell\" with command \"cargo test\" run without an approval",
-        "calls of \"read\" with path \"private/**\" are refused",
+        "calls of \"read\" with path \"private/**\" are denied",
     ] {
         assert!(message.contains(word), "{word}: {message}");
     }

@@ -5,7 +5,7 @@ mod session;
 mod updates;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::task::JoinSet;
 use windlass_core::json_rpc::Message;
 use windlass_protocol::CreateThread;
 
-use crate::cli::{note, or_current};
+use crate::cli::{GlobalOptions, note, or_current};
 use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget};
 use crate::client::thread_session::in_environment;
 use crate::data;
@@ -62,11 +62,8 @@ struct AcpAgent {
 }
 
 impl Acp {
-    pub(crate) async fn run(
-        self,
-        workspace: Option<PathBuf>,
-        config: Option<&Path>,
-    ) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
+        let GlobalOptions { workspace, config } = global;
         let workspace = or_current(workspace)?;
         let (data, purpose) = (data::directory(self.data)?, ConnectionPurpose::RunTurns);
         let target = DaemonTarget {
@@ -144,7 +141,7 @@ impl AcpAgent {
     /// Sends updates about a turn that was open when its session was loaded.
     async fn follow_open_turn(&self, session: &AcpSession) {
         if let Err(failure) = session.follow_open_turn(&self.peer).await {
-            note(&format!("the open turn cannot be followed: {failure}"));
+            note(format!("the open turn cannot be followed: {failure}"));
         }
     }
 

@@ -98,12 +98,8 @@ impl AcpSession {
 
     /// Sends all updates of the turn that was open when the thread was loaded, from its beginning to its end.
     pub(super) async fn follow_open_turn(&self, peer: &Peer) -> Result<(), RpcFailure> {
-        let open = self
-            .open
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let Some(detail) = open else {
+        let open = self.open.lock();
+        let Some(detail) = open.unwrap_or_else(PoisonError::into_inner).take() else {
             return Ok(());
         };
         let Some(turn) = open_turn(&detail).map(|turn| turn.id.as_str()) else {

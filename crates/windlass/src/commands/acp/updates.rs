@@ -63,7 +63,7 @@ pub(super) fn recorded_updates(item: &Item) -> Vec<Value> {
     match item.kind {
         ItemKind::UserMessage => vec![chunk_update("user_message_chunk", text)],
         kind if is_tool(kind) => {
-            let mut call_started = call_started(item, ShownCall::of_item(item).as_ref());
+            let mut call_started = call_started(item, ShownCall::from_item(item).as_ref());
             match item.status {
                 Status::InProgress => vec![call_started],
                 _ => {
@@ -158,7 +158,7 @@ fn call_title(tool: &ShownCall) -> String {
 
 /// Returns the protocol's kind of a tool, which determines the icon in the editor.
 fn kind_of(name: &str) -> &'static str {
-    match ToolKind::of(name) {
+    match ToolKind::from_name(name) {
         ToolKind::Read => "read",
         ToolKind::Change => "edit",
         ToolKind::Search => "search",

@@ -12,14 +12,14 @@ use crate::config::{ApprovalAction, ApprovalRule, Config, EnvironmentNetwork, Se
 pub(super) fn note_effects(config: &Config) {
     for (name, provider) in &config.providers {
         if let Some(url) = &provider.base_url {
-            note(&format!(
+            note(format!(
                 "requests and the API key of {name} are sent to {:?}",
                 without_login(url)
             ));
         }
     }
     if let Some(proxy) = &config.proxy {
-        note(&format!(
+        note(format!(
             "requests to providers are sent through {:?}",
             without_login(proxy)
         ));
@@ -35,7 +35,7 @@ pub(super) fn note_effects(config: &Config) {
     }
     if !config.shell.hosts.is_empty() {
         let hosts = &config.shell.hosts;
-        note(&format!(
+        note(format!(
             "commands with a filtered network can reach {hosts:?}"
         ));
     }
@@ -45,7 +45,7 @@ pub(super) fn note_effects(config: &Config) {
     ] {
         for path in paths {
             let path = printable(path);
-            note(&format!("commands may {access} {path} in your home"));
+            note(format!("commands may {access} {path} in your home"));
         }
     }
     if config.shell.terminals {
@@ -58,7 +58,7 @@ pub(super) fn note_effects(config: &Config) {
         note("calls that match no rule run without an approval");
     }
     for host in &config.web.allow {
-        note(&format!(
+        note(format!(
             "pages of {host:?} are read without an approval, also in private networks"
         ));
     }
@@ -75,7 +75,7 @@ pub(super) fn note_effects(config: &Config) {
             (true, EnvironmentNetwork::Filtered) => ", with commands and a filtered network",
             (true, EnvironmentNetwork::Inherit) => ", with commands and the network",
         };
-        note(&format!(
+        note(format!(
             "agents can work in {root}, as {name:?}{write}{shell}"
         ));
     }
@@ -83,11 +83,11 @@ pub(super) fn note_effects(config: &Config) {
         let schedule = entry.cron.as_ref().or(entry.schedule.as_ref());
         let schedule = schedule.map_or("", String::as_str);
         let prompt = &entry.prompt;
-        note(&format!(
+        note(format!(
             "the automation {name:?} runs unattended by {schedule:?} with the prompt {prompt:?}"
         ));
         if entry.auto_approve == Some(true) {
-            note(&format!(
+            note(format!(
                 "the automation {name:?} calls tools without approval"
             ));
         }
@@ -97,10 +97,10 @@ pub(super) fn note_effects(config: &Config) {
     }
     let backends = &config.subagents.backends;
     if !backends.is_empty() {
-        note(&format!("agents can start agents on {backends:?}"));
+        note(format!("agents can start agents on {backends:?}"));
     }
     if let Some(file) = &config.ca_file {
-        note(&format!("certificates of {} are trusted", printable(file)));
+        note(format!("certificates of {} are trusted", printable(file)));
     }
 }
 
@@ -128,7 +128,7 @@ fn note_rule(rule: &ApprovalRule) {
         ApprovalAction::Ask => "need an approval",
         ApprovalAction::Deny => "are denied",
     };
-    note(&format!("calls of {tool:?}{conditions} {outcome}"));
+    note(format!("calls of {tool:?}{conditions} {outcome}"));
 }
 
 fn note_server(name: &str, server: &McpServerEntry) {
@@ -136,17 +136,17 @@ fn note_server(name: &str, server: &McpServerEntry) {
         let line: Vec<&str> = std::iter::once(command.as_str())
             .chain(server.args.iter().map(String::as_str))
             .collect();
-        note(&format!("the MCP server {name:?} is the program {line:?}"));
+        note(format!("the MCP server {name:?} is the program {line:?}"));
     }
     if let Some(url) = &server.url {
         let url = without_login(url);
-        note(&format!("the MCP server {name:?} is at {url:?}"));
+        note(format!("the MCP server {name:?} is at {url:?}"));
     }
     let values = server.env.values().chain(server.headers.values());
     let values = values.chain(&server.url).chain(&server.args);
     let names: BTreeSet<&str> = values.flat_map(|text| variables_in(text)).collect();
     if !names.is_empty() {
-        note(&format!("it gets the values of these variables: {names:?}"));
+        note(format!("it gets the values of these variables: {names:?}"));
     }
     if server.approval == McpApproval::Never {
         note("its tools run without an approval");
@@ -158,52 +158,46 @@ fn note_server(name: &str, server: &McpServerEntry) {
 
 fn note_backend(name: &str, backend: &BackendEntry) {
     if let Some(command) = &backend.command {
-        note(&format!(
+        note(format!(
             "the agent {name:?} is the program {}",
             printable(command)
         ));
     }
     if !backend.arguments.is_empty() {
         let arguments = &backend.arguments;
-        note(&format!("the agent {name:?} is started with {arguments:?}"));
+        note(format!("the agent {name:?} is started with {arguments:?}"));
     }
     if !backend.variables.is_empty() {
         let names = &backend.variables;
-        note(&format!(
+        note(format!(
             "the agent {name:?} gets the values of these variables: {names:?}"
         ));
     }
     if backend.home == BackendHome::User {
-        note(&format!(
-            "the agent {name:?} can access your home directory"
-        ));
+        note(format!("the agent {name:?} can access your home directory"));
     }
 }
 
 fn note_secret(name: &str, secret: &SecretEntry) {
     if let Some(variable) = &secret.variable {
-        note(&format!(
-            "the secret {name:?} is your variable {variable:?}"
-        ));
+        note(format!("the secret {name:?} is your variable {variable:?}"));
     }
     if let Some(file) = &secret.file {
-        note(&format!(
+        note(format!(
             "the secret {name:?} is the file {}",
             printable(file)
         ));
     }
     let (commands, hosts) = (secret.commands, &secret.hosts);
     if commands {
-        note(&format!("commands get the secret {name:?}"));
+        note(format!("commands get the secret {name:?}"));
     }
     if !hosts.is_empty() {
-        note(&format!(
-            "requests to {hosts:?} contain the secret {name:?}"
-        ));
+        note(format!("requests to {hosts:?} contain the secret {name:?}"));
     }
     if !secret.agents.is_empty() {
         let agents = &secret.agents;
-        note(&format!(
+        note(format!(
             "threads of {agents:?} also have the secret {name:?}"
         ));
     }

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
 
-use crate::cli::{error_text, note, printable};
+use crate::cli::{GlobalOptions, error_text, note, printable};
 use crate::commands::data_options::DataOptions;
 use crate::config::trust::{TrustList, TrustedFile};
 use crate::config::{self, Config, FILE, absolute};
@@ -67,7 +67,8 @@ impl ConfigCommand {
         matches!(self.subcommand, Subcommand::Show(_))
     }
 
-    pub(crate) fn run(self, named: Option<&Path>) -> anyhow::Result<ExitCode> {
+    pub(crate) fn run(self, global: GlobalOptions) -> anyhow::Result<ExitCode> {
+        let named = global.config.as_deref();
         let mut stdout = std::io::stdout().lock();
         if let Subcommand::Schema = self.subcommand {
             let schema = serde_json::to_string_pretty(&windlass_config::schema::json())?;
@@ -117,7 +118,7 @@ impl ConfigCommand {
                 if self.options.json {
                     write_json(&mut stdout, &json!({"path": path, "digest": digest}))?
                 } else {
-                    note(&format!("{shown} is trusted until it changes"))
+                    note(format!("{shown} is trusted until it changes"))
                 }
             }
             Subcommand::Untrust { path } => {
@@ -128,7 +129,7 @@ impl ConfigCommand {
                         printable(&path)
                     );
                 }
-                note(&format!("{} is no longer trusted", printable(&path)));
+                note(format!("{} is no longer trusted", printable(&path)));
             }
         }
         Ok(ExitCode::SUCCESS)
@@ -145,7 +146,7 @@ fn warn_if_rejected(config: &Config, data: &Path, workspace: &Path) {
         has_agents: true,
     };
     if let Err(error) = check.all() {
-        note(&format!(
+        note(format!(
             "warning: `windlass run` and `windlass serve` reject this configuration: {}",
             error_text(&error)
         ));

@@ -6,7 +6,7 @@ mod run_agent;
 mod tools;
 
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -18,7 +18,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use windlass_core::json_rpc::{INVALID_REQUEST, Message};
 
-use crate::cli::{or_current, printable};
+use crate::cli::{GlobalOptions, or_current, printable};
 use crate::client::connect::{ConnectionPurpose, DaemonConnection, DaemonTarget};
 use crate::data;
 use crate::stdio_rpc::{self, Peer, RpcFailure, StdinLines};
@@ -80,18 +80,15 @@ struct Serve {
 }
 
 impl Mcp {
-    pub(crate) async fn run(
-        self,
-        workspace: Option<PathBuf>,
-        config: Option<&Path>,
-    ) -> Result<ExitCode> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
         let Subcommand::Serve(serve) = self.subcommand;
-        serve.run(workspace, config).await
+        serve.run(global).await
     }
 }
 
 impl Serve {
-    async fn run(self, workspace: Option<PathBuf>, config: Option<&Path>) -> Result<ExitCode> {
+    async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
+        let GlobalOptions { workspace, config } = global;
         let named = or_current(workspace)?;
         let workspace = named.canonicalize();
         let workspace =

@@ -18,7 +18,7 @@ use crate::client::thread_session::{
     ASKING_TOOL, in_environment, is_settled, send_answer, unattended_answers,
 };
 use crate::stdio_rpc::{Peer, title};
-use crate::terminal::{Answer, ShownCall, approval_call, decision, main_argument};
+use crate::terminal::{QuestionAnswer, ShownCall, approval_call, decision, main_argument};
 
 /// Maximum number of denied calls in a result.
 const MAX_REFUSED: usize = 20;
@@ -171,7 +171,7 @@ struct AwaitedTurn<'a> {
 /// An approval or a question of a tool, with its answer.
 struct AnsweredQuestion {
     id: String,
-    answer: Answer,
+    answer: QuestionAnswer,
     /// The call that the answer denies, if any.
     denied: Option<String>,
 }
@@ -237,12 +237,12 @@ impl AwaitedTurn<'_> {
                 };
                 self.open.push(AnsweredQuestion {
                     id: approval.id,
-                    answer: Answer::Approval(decision(decided)),
+                    answer: QuestionAnswer::Approval(decision(decided)),
                     denied: (!is_allowed).then(|| describe_call(&call)),
                 });
             }
             EventPayload::UserInputRequired(input) => self.open.push(AnsweredQuestion {
-                answer: Answer::Input(unattended_answers(&input.request)),
+                answer: QuestionAnswer::Input(unattended_answers(&input.request)),
                 id: input.id,
                 denied: None,
             }),

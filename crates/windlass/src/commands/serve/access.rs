@@ -56,7 +56,7 @@ fn token_access(operator: Option<Token>, tokens: &Arc<TokenFile>) -> Access {
 /// Loads or creates the token of the data directory and reports its path.
 pub(super) fn created(data: &Path, tokens: &Arc<TokenFile>) -> anyhow::Result<Access> {
     let (token, path) = api_token::load_or_create(data)?;
-    note(&format!("the token is in {}", path.display()));
+    note(format!("the token is in {}", path.display()));
     Ok(token_access(Some(Token::new(token)), tokens))
 }
 

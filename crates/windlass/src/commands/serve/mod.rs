@@ -4,7 +4,7 @@ pub(crate) mod access;
 mod token_flag;
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
@@ -13,7 +13,7 @@ use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
 use windlass_server::{ApiServer, TokenFile, check_unix_socket, listen};
 
-use crate::cli::{note, or_current, set_variable};
+use crate::cli::{GlobalOptions, note, or_current, set_variable};
 use crate::config;
 use crate::config::flags::ConfigFlags;
 use crate::daemon::{self, ConfigSource, DaemonOptions, PreparedDaemon};
@@ -106,11 +106,11 @@ impl From<RestartPolicy> for RecoveryPolicy {
 }
 
 impl Serve {
-    pub(crate) async fn run(
-        self,
-        workspace: Option<PathBuf>,
-        named_config: Option<&Path>,
-    ) -> anyhow::Result<()> {
+    pub(crate) async fn run(self, global: GlobalOptions) -> anyhow::Result<()> {
+        let GlobalOptions {
+            workspace,
+            config: named_config,
+        } = global;
         if let Some(token) = self.token.as_ref().filter(|token| !token.trim().is_empty()) {
             let failed = token_flag::restart_without(token);
             failed.context(
@@ -126,7 +126,7 @@ impl Serve {
         let directory = data::directory(self.data.clone())?;
         data::check(&directory)?;
         modes::repair(&directory);
-        let layers = config::layers(named_config, &directory)?;
+        let layers = config::layers(named_config.as_deref(), &directory)?;
         let config = layers.config()?;
         config::warn_of_unknown_tools(&config);
         let tokens = Arc::new(TokenFile::new(&directory));
@@ -139,7 +139,7 @@ impl Serve {
         let listener = listen(&self.host, self.port).await?;
         let own_files = [
             self.token_file.as_deref(),
-            named_config,
+            named_config.as_deref(),
             self.unix_socket.as_deref(),
         ];
         let options = DaemonOptions {
@@ -147,7 +147,7 @@ impl Serve {
             workspace,
             config: &config,
             source: Some(ConfigSource {
-                named: named_config.map(Path::to_owned),
+                named: named_config.clone(),
                 layers,
             }),
             model: self.flags.model.as_deref(),

@@ -1,8 +1,7 @@
 //! `windlass store export` and `windlass store import`.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File};
 use std::io::{self, BufRead, BufReader, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use anyhow::{Context, anyhow, bail};
 use clap::Args;
 use serde_json::json;
-use uuid::Uuid;
+use tempfile::NamedTempFile;
 use windlass_store::SqliteError;
 use windlass_store::sqlite::ImportedRecords;
 
@@ -42,20 +41,26 @@ impl ExportCommand {
     pub(super) async fn run(self, context: &StoreContext) -> anyhow::Result<ExitCode> {
         let store = context.open_to_read().await?;
         let is_stdout = self.file == Path::new("-");
-        let target = if is_stdout {
-            ExportTarget::Stdout(io::stdout())
+        let cannot = || format!("cannot write {}", printable(&self.file));
+        let mut temporary = None;
+        let output: Box<dyn Write + Send> = if is_stdout {
+            Box::new(io::stdout())
         } else {
-            ExportTarget::File(UnnamedFile::beside(&self.file)?)
+            let file = temporary.insert(temporary_file(&self.file)?);
+            Box::new(file.as_file().try_clone().with_context(cannot)?)
         };
         let progress = ProgressReporter::start("exporting bytes:");
         let counted = CountingStream {
-            inner: target,
+            inner: output,
             state: progress.state(),
         };
-        let (written, report) = store.export(counted).await?;
+        let (_, report) = store.export(counted).await?;
         drop(progress);
-        if let ExportTarget::File(file) = written.inner {
-            file.publish(&self.file)?;
+        if let Some(file) = temporary {
+            file.as_file().sync_all().with_context(cannot)?;
+            // A file that was created in the meantime is not replaced.
+            let published = file.persist_noclobber(&self.file);
+            published.map_err(|it| it.error).with_context(cannot)?;
         }
         let text = format!("{} streams, {} records", report.streams, report.records);
         let json = json!({
@@ -65,7 +70,7 @@ impl ExportCommand {
             "findings": as_json(&report.findings),
         });
         match (is_stdout, context.json) {
-            (true, true) => note(&json.to_string()),
+            (true, true) => note(json.to_string()),
             (true, false) => note(&text),
             (false, _) => context.print(&json, &text)?,
         }
@@ -183,62 +188,18 @@ fn remove_created(directory: &Path, existed: bool) {
     }
 }
 
-/// The destination of an export.
-enum ExportTarget {
-    Stdout(io::Stdout),
-    File(UnnamedFile),
-}
-
-impl Write for ExportTarget {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Self::Stdout(stdout) => stdout.write(bytes),
-            Self::File(file) => file.file.write(bytes),
-        }
+/// Creates a private temporary file next to `path`, which must not exist.
+fn temporary_file(path: &Path) -> anyhow::Result<NamedTempFile> {
+    if path.symlink_metadata().is_ok() {
+        bail!("{} exists already; name a new file", printable(path));
     }
-
-    fn flush(&mut self) -> io::Result<()> {
-        match self {
-            Self::Stdout(stdout) => stdout.flush(),
-            Self::File(file) => file.file.flush(),
-        }
-    }
-}
-
-/// A private file without a name until it is complete.
-struct UnnamedFile {
-    file: File,
-    path: PathBuf,
-}
-
-impl UnnamedFile {
-    fn beside(file: &Path) -> anyhow::Result<Self> {
-        if file.symlink_metadata().is_ok() {
-            bail!("{} exists already; name a new file", printable(file));
-        }
-        let name = file.file_name().unwrap_or_default().to_string_lossy();
-        let path = file.with_file_name(format!(".{name}-{}", Uuid::new_v4().as_simple()));
-        let made = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&path);
-        let file = made.with_context(|| format!("cannot write {}", printable(file)))?;
-        Ok(Self { file, path })
-    }
-
-    fn publish(self, path: &Path) -> anyhow::Result<()> {
-        let cannot = || format!("cannot write {}", printable(path));
-        self.file.sync_all().with_context(cannot)?;
-        // Unlike a rename, a hard link does not replace a file that was created in the meantime.
-        fs::hard_link(&self.path, path).with_context(cannot)
-    }
-}
-
-impl Drop for UnnamedFile {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let directory = path.parent().filter(|it| !it.as_os_str().is_empty());
+    let mut builder = tempfile::Builder::new();
+    let file = builder
+        .prefix(&format!(".{name}-"))
+        .tempfile_in(directory.unwrap_or(Path::new(".")));
+    file.with_context(|| format!("cannot write {}", printable(path)))
 }
 
 /// Counts the bytes that pass through.

@@ -126,7 +126,7 @@ fn report_findings(findings: &[Finding], what_next: &str) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     for finding in findings {
-        note(&finding.to_string());
+        note(finding.to_string());
     }
     note(what_next);
     ExitCode::from(FAILED)

@@ -36,7 +36,7 @@ impl ProgressReporter {
         let (begun, shown) = (Instant::now(), Arc::clone(&state));
         std::thread::spawn(move || {
             while ended.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
-                note(&shown.line(begun.elapsed()));
+                note(shown.line(begun.elapsed()));
             }
         });
         Self { state, _end: end }

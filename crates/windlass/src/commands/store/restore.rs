@@ -91,7 +91,7 @@ impl Restore {
         );
         context.print(&json, &text)?;
         if let Some(former) = &report.former {
-            note(&format!(
+            note(format!(
                 "the previous data is in {}; remove it when it is no longer needed",
                 printable(former)
             ));
