@@ -30,9 +30,6 @@ Examples:
 const MAX_FILE: usize = 800;
 /// "About 20": a folder with more files contains several ideas.
 const MAX_FOLDER: usize = 24;
-/// Folders over the limit. They may shrink and may not grow; delete a row once its folder is within the limit.
-const OVER_LIMIT: &[(&str, usize)] = &[("crates/windlass/src", 25)];
-
 /// A file of product code.
 struct SourceFile {
     path: String,
@@ -161,11 +158,9 @@ fn excesses(sources: &[SourceFile]) -> Vec<String> {
         }
     }
     for (folder, files) in folders {
-        let known = OVER_LIMIT.iter().find(|(known, _)| *known == folder);
-        let max = known.map_or(MAX_FOLDER, |(_, files)| *files);
-        if files > max {
+        if files > MAX_FOLDER {
             found.push(format!(
-                "{folder} has {files} files, more than {max}: group them in folders"
+                "{folder} has {files} files, more than {MAX_FOLDER}: group them in folders"
             ));
         }
     }

@@ -27,7 +27,10 @@ const TURNS_PER_THREAD: u64 = 10;
 /// Start of the line that precedes the new input if the agent also receives the history.
 const NOW: &str = "This is the new input:";
 /// The thread's notices about a prompt that is sent again.
-const NOTICES: [&str; 2] = ["the prompt is sent again", "starts again with the conversation"];
+const NOTICES: [&str; 2] = [
+    "the prompt is sent again",
+    "starts again with the conversation",
+];
 
 #[derive(Debug, Clone)]
 pub struct BackendTrialPlan {

@@ -257,11 +257,11 @@ fn end_of(end: Result<End, ProcessError>) -> CommandEnd {
         return CommandEnd::Unknown;
     };
     match cause {
-        Cause::Itself => {
+        Cause::Exited => {
             let (exit_code, signal) = code_and_signal(status);
             CommandEnd::Exited { exit_code, signal }
         }
         Cause::Stopped => CommandEnd::Stopped,
-        Cause::TimeOver => CommandEnd::TimedOut,
+        Cause::TimedOut => CommandEnd::TimedOut,
     }
 }
