@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use crate::command;
 use crate::error::XtaskError;
 use crate::lines::{is_product, without_tests};
-use crate::subcommand::{Subcommand, no_arguments};
 use crate::subcommand::{XtaskCommand, no_arguments};
 
 pub(crate) const COMMAND: XtaskCommand = XtaskCommand {

@@ -103,7 +103,7 @@ pub(super) fn resumes_its_session_after_the_daemon_is_killed(cli: &Cli) {
         "{}",
         model.last_request()
     );
-    assert!(model.last_request().contains("Go on with your task"));
+    assert!(model.last_request().contains("Continue your task"));
     conversation.turn("and now");
     conversation.assert_newest("completed");
     conversation.daemon.stop();
