@@ -136,15 +136,15 @@ fn copy_database(
     directory: &Path,
     progress: impl FnMut(BackupProgress) + Send,
 ) -> Result<(CommitCount, u32), BackupError> {
-    let fault = |error: rusqlite::Error| SqliteError::from(DbError::from(error));
+    let db_error = |error: rusqlite::Error| SqliteError::from(DbError::from(error));
     let path = directory.join(DATABASE);
-    let trouble = |error| SqliteError::io("make", &path)(error);
+    let io_error = |error| SqliteError::io("make", &path)(error);
     let name = path.to_str();
-    let name = name.ok_or_else(|| trouble(io::Error::other("the path is not UTF-8")))?;
-    private().open(&path).map_err(trouble)?;
-    let page_size = pages(reader, "page_size").map_err(fault)?.max(1);
-    let total = pages(reader, "page_count").map_err(fault)?;
-    let total = total.saturating_sub(pages(reader, "freelist_count").map_err(fault)?);
+    let name = name.ok_or_else(|| io_error(io::Error::other("the path is not UTF-8")))?;
+    private().open(&path).map_err(io_error)?;
+    let page_size = pages(reader, "page_size").map_err(db_error)?.max(1);
+    let total = pages(reader, "page_count").map_err(db_error)?;
+    let total = total.saturating_sub(pages(reader, "freelist_count").map_err(db_error)?);
     let measure = || fs::metadata(&path).map_or(0, |file| file.len() / page_size);
     let copied = with_progress(measure, total, progress, || {
         reader.execute("VACUUM INTO ?1", [name])
@@ -157,18 +157,18 @@ fn copy_database(
             }
             return Err(BackupError::Damaged(findings));
         }
-        copied => copied.map_err(fault)?,
+        copied => copied.map_err(db_error)?,
     };
-    let target = Connection::open(&path).map_err(fault)?;
+    let target = Connection::open(&path).map_err(db_error)?;
     // One file without a log, which can be read from a read-only directory.
     target
         .pragma_update(None, "journal_mode", "DELETE")
-        .map_err(fault)?;
+        .map_err(db_error)?;
     let identity = read_identity(&target).map_err(SqliteError::from)?;
     let identity = identity.ok_or_else(|| Location::new(directory).first_open_interrupted())?;
     let schema = schema::version(&target).map_err(SqliteError::from)?;
     let findings = damage(&target);
-    target.close().map_err(|(_, error)| fault(error))?;
+    target.close().map_err(|(_, error)| db_error(error))?;
     if findings.is_empty() {
         Ok((
             CommitCount {
