@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::digest_of;
-use super::manifest::Entry;
+use super::manifest::ManifestEntry;
 use super::path_text;
 
 /// A file that a call wrote.
@@ -36,7 +36,12 @@ impl OwnWrite {
     }
 
     /// Attributes the difference at a path, given the entries before and after the call.
-    fn attribute(&self, path: &Path, before: Option<&Entry>, after: Option<&Entry>) -> Attribution {
+    fn attribute(
+        &self,
+        path: &Path,
+        before: Option<&ManifestEntry>,
+        after: Option<&ManifestEntry>,
+    ) -> Attribution {
         if path == self.path {
             let is_same = digest(before) == self.before.as_deref()
                 && digest(after) == Some(&self.after)
@@ -48,7 +53,7 @@ impl OwnWrite {
             };
         }
         // The directory was created for the file.
-        let is_new_directory = before.is_none() && after.is_some_and(Entry::is_directory);
+        let is_new_directory = before.is_none() && after.is_some_and(ManifestEntry::is_directory);
         if is_new_directory && self.path.starts_with(path) {
             Attribution::Own
         } else {
@@ -61,8 +66,8 @@ impl OwnWrite {
 pub(super) fn attribute(
     writes: &[OwnWrite],
     path: &Path,
-    before: Option<&Entry>,
-    after: Option<&Entry>,
+    before: Option<&ManifestEntry>,
+    after: Option<&ManifestEntry>,
 ) -> Attribution {
     writes
         .iter()
@@ -71,9 +76,9 @@ pub(super) fn attribute(
         .unwrap_or(Attribution::Other)
 }
 
-fn digest(entry: Option<&Entry>) -> Option<&str> {
+fn digest(entry: Option<&ManifestEntry>) -> Option<&str> {
     match entry {
-        Some(Entry::File { digest, .. }) => Some(digest),
+        Some(ManifestEntry::File { digest, .. }) => Some(digest),
         _ => None,
     }
 }

@@ -25,7 +25,7 @@ impl fmt::Display for CheckpointId {
 /// The entry at a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
-pub(super) enum Entry {
+pub(super) enum ManifestEntry {
     Directory {
         mode: u32,
     },
@@ -49,7 +49,7 @@ pub(super) enum Entry {
     Unseen,
 }
 
-impl Entry {
+impl ManifestEntry {
     pub(super) fn is_directory(&self) -> bool {
         matches!(self, Self::Directory { .. })
     }
@@ -63,7 +63,7 @@ impl Entry {
 /// The state of a workspace.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Manifest {
-    pub(super) entries: BTreeMap<PathBuf, Entry>,
+    pub(super) entries: BTreeMap<PathBuf, ManifestEntry>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -77,7 +77,7 @@ struct StoredEntry {
     #[serde(with = "path_text")]
     path: PathBuf,
     #[serde(flatten)]
-    entry: Entry,
+    entry: ManifestEntry,
 }
 
 impl Manifest {
@@ -104,15 +104,15 @@ impl Manifest {
     }
 
     /// Returns the entry at a path; `Unseen` for every path below one that was not scanned.
-    pub(super) fn get(&self, path: &Path) -> Option<Entry> {
+    pub(super) fn get(&self, path: &Path) -> Option<ManifestEntry> {
         if let Some(entry) = self.entries.get(path) {
             return Some(entry.clone());
         }
-        let unseen = |above: &Path| self.entries.get(above) == Some(&Entry::Unseen);
+        let unseen = |above: &Path| self.entries.get(above) == Some(&ManifestEntry::Unseen);
         path.ancestors()
             .skip(1)
             .any(unseen)
-            .then_some(Entry::Unseen)
+            .then_some(ManifestEntry::Unseen)
     }
 
     /// Returns the paths at which two states differ.
@@ -125,7 +125,7 @@ impl Manifest {
     /// Returns the digests and sizes of all stored files.
     pub(super) fn digests(&self) -> impl Iterator<Item = (&str, u64)> {
         self.entries.values().filter_map(|entry| match entry {
-            Entry::File { digest, size, .. } => Some((digest.as_str(), *size)),
+            ManifestEntry::File { digest, size, .. } => Some((digest.as_str(), *size)),
             _ => None,
         })
     }

@@ -13,7 +13,7 @@ use rustix::fs::symlinkat;
 use serde::{Deserialize, Serialize};
 
 use super::blobs::Blobs;
-use super::manifest::Entry;
+use super::manifest::ManifestEntry;
 use super::path_text;
 use super::scan::{CurrentEntry, current_entry};
 use super::{CheckpointError, CheckpointLimits};
@@ -34,17 +34,17 @@ pub(super) struct RestoreStep {
     #[serde(with = "path_text")]
     pub(super) path: PathBuf,
     /// The entry after the turn.
-    pub(super) from: Option<Entry>,
+    pub(super) from: Option<ManifestEntry>,
     /// The entry to restore.
-    pub(super) to: Option<Entry>,
+    pub(super) to: Option<ManifestEntry>,
 }
 
 impl RestoreStep {
     /// Returns whether the stored content suffices for the step.
     fn is_possible(&self) -> bool {
         match (&self.from, &self.to) {
-            (Some(Entry::Unseen), None) => false,
-            (_, to) => to.as_ref().is_none_or(Entry::is_restorable),
+            (Some(ManifestEntry::Unseen), None) => false,
+            (_, to) => to.as_ref().is_none_or(ManifestEntry::is_restorable),
         }
     }
 
@@ -58,10 +58,11 @@ impl RestoreStep {
 
     /// Returns whether the current entry must be removed before the new one can be created.
     fn is_removed_first(&self) -> bool {
-        let is_directory = |entry: &Option<Entry>| entry.as_ref().is_some_and(Entry::is_directory);
+        let is_directory =
+            |entry: &Option<ManifestEntry>| entry.as_ref().is_some_and(ManifestEntry::is_directory);
         self.from
             .as_ref()
-            .is_some_and(|from| *from != Entry::Unseen)
+            .is_some_and(|from| *from != ManifestEntry::Unseen)
             && (self.to.is_none() || is_directory(&self.from) != is_directory(&self.to))
     }
 
@@ -138,7 +139,7 @@ impl RestoreContext<'_> {
                 None => false,
             };
             let planned = steps.get(above).and_then(|step| step.to.as_ref());
-            if !is_passable && !planned.is_some_and(Entry::is_directory) {
+            if !is_passable && !planned.is_some_and(ManifestEntry::is_directory) {
                 edits.push(above.to_owned());
             }
         }
@@ -178,7 +179,7 @@ impl RestoreContext<'_> {
     /// Verifies that all content is available before any path is touched.
     pub(super) fn check_content(&self, steps: &[RestoreStep]) -> Result<(), CheckpointError> {
         for step in steps {
-            if let Some(Entry::File { digest, .. }) = &step.to {
+            if let Some(ManifestEntry::File { digest, .. }) = &step.to {
                 self.blobs.get(digest)?;
             }
         }
@@ -207,7 +208,7 @@ impl RestoreContext<'_> {
         }
         // A directory without write permission gets its mode after its contents are complete.
         for step in steps.iter().rev() {
-            if let Some(Entry::Directory { mode }) = step.to {
+            if let Some(ManifestEntry::Directory { mode }) = step.to {
                 self.set_mode(&step.path, mode)
                     .map_err(incomplete("set the mode of", step))?;
             }
@@ -249,7 +250,7 @@ impl RestoreContext<'_> {
             None => return Ok(false),
         }
         before_change()?;
-        if !step.from.as_ref().is_some_and(Entry::is_directory) {
+        if !step.from.as_ref().is_some_and(ManifestEntry::is_directory) {
             parent.remove_file(name)?;
             return Ok(true);
         }
@@ -265,7 +266,7 @@ impl RestoreContext<'_> {
     fn create(
         &self,
         step: &RestoreStep,
-        to: &Entry,
+        to: &ManifestEntry,
         temporary: &str,
     ) -> Result<bool, CheckpointError> {
         let failed = incomplete("write", step);
@@ -286,14 +287,14 @@ impl RestoreContext<'_> {
         }
         before_change().map_err(&failed)?;
         match to {
-            Entry::Directory { .. } => parent.create_dir(name).map_err(&failed)?,
-            Entry::Link { target } => {
+            ManifestEntry::Directory { .. } => parent.create_dir(name).map_err(&failed)?,
+            ManifestEntry::Link { target } => {
                 symlinkat(target, &parent, temporary)
                     .map_err(io::Error::from)
                     .map_err(&failed)?;
                 rename(&parent, temporary, name).map_err(&failed)?;
             }
-            Entry::File { mode, digest, .. } => {
+            ManifestEntry::File { mode, digest, .. } => {
                 let bytes = self.blobs.get(digest)?;
                 let permissions = Some(Permissions::from_mode(*mode));
                 write_new(&parent, temporary, &bytes, permissions)
@@ -301,7 +302,7 @@ impl RestoreContext<'_> {
                     .inspect_err(|_| drop(parent.remove_file(temporary)))
                     .map_err(&failed)?;
             }
-            Entry::NotStored { .. } | Entry::Unseen => return Ok(false),
+            ManifestEntry::NotStored { .. } | ManifestEntry::Unseen => return Ok(false),
         }
         Ok(true)
     }

@@ -11,7 +11,7 @@ use rustix::fs::readlinkat;
 
 use super::blobs::{Blobs, digest_of};
 use super::index::{Index, Stat, now};
-use super::manifest::{Entry, Manifest};
+use super::manifest::{Manifest, ManifestEntry};
 use super::{CheckpointError, CheckpointLimits};
 use crate::workspace::{FileError, IgnoreRules, MAX_DEPTH, ResolvedWorkspace, TEMPORARY_PREFIX};
 
@@ -163,12 +163,12 @@ impl<'a> Scan<'a> {
             || self.at.hidden().is_hidden(metadata)
             || self.ignored.covers(path, is_directory)
         {
-            self.put(path, Entry::Unseen);
+            self.put(path, ManifestEntry::Unseen);
         } else if is_directory {
             return self.child(parent, name, path, depth);
         } else if metadata.is_symlink() {
             match link_target(parent, name) {
-                Ok(target) => self.put(path, Entry::Link { target }),
+                Ok(target) => self.put(path, ManifestEntry::Link { target }),
                 Err(error) => self.unreadable(path, &error),
             }
         } else if metadata.is_file() {
@@ -200,11 +200,11 @@ impl<'a> Scan<'a> {
             }
         };
         if depth == MAX_DEPTH || self.at.hidden().is_hidden(&metadata) || is_cache(&child) {
-            self.put(path, Entry::Unseen);
+            self.put(path, ManifestEntry::Unseen);
             return Ok(());
         }
         let mode = metadata.mode() & MODE_BITS;
-        self.put(path, Entry::Directory { mode });
+        self.put(path, ManifestEntry::Directory { mode });
         self.directory(&child, entries, path, depth + 1)
     }
 
@@ -229,7 +229,7 @@ impl<'a> Scan<'a> {
         if let Some(digest) = self.older.digest(path, &stat) {
             let digest = digest.to_owned();
             self.index.copy(path, self.older);
-            self.put(path, Entry::File { mode, size, digest });
+            self.put(path, ManifestEntry::File { mode, size, digest });
             return Ok(());
         }
         self.read += stat.size;
@@ -242,7 +242,7 @@ impl<'a> Scan<'a> {
             Ok(read) => read,
             Err(FileError::Missing { .. }) => return Ok(()),
             Err(_) => {
-                self.put(path, Entry::Unseen);
+                self.put(path, ManifestEntry::Unseen);
                 return Ok(());
             }
         };
@@ -261,11 +261,11 @@ impl<'a> Scan<'a> {
             self.index
                 .insert(path, Stat::new(&metadata), digest.clone(), read_at);
         }
-        self.put(path, Entry::File { mode, size, digest });
+        self.put(path, ManifestEntry::File { mode, size, digest });
         Ok(())
     }
 
-    fn put(&mut self, path: &Path, entry: Entry) {
+    fn put(&mut self, path: &Path, entry: ManifestEntry) {
         if self.mode != ScanMode::Measure {
             self.manifest.entries.insert(path.to_owned(), entry);
         }
@@ -274,14 +274,14 @@ impl<'a> Scan<'a> {
     /// Records an unreadable entry as unknown, unless it was removed meanwhile.
     fn unreadable(&mut self, path: &Path, error: &io::Error) {
         if error.kind() != io::ErrorKind::NotFound {
-            self.put(path, Entry::Unseen);
+            self.put(path, ManifestEntry::Unseen);
         }
     }
 }
 
-fn not_stored(metadata: &Metadata) -> Entry {
+fn not_stored(metadata: &Metadata) -> ManifestEntry {
     let Stat { size, modified, .. } = Stat::new(metadata);
-    Entry::NotStored { size, modified }
+    ManifestEntry::NotStored { size, modified }
 }
 
 /// Reads a regular file; no bytes if it exceeds the limit.
@@ -341,14 +341,14 @@ pub(super) fn current_entry(
     }
     let entry = if metadata.is_dir() {
         let mode = metadata.mode() & MODE_BITS;
-        Entry::Directory { mode }
+        ManifestEntry::Directory { mode }
     } else if metadata.is_symlink() {
         let target = link_target(parent, name).ok()?;
-        Entry::Link { target }
+        ManifestEntry::Link { target }
     } else if metadata.is_file() && metadata.len() <= limit {
         let (metadata, bytes) = read(at, parent, name, path, limit).ok()?;
         let bytes = bytes?;
-        Entry::File {
+        ManifestEntry::File {
             mode: metadata.mode() & MODE_BITS,
             size: bytes.len() as u64,
             digest: digest_of(&bytes),
@@ -363,15 +363,15 @@ pub(super) fn current_entry(
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum CurrentEntry {
     Absent,
-    Present(Entry),
+    Present(ManifestEntry),
 }
 
 impl CurrentEntry {
     /// Returns whether this matches the recorded entry. The modes of directories are not compared.
-    pub(super) fn is(&self, recorded: Option<&Entry>) -> bool {
+    pub(super) fn is(&self, recorded: Option<&ManifestEntry>) -> bool {
         match (self, recorded) {
             (Self::Absent, None) => true,
-            (Self::Present(entry), Some(Entry::Directory { .. })) => entry.is_directory(),
+            (Self::Present(entry), Some(ManifestEntry::Directory { .. })) => entry.is_directory(),
             (Self::Present(entry), Some(recorded)) => entry == recorded,
             _ => false,
         }

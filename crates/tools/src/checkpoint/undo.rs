@@ -9,7 +9,7 @@ use windlass_core::typed_id::TurnId;
 
 use super::attribution::{Attribution, attribute};
 use super::call_records::{CallRecord, InitialCheckpoint};
-use super::manifest::Entry;
+use super::manifest::ManifestEntry;
 use super::restore::RestoreStep;
 use super::{CheckpointError, CheckpointId, Checkpoints, RestoreReport, StoreGuard, lock};
 use crate::environments::Environments;
@@ -36,8 +36,8 @@ pub enum CutOffCalls {
 
 /// The entry at a path before the first call that changed it, and after the last.
 struct NetChange {
-    before: Option<Entry>,
-    after: Option<Entry>,
+    before: Option<ManifestEntry>,
+    after: Option<ManifestEntry>,
 }
 
 /// The steps that undo the calls of one workspace.
