@@ -11,7 +11,7 @@ use crate::plan::{self, OnFailure, PlanStep};
 use crate::setup;
 use crate::slim;
 use crate::subcommand::{XtaskCommand, no_arguments};
-use crate::verify::{FORMAT, LIMITS, LINTS, TESTS, TOOLCHAIN};
+use crate::verify::{FORMAT, LIMITS, LINTS, TESTS, TOOLCHAIN, WORDS};
 
 pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "test",
@@ -58,6 +58,7 @@ const STEPS: &[PlanStep] = &[
     PlanStep::Own("cargo xtask slim", |_| slim::check()),
     PlanStep::Own("cargo xtask map", |_| map::check()),
     LIMITS,
+    WORDS,
     TESTS,
     // These use the daemon of the test build.
     PlanStep::Own("cargo xtask car", car::check),

@@ -5,12 +5,13 @@ use crate::lines;
 use crate::plan::{self, OnFailure, PlanStep};
 use crate::subcommand::{XtaskCommand, no_arguments};
 use crate::toolchain;
+use crate::words;
 
 pub(crate) const COMMAND: XtaskCommand = XtaskCommand {
     name: "verify",
     summary: "format, lints and tests: the quick loop before a commit",
     help: "\
-Checks format, sizes of files, lints and documentation and runs all tests of the workspace. Stops at the first step that fails.
+Checks format, sizes of files, phrases, lints and documentation and runs all tests of the workspace. Stops at the first step that fails.
 The last line is the sum of the test results: `N passed, N failed`, and `, N skipped` if anything was.
 
 Usage: cargo xtask verify
@@ -63,7 +64,10 @@ const PAGES: PlanStep = PlanStep::CargoWith(
 /// The sizes of files and folders.
 pub(crate) const LIMITS: PlanStep = PlanStep::Own("cargo xtask lines", |_| lines::check());
 
-const STEPS: &[PlanStep] = &[TOOLCHAIN, FORMAT, LIMITS, LINTS, PAGES, TESTS];
+/// Phrases and type names that a new reader does not understand.
+pub(crate) const WORDS: PlanStep = PlanStep::Own("cargo xtask words", |_| words::check());
+
+const STEPS: &[PlanStep] = &[TOOLCHAIN, FORMAT, LIMITS, WORDS, LINTS, PAGES, TESTS];
 
 fn run(arguments: &[String]) -> Result<(), XtaskError> {
     no_arguments(COMMAND.name, arguments)?;

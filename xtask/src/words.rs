@@ -90,7 +90,10 @@ const ALLOWED: &[(&str, &str)] = &[
     ("nobody nogroup", "the Unix account"),
     ("kept messages", "a wire field"),
     ("files not kept", "a wire error code"),
-    ("rename kept", "a name in stored checkpoint records"),
+    (
+        "rename kept",
+        "a name in stored checkpoint records and exports",
+    ),
     ("rename not kept", "a name in stored checkpoint records"),
     ("rename told", "a stored field of fleet workers"),
     ("stopped told", "a stored event"),
@@ -101,9 +104,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("from kept", "a table of the SQLite schema"),
     ("into kept", "a table of the SQLite schema"),
     ("forks kept", "tables of the SQLite schema"),
-    ("rename kept", "a line of the export format"),
-    ("about standing", "a wire field"),
-    ("present kept", "a wire value"),
+    ("account nobody", "the Unix account"),
 ];
 
 /// Names that every reader knows from elsewhere, so that more than two types may have them.

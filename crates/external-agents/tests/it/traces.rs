@@ -179,7 +179,7 @@ fn codex_is_steered_and_interrupted_with_usage_per_turn() {
         "text slow ",
         "text start",
         "calls commandExecution",
-        "steered Taken",
+        "steered Accepted",
         "prints slept\n",
         "call done",
         "text after",

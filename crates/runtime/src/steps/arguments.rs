@@ -179,9 +179,10 @@ mod basic {
             _most: usize,
         ) -> Vec<String> {
             let is_object = schema.get("type").is_some_and(|kind| kind == "object");
-            match is_object || value.is_object() {
-                true => self.check("", schema, value).err().into_iter().collect(),
-                false => Vec::new(),
+            if is_object || value.is_object() {
+                self.check("", schema, value).err().into_iter().collect()
+            } else {
+                Vec::new()
             }
         }
 

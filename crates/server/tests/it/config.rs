@@ -276,7 +276,7 @@ async fn invalid_value_is_refused_and_changes_nothing() {
         assert_eq!((status, code.as_str()), (422, "invalid_field"), "{key}");
         assert_eq!(details["field"], "/value", "{key}");
     }
-    // A setting of one client does not disable approvals for the threads of others.
+    // A setting of one client does not disable approvals for threads of other clients.
     for word in ["yolo", "4", "bypassPermissions"] {
         assert_eq!(refused(&daemon, "default_mode", word).await.0, 422);
     }

@@ -79,7 +79,6 @@ pub struct LatestTurn {
     pub id: TurnId,
     /// The record that began it.
     pub first_seq: u64,
-    /// Its status.
     pub status: TurnStatus,
     /// Its input in short.
     pub input_summary: String,

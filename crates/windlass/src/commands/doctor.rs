@@ -152,7 +152,7 @@ impl Doctor {
             };
             if self.json {
                 let line = json!({
-                    "about": finding.about, "standing": word,
+                    "about": finding.about, "status": word,
                     "text": finding.text, "advice": finding.advice,
                 });
                 write_json(&mut out, &line)?;

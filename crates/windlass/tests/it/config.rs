@@ -208,7 +208,7 @@ fn unknown_tool_name_causes_one_warning() {
         .collect();
     assert_eq!(findings.len(), 2, "{findings:?}");
     assert_eq!(
-        (&findings[0]["text"], &findings[0]["standing"]),
+        (&findings[0]["text"], &findings[0]["status"]),
         (&json!(rule), &json!("lacking"))
     );
     let log = home.path().join("log");

@@ -355,7 +355,7 @@ fn refused_start_creates_no_files() {
     start(&with(&["--workspace", "gone"]), None, "workspace");
     start(&with(&["--secrets-key-file", "gone"]), None, "no key");
     start(&with(&["--unix-socket", "gone/x"]), None, "Unix socket");
-    start(&with(&["--unix-socket", "c.toml"]), None, "no socket");
+    start(&with(&["--unix-socket", "c.toml"]), None, "not a socket");
     start(&with(&["--model", "acme/x"]), None, "acme");
     start(&["serve", "--host", "192.0.2.1"], None, "without a token");
     for (config, why) in [

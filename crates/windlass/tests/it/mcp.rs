@@ -155,7 +155,7 @@ fn server_that_fails_to_start_causes_a_warning_everywhere() {
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
     let of_servers = findings.filter(|finding| finding["about"] == "mcp server");
     let of_servers: Vec<_> = of_servers
-        .map(|it| (it["standing"].clone(), it["text"].to_string()))
+        .map(|it| (it["status"].clone(), it["text"].to_string()))
         .collect();
     assert_eq!(of_servers.len(), 2, "{of_servers:?}");
     assert!(

@@ -321,7 +321,7 @@ fn doctor_reports_a_limit_that_retention_cannot_meet() {
             .lines()
             .map(|line| serde_json::from_str::<Value>(line).unwrap());
         let lacking: Vec<_> = findings
-            .filter(|finding| finding["about"] == "retention" && finding["standing"] == "lacking")
+            .filter(|finding| finding["about"] == "retention" && finding["status"] == "lacking")
             .collect();
         assert_eq!(lacking.len(), expected, "{max_bytes}: {lacking:?}");
         let text = format!("retention.max_bytes is {max_bytes};");

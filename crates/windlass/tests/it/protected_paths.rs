@@ -210,7 +210,10 @@ fn workspace_inside_the_data_directory_is_refused() {
         assert_eq!(requests.results().len(), 4);
         assert!(!home.workspace.join("f").exists());
         let status = daemon.client.get("/v1/workspace/status").expect(200);
-        assert!(text(&status["git_unknown"]).contains("own"), "{status}");
+        assert!(
+            text(&status["git_unknown"]).contains("belongs to the host"),
+            "{status}"
+        );
     }
 }
 

@@ -101,7 +101,7 @@ fn restore_recovers_the_backup_and_preserves_the_replaced_data() {
         report["files"],
         json!(["secrets.key", "tokens.json", "windlass.db"])
     );
-    refused(&home, &["backup", text(&backup)], &["there already"]);
+    refused(&home, &["backup", text(&backup)], &["exists already"]);
 
     let daemon = home.start();
     let later = daemon.thread(&json!({}));
@@ -109,7 +109,7 @@ fn restore_recovers_the_backup_and_preserves_the_replaced_data() {
     daemon.kill();
     let restored = report_of(&home, &["restore", text(&backup)]);
     assert_eq!(restored["files"]["secrets.key"], "backup");
-    assert_eq!(restored["files"]["tokens.json"], "kept");
+    assert_eq!(restored["files"]["tokens.json"], "existing");
     let former = restored["former"].as_str().unwrap();
 
     let daemon = home.start();
@@ -249,7 +249,7 @@ fn exported_data_can_be_imported() {
     // Existing threads are listed, and the exit code is 1.
     let repeated = store(&second, &["import", text(&file)]);
     assert_eq!(repeated.status.code(), Some(1));
-    assert!(stderr(&repeated).contains("it is there already"));
+    assert!(stderr(&repeated).contains("exists already"));
 }
 
 /// Changes the recorded input of an export's only turn.

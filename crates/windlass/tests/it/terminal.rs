@@ -184,7 +184,7 @@ fn doctor_checks_everything_and_suggests_fixes() {
     ] {
         assert!(!of(about)["text"].as_str().unwrap().is_empty(), "{about}");
     }
-    assert_eq!(of("model")["standing"], "lacking");
+    assert_eq!(of("model")["status"], "lacking");
     assert!(
         of("model")["advice"]
             .as_str()

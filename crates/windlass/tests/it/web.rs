@@ -79,7 +79,7 @@ fn turn_in_an_environment_without_network_fetches_no_page() {
     events.until("turn.completed");
     let refused = requests.results().pop().unwrap();
     assert!(
-        refused.contains("environment `inside` has no network"),
+        refused.contains("environment `inside` allows no network"),
         "{refused}"
     );
 }

@@ -232,7 +232,7 @@ async fn n08_every_limit_has_its_own_error() {
     let params = json!({"run_id": run, "turns": vec![json!({"tool": "t"}); 209]});
     let (code, reason, text) = socket.refused("runs.record_turns", params).await;
     assert_eq!((code, reason.as_str()), (-32009, "limit"));
-    assert!(text.contains("as many turns"), "{text}");
+    assert!(text.contains("limit of turns"), "{text}");
 }
 
 #[tokio::test]

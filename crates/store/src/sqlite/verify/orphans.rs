@@ -10,7 +10,7 @@ use crate::sqlite::numbers::first_number;
 /// A description, and a query that counts the rows.
 type Orphans = (&'static str, &'static str);
 
-/// Existing streams.
+/// The streams of the database, by row ID.
 const STREAMS: &str = "SELECT id FROM streams";
 
 /// Streams that exist, are retained for their forks, or are being deleted.

@@ -68,7 +68,7 @@ impl Restore {
     fn print_report(context: &StoreContext, report: &RestoreReport) -> anyhow::Result<()> {
         let source = |prefer| match prefer {
             Prefer::Backup => "backup",
-            Prefer::Present => "kept",
+            Prefer::Present => "existing",
         };
         let taken = report.taken.iter();
         let taken: Map<String, Value> = taken
