@@ -41,6 +41,27 @@ macro_rules! payloads {
 /// Details of an error by name.
 pub type ErrorFields = BTreeMap<String, Value>;
 
+/// The names of changed fields. Records of an older version also contain the values, which are dropped.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredChanges")]
+pub struct ChangedFields(pub Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoredChanges {
+    Names(Vec<String>),
+    Values(BTreeMap<String, Value>),
+}
+
+impl From<StoredChanges> for ChangedFields {
+    fn from(stored: StoredChanges) -> Self {
+        Self(match stored {
+            StoredChanges::Names(names) => names,
+            StoredChanges::Values(values) => values.into_keys().collect(),
+        })
+    }
+}
+
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -282,8 +303,9 @@ payloads! {
     SessionUpdatedData { ; title: String,
         /// The thread record, if the host has one.
         record: Box<ThreadRecord>,
-        /// The fields that changed, with their new values.
-        changes: Value,
+        /// The fields that changed. The record has their new values.
+        #[serde(alias = "changes")]
+        changed_fields: ChangedFields,
     }
     /// A session was forked from another one.
     SessionForkedData { parent_session_id: SessionId, parent_sequence: u64, ;

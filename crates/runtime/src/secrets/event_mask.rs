@@ -60,7 +60,6 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
         EventData::SessionUpdated(data) => {
             mask.optional(&mut data.title);
             mask_record(mask, &mut data.record);
-            mask.optional_value(&mut data.changes);
         }
         EventData::SessionForked(data) => mask_record(mask, &mut data.record),
         EventData::SessionActivated(data) => mask.optional(&mut data.input_text),

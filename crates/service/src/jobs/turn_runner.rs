@@ -98,7 +98,7 @@ impl ThreadTurnRunner {
                     open.filter(|open| open.turn_id() == work.turn_id)
                 }
                 None if stop.is_cancelled() => return Ok(refused(CANCELLED)),
-                None => match self.start(work).await {
+                None => match self.start_turn_of_job(work).await {
                     Ok(StartOutcome::Started(handle)) => Some(handle),
                     Ok(StartOutcome::Busy) => None,
                     Ok(StartOutcome::Held(hold)) => return Ok(TurnEnd::Held(hold)),
@@ -120,7 +120,7 @@ impl ThreadTurnRunner {
     }
 
     /// Starts the turn, and creates the thread if it does not exist.
-    async fn start(&self, work: &Assignment) -> Result<StartOutcome> {
+    async fn start_turn_of_job(&self, work: &Assignment) -> Result<StartOutcome> {
         let app = &self.app;
         let ctx = RequestContext::new(app.owner_as_caller(&work.owner)?);
         app.check_serving()?;

@@ -55,7 +55,7 @@ Examples:
   windlass run --backend claude-code \"Fix the failing test\"
   windlass run --continue \"Now the documentation\"
   windlass run --image screenshot.png \"What is wrong here?\"
-  windlass run --output-schema city.json \"Which city is the largest of Norway?\" | jq -r .name
+  windlass run --output-schema city.json \"Which is the largest city in Norway?\" | jq -r .name
   windlass run --json \"List the files\" | jq -r .event
 
 The agent works in the current directory with files and a shell, and asks before it changes anything. Everything is recorded: --continue resumes \
