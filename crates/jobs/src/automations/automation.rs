@@ -23,25 +23,25 @@ const PATH_BYTES: usize = 4096;
 
 /// Type marker of automation IDs.
 #[derive(Debug)]
-pub struct AutomationMarker;
+pub struct AutomationIdMarker;
 
-impl IdMarker for AutomationMarker {
+impl IdMarker for AutomationIdMarker {
     const PREFIX: &'static str = "auto";
 }
 
 /// ID of an automation.
-pub type AutomationId = TypedId<AutomationMarker>;
+pub type AutomationId = TypedId<AutomationIdMarker>;
 
 /// Type marker of automation run IDs.
 #[derive(Debug)]
-pub struct RunMarker;
+pub struct RunIdMarker;
 
-impl IdMarker for RunMarker {
+impl IdMarker for RunIdMarker {
     const PREFIX: &'static str = "autorun";
 }
 
 /// ID of a run of an automation.
-pub type RunId = TypedId<RunMarker>;
+pub type RunId = TypedId<RunIdMarker>;
 
 /// The work of an automation and its schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -24,14 +24,14 @@ const END_BYTES: usize = 1024;
 
 /// Type marker of fleet run IDs.
 #[derive(Debug)]
-pub struct FleetRunMarker;
+pub struct FleetRunIdMarker;
 
-impl IdMarker for FleetRunMarker {
+impl IdMarker for FleetRunIdMarker {
     const PREFIX: &'static str = "fleet";
 }
 
 /// ID of a fleet run.
-pub type FleetRunId = TypedId<FleetRunMarker>;
+pub type FleetRunId = TypedId<FleetRunIdMarker>;
 
 /// A command to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

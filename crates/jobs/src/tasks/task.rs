@@ -17,14 +17,14 @@ const END_BYTES: usize = 16 * 1024;
 
 /// Type marker of task IDs.
 #[derive(Debug)]
-pub struct TaskMarker;
+pub struct TaskIdMarker;
 
-impl IdMarker for TaskMarker {
+impl IdMarker for TaskIdMarker {
     const PREFIX: &'static str = "task";
 }
 
 /// ID of a task.
-pub type TaskId = TypedId<TaskMarker>;
+pub type TaskId = TypedId<TaskIdMarker>;
 
 /// UUID version of scheduled runs and their tasks, whose IDs are derived from an automation and a time. All other IDs are generated, with
 /// version 7.
