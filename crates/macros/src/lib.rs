@@ -1,4 +1,4 @@
-//! Attributes of types that are written as JSON.
+//! Attributes of types that are written as JSON, and a `Debug` for types whose fields are not shown.
 #![warn(missing_docs)]
 
 use proc_macro::TokenStream;
@@ -34,6 +34,21 @@ pub fn wire(words: TokenStream, item: TokenStream) -> TokenStream {
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, #(#derived),*)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
         #item
+    }
+    .into()
+}
+
+/// Implements `Debug` for a type whose fields are secrets, or have no `Debug`: it prints only the name.
+#[proc_macro_derive(OpaqueDebug)]
+pub fn opaque_debug(item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as DeriveInput);
+    let (name, (generics, arguments, bounds)) = (&item.ident, item.generics.split_for_impl());
+    quote! {
+        impl #generics std::fmt::Debug for #name #arguments #bounds {
+            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+                f.debug_struct(stringify!(#name)).finish_non_exhaustive()
+            }
+        }
     }
     .into()
 }

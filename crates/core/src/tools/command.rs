@@ -1,12 +1,11 @@
 //! Commands that a person types, such as `/btw`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use windlass_macros::omit_none;
+use windlass_macros::{OpaqueDebug, omit_none};
 
 use crate::command_host::CommandHost;
 use crate::message::Controls;
@@ -71,17 +70,9 @@ pub struct CommandResult {
 }
 
 /// The context in which a command runs.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct CommandExecutionContext {
     pub session_id: SessionId,
     /// The services of the host.
     pub host: Arc<dyn CommandHost>,
-}
-
-impl fmt::Debug for CommandExecutionContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CommandExecutionContext")
-            .field("session_id", &self.session_id)
-            .finish_non_exhaustive()
-    }
 }
