@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use windlass_core::typed_id::{IdMarker, TypedId};
+use windlass_macros::omit_none;
 
 use crate::error::{JobError, check_name};
 use crate::schedule::{RuleError, Schedule, ScheduleRule};
@@ -96,6 +97,7 @@ pub enum AutomationStatus {
 }
 
 /// An automation: the fold of its records.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Automation {
     /// ID of the automation.
@@ -113,10 +115,8 @@ pub struct Automation {
     /// Time of the last change by a client.
     pub updated_at: DateTime<Utc>,
     /// The next scheduled time that has not been handled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_run_at: Option<DateTime<Utc>>,
     /// Scheduled time of its last run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run_at: Option<DateTime<Utc>>,
 }
 
