@@ -2,19 +2,22 @@
 
 mod echo;
 mod hang_up;
+mod markdown;
 mod proposal;
 mod questions;
 mod screen;
 mod table;
+mod text_style;
 mod tool_call;
 mod word_wrap;
 
 use std::io::{self, IsTerminal};
 
-use unicode_width::UnicodeWidthChar;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
 pub(crate) use echo::{EchoOff, SavedTerminalModes, TypedAhead};
 pub(crate) use hang_up::hang_up;
+pub(crate) use markdown::Markdown;
 pub(crate) use proposal::describe;
 pub(crate) use questions::{InputQuestion, PendingQuestion, QuestionAnswer, Questions, decision};
 pub(crate) use screen::{FRAME, Screen, spent, time};
@@ -130,6 +133,16 @@ pub(crate) enum Colour {
 }
 
 impl Colour {
+    /// Returns the colour of a line of a diff.
+    pub(crate) fn of_diff_line(line: &str) -> Self {
+        match line.as_bytes().first() {
+            Some(b'+') => Self::Good,
+            Some(b'-') => Self::Bad,
+            Some(b'@') => Self::Dim,
+            _ => Self::Plain,
+        }
+    }
+
     fn code(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -144,7 +157,7 @@ impl Colour {
 
 /// Returns the number of columns of a text.
 pub(crate) fn width_of(text: &str) -> usize {
-    text.chars().filter_map(UnicodeWidthChar::width).sum()
+    UnicodeWidthStr::width(text)
 }
 
 /// Wraps a line into rows of at most `max_width` columns. A tab counts as eight columns.

@@ -10,8 +10,7 @@ use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::events::DeltaKind;
 use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Status, Turn};
 
-use super::word_wrap::WordWrap;
-use super::{Colour, ShownCall, Style, columns, main_argument, width_of, wrap_rows, wrap_words};
+use super::{Colour, Markdown, ShownCall, Style, columns, main_argument, width_of, wrap_rows, wrap_words};
 use crate::inert_json::{event_line, json_line};
 
 /// Interval between redraws of the live line.
@@ -31,7 +30,8 @@ pub(crate) struct Screen {
     out: io::Stdout,
     /// Whether the cursor of stdout is in the middle of a line.
     in_line: bool,
-    wrap: WordWrap,
+    /// Renders the answer on a terminal.
+    markdown: Markdown,
     /// The last character of the answer: the mark of questions may be split between pieces.
     last: Option<char>,
     /// Whether the live line is drawn.
@@ -77,7 +77,7 @@ impl Screen {
             is_json,
             out: io::stdout(),
             in_line: false,
-            wrap: WordWrap::default(),
+            markdown: Markdown::new(Style::for_stdout()),
             last: None,
             is_drawn: false,
             question_state: QuestionState::Closed,
@@ -166,16 +166,14 @@ impl Screen {
     /// Writes a piece of the answer.
     fn write_answer(&mut self, text: &str) -> io::Result<()> {
         self.clear()?;
-        let is_terminal = self.out.is_terminal();
-        // A pipe may still lead to the terminal with the questions, as with `| tee`.
-        let mut shown = if is_terminal || io::stderr().is_terminal() {
+        let shown = if self.out.is_terminal() {
+            self.markdown.add(text, columns())
+        } else if io::stderr().is_terminal() {
+            // The pipe may still lead to the terminal with the questions, as with `| tee`.
             self.style.unmarked(&lines(text), &mut self.last)
         } else {
             text.to_owned()
         };
-        if is_terminal {
-            shown = self.wrap.add(&shown, columns());
-        }
         self.out.write_all(shown.as_bytes())?;
         self.out.flush()?;
         if !text.is_empty() {
@@ -185,12 +183,13 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes the end of the answer that word wrapping held back.
+    /// Writes the text that the renderer held back.
     fn write_held_back(&mut self) -> io::Result<()> {
-        let rest = self.wrap.finish(columns());
+        let rest = self.markdown.flush(columns());
         if rest.is_empty() {
             return Ok(());
         }
+        self.in_line = true;
         self.clear()?;
         self.out.write_all(rest.as_bytes())?;
         self.out.flush()
@@ -301,7 +300,7 @@ impl Screen {
     /// Starts a new line if the answer is in the middle of one.
     fn finish_line(&mut self) -> io::Result<()> {
         self.write_held_back()?;
-        self.wrap.begin_line();
+        self.markdown.begin_line();
         if std::mem::take(&mut self.in_line) {
             writeln!(self.out)?;
             self.out.flush()?;
