@@ -1,5 +1,8 @@
 //! The view of a turn on the terminal, and the questions to the user.
 
+mod call_line;
+mod call_result;
+mod details;
 mod echo;
 mod hang_up;
 mod markdown;
@@ -9,6 +12,8 @@ mod screen;
 mod table;
 mod text_style;
 mod tool_call;
+mod transcript;
+mod units;
 mod word_wrap;
 
 use std::io::{self, IsTerminal};
@@ -20,13 +25,20 @@ pub(crate) use hang_up::hang_up;
 pub(crate) use markdown::Markdown;
 pub(crate) use proposal::describe;
 pub(crate) use questions::{InputQuestion, PendingQuestion, QuestionAnswer, Questions, decision};
-pub(crate) use screen::{FRAME, Screen, spent, time};
+pub(crate) use screen::{FRAME, Screen};
 pub(crate) use table::Listing;
+pub(crate) use details::Details;
 pub(crate) use tool_call::{ShownCall, ToolKind, approval_call, main_argument};
+pub(crate) use transcript::Transcript;
+pub(crate) use units::{money, spent, time, tokens};
 pub(crate) use word_wrap::wrap_words;
 
 /// Width of a terminal that does not report one.
 const DEFAULT_WIDTH: usize = 80;
+/// The environment variable for output that a screen reader can follow: no line is redrawn.
+pub(crate) const SCREEN_READER: &str = "WINDLASS_SCREEN_READER";
+/// The provider's name of the simulated model, which the user does not write.
+const SIMULATOR: &str = "llmsim";
 /// Minimum and maximum number of rows of a question that are shown at once.
 const MIN_ROWS: usize = 10;
 const MAX_ROWS: usize = 40;
@@ -60,12 +72,12 @@ impl Style {
     fn for_stream(stream: &impl IsTerminal) -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let is_dumb = set("TERM").is_none_or(|term| term == "dumb");
-        let is_live = stream.is_terminal() && !is_dumb;
+        let is_terminal = stream.is_terminal() && !is_dumb;
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
         let locale = locale.unwrap_or_default().to_ascii_lowercase();
         Self {
-            is_live,
-            has_colour: is_live && set("NO_COLOR").is_none(),
+            is_live: is_terminal && !is_for_screen_reader(),
+            has_colour: is_terminal && set("NO_COLOR").is_none(),
             has_unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }
@@ -97,6 +109,11 @@ impl Style {
             }
         }
         shown
+    }
+
+    /// Returns the text between the parts of a line.
+    pub(crate) fn separator(self) -> &'static str {
+        if self.has_unicode { " · " } else { ", " }
     }
 
     /// Returns the ellipsis.
@@ -153,6 +170,11 @@ impl Colour {
             Self::Warning => Some("33"),
         }
     }
+}
+
+/// Returns whether the user has selected output without redrawn lines.
+pub(crate) fn is_for_screen_reader() -> bool {
+    std::env::var(SCREEN_READER).is_ok_and(|value| !matches!(value.as_str(), "" | "0"))
 }
 
 /// Returns the number of columns of a text.
