@@ -155,6 +155,7 @@ impl Run {
             Some(_) => Screen::for_value(self.json),
             None => Screen::new(self.json),
         };
+        screen.name_model();
         let session = self.session(daemon, cwd, approvals).await;
         let mut session = session.map_err(Stopped::Before)?;
         session.turn_options.output_schema = schema;
