@@ -44,7 +44,9 @@ let current = null;
 /** Shows the page of the address. */
 async function open() {
   const route = parse(new URL(location.href));
-  if (!sessionKey() && route.page !== "login") return go(href("login", "", {next: location.pathname + location.search}), {replace: true});
+  const locked = !sessionKey() && (await isLocked());
+  document.body.classList.toggle("signed-out", locked);
+  if (locked && route.page !== "login") return go(href("login", "", {next: location.pathname + location.search}), {replace: true});
   current?.abort();
   const controller = new AbortController();
   current = controller;
@@ -71,6 +73,9 @@ async function open() {
     if (!signal.aborted) fill(main, errorBlock(error, () => void open()));
   }
 }
+
+/** Whether the daemon requires a login. */
+const isLocked = () => get("/v1/runtime/info").then((info) => info.auth_required, () => true);
 
 /** Reads now, and again while the page is visible. A change that the daemon reports shortens the wait. @param {number} milliseconds @param {() => Promise<unknown>} read @param {AbortSignal} signal */
 function poll(milliseconds, read, signal) {
@@ -136,8 +141,8 @@ onNavigate(() => {
   main.focus({preventScroll: true});
 });
 onSignedOut(askForLogin);
-if (sessionKey()) {
+void open().then(() => {
+  if (document.body.classList.contains("signed-out")) return;
   connect();
   void describe();
-}
-void open();
+});

@@ -21,6 +21,7 @@
 //! ```
 
 mod async_client;
+mod browser;
 mod client;
 mod daemon;
 mod processes;
@@ -29,6 +30,7 @@ mod skipped;
 mod wire;
 
 pub use async_client::{AsyncClient, AsyncReply, FrameStream, StreamFrame, soon};
+pub use browser::Browser;
 pub use client::{ApiReply, Client, EventReader, Frame};
 pub use daemon::{Daemon, Home, TOKEN};
 pub use processes::{pids_of, sleepers, unique_sleep};

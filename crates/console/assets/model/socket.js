@@ -54,7 +54,7 @@ export function onNotification(callback) {
 /** Opens the connection, and opens it again whenever it is lost. */
 export function connect() {
   wanted = true;
-  if (socket || !sessionKey()) return;
+  if (socket) return;
   clearTimeout(timer);
   const opened = new WebSocket(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/v1/rpc`);
   socket = opened;
@@ -77,7 +77,8 @@ export function disconnect() {
 /** @param {WebSocket} opened */
 async function authenticate(opened) {
   try {
-    await request("session.auth", {key: sessionKey()});
+    // A daemon without tokens requires no login.
+    if (sessionKey()) await request("session.auth", {key: sessionKey()});
     if (opened !== socket) return;
     await Promise.all([...subscriptions].map(start));
     delay = FIRST_DELAY;

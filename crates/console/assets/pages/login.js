@@ -34,7 +34,7 @@ export function loginForm(done) {
     h("h1", {}, "Sign in"),
     errors,
     form,
-    h("p", {class: "dim"}, "Or open the link that ", h("code", {}, "windlass serve"), " printed. For a new link, run:"),
+    h("p", {class: "dim hint"}, "Or open the link that ", h("code", {}, "windlass serve"), " printed. For a new link, run:"),
     h("pre", {class: "code"}, h("code", {}, "windlass console")),
   );
   return {root, send, focus: () => token.focus()};

@@ -42,16 +42,6 @@ export function fill(parent, ...children) {
   parent.replaceChildren(fragment);
 }
 
-const SVG = "http://www.w3.org/2000/svg";
-
-/** Creates an SVG element. @param {string} tag @param {Attributes} [attributes] @param {...Child} children */
-export function svg(tag, attributes = {}, ...children) {
-  const element = document.createElementNS(SVG, tag);
-  set(element, attributes);
-  append(element, children);
-  return element;
-}
-
 /** A button. @param {string} label @param {(event: MouseEvent) => unknown} onclick @param {Attributes} [attributes] */
 export const button = (label, onclick, attributes = {}) => h("button", {type: "button", ...attributes, onclick}, label);
 
