@@ -8,7 +8,7 @@ import {line} from "../text/plain.js";
 import {textBody} from "../ui/body.js";
 import {button, fill, h} from "../ui/dom.js";
 import {emptyBlock, errorBlock, load} from "../ui/notice.js";
-import {status} from "../ui/status.js";
+import {statusOf} from "../ui/status.js";
 
 const FILTERS = /** @type {const} */ ([
   ["", "all"],
@@ -97,7 +97,7 @@ function row(run) {
   return h(
     "tr",
     {},
-    h("td", {}, status(run.waiting_for?.length ? "waiting" : run.status)),
+    h("td", {}, statusOf(run)),
     h("td", {class: "title"}, h("a", {href: target}, line(run.intent, 200) || shortId(run.id))),
     h("td", {class: "mono"}, line(run.agent, 40)),
     h("td", {class: "mono"}, line(run.model, 40)),

@@ -10,9 +10,9 @@ import {line} from "../text/plain.js";
 import {openDialog} from "../ui/dialog.js";
 import {button, fill, h, perFrame} from "../ui/dom.js";
 import {errorBlock, load} from "../ui/notice.js";
-import {status} from "../ui/status.js";
+import {statusOf} from "../ui/status.js";
 import {itemNode} from "./talk.js";
-import "../ui/diff.js";
+import {diffView} from "../ui/diff.js";
 
 /** @typedef {{talk: Talk, turn: string}} Side */
 
@@ -87,16 +87,12 @@ const essence = (item) => `${item.kind} ${item.metadata?.tool?.name ?? ""} ${JSO
 function drawSides(root, first, second) {
   const head = (/** @type {Side} */ side, /** @type {string} */ name) => {
     const turn = side.talk.turns.get(side.turn);
-    return h("div", {class: "panel " + name.toLowerCase()}, h("strong", {}, name), " ", h("a", {href: href("threads", side.talk.thread.id, {turn: side.turn})}, line(turn?.effective_model ?? side.talk.thread.model, 40)), " ", status(turn?.waiting_for?.length ? "waiting" : turn?.status), " ", h("span", {class: "num"}, cost(turn?.usage?.cost_usd), " ", duration(turn?.duration_ms ?? between(turn?.started_at, turn?.ended_at))));
+    return h("div", {class: "panel " + name.toLowerCase()}, h("strong", {}, name), " ", h("a", {href: href("threads", side.talk.thread.id, {turn: side.turn})}, line(turn?.effective_model ?? side.talk.thread.model, 40)), " ", statusOf(turn), " ", h("span", {class: "num"}, cost(turn?.usage?.cost_usd), " ", duration(turn?.duration_ms ?? between(turn?.started_at, turn?.ended_at))));
   };
   if (!second) return fill(root, head(first, "A"), h("div", {class: "b"}), steps(first).map((item) => [h("div", {class: "a"}, itemNode(item)), h("div", {class: "b"})]));
   const rows = compare(steps(first), steps(second), (x, y) => essence(x) === essence(y));
   const [from, to] = [first, second].map((side) => steps(side).findLast((item) => item.kind === "agent_message")?.detail ?? "");
-  const answers = button("Compare the answers", () => {
-    const diff = /** @type {import("../ui/diff.js").WDiff} */ (h(/** @type {any} */ ("w-diff")));
-    diff.show(diffText(from ?? "", to ?? ""), "Answers");
-    openDialog("Answers", diff, "sheet");
-  });
+  const answers = button("Compare the answers", () => openDialog("Answers", diffView(diffText(from ?? "", to ?? ""), "Answers"), "sheet"));
   fill(
     root,
     head(first, "A"),

@@ -8,7 +8,7 @@ import {button, fill, h} from "../ui/dom.js";
 import {emptyBlock, errorText, toast} from "../ui/notice.js";
 import {status} from "../ui/status.js";
 import {turnMenu} from "./waterfall.js";
-import "../ui/diff.js";
+import {diffView} from "../ui/diff.js";
 
 /** The rows of a change, from the arguments of its call. @param {any} input @param {any} metadata @returns {import("../text/diff.js").DiffRow[]} */
 export function changeOf(input, metadata) {
@@ -41,10 +41,8 @@ export function filesView(box, page) {
     root,
     changes.length
       ? changes.map((item) => {
-          const diff = /** @type {import("../ui/diff.js").WDiff} */ (h(/** @type {any} */ ("w-diff")));
           const input = item.metadata?.tool?.input;
-          diff.show(changeOf(input, item.metadata), "Changes");
-          return h("section", {class: "panel"}, h("h2", {}, status(item.status), " ", h("span", {class: "mono"}, line(item.metadata?.path ?? input?.path ?? item.summary, 200))), diff);
+          return h("section", {class: "panel"}, h("h2", {}, status(item.status), " ", h("span", {class: "mono"}, line(item.metadata?.path ?? input?.path ?? item.summary, 200))), diffView(changeOf(input, item.metadata), "Changes"));
         })
       : emptyBlock("No tool of this turn reported a changed file. Commands can change files too: undo restores what the checkpoint contains."),
     isLast ? h("p", {}, undo) : null,

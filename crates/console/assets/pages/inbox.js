@@ -9,7 +9,7 @@ import {since} from "../ui/clock.js";
 import {fill, h} from "../ui/dom.js";
 import {announce, emptyBlock, errorBlock} from "../ui/notice.js";
 import {showWaits} from "../ui/shell.js";
-import {status} from "../ui/status.js";
+import {statusOf} from "../ui/status.js";
 import {waitCard} from "../ui/wait.js";
 
 /** @param {HTMLElement} main @param {import("../boot.js").Context} context */
@@ -65,7 +65,7 @@ async function showRunning(node) {
     h(
       "li",
       {},
-      status(run.waiting_for?.length ? "waiting" : run.status),
+      statusOf(run),
       h("a", {class: "clip grow", href: run.thread_id ? href("threads", run.thread_id) : href("runs", "", {run: run.id})}, line(run.intent, 120) || shortId(run.id)),
       since(run.started_at),
     ),

@@ -6,7 +6,7 @@ import {go, href} from "../model/route.js";
 import {line} from "../text/plain.js";
 import {button, fill, h} from "../ui/dom.js";
 import {emptyBlock, errorText, load, toast} from "../ui/notice.js";
-import {status} from "../ui/status.js";
+import {status, statusOf} from "../ui/status.js";
 
 const GROUPS = /** @type {const} */ ([
   ["Needs you", (/** @type {any} */ task) => task.status === "running" && task.waiting_for?.length],
@@ -46,7 +46,7 @@ function drawTasks(node, tasks, draw) {
       h(
         "li",
         {},
-        status(task.waiting_for?.length ? "waiting" : task.status),
+        statusOf(task),
         h("a", {class: "clip grow", href: task.thread_id ? href("threads", task.thread_id) : null}, line(task.prompt_summary, 120)),
         task.held ? h("span", {class: "warn clip", title: line(task.held.reason)}, "held: ", line(task.held.cause)) : null,
         h("span", {class: "num dim"}, duration(task.duration_ms ?? between(task.started_at, task.ended_at))),

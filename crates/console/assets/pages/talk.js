@@ -7,7 +7,7 @@ import {line, visible} from "../text/plain.js";
 import {textBody} from "../ui/body.js";
 import {button, fill, h} from "../ui/dom.js";
 import {emptyBlock, errorText, toast} from "../ui/notice.js";
-import {status} from "../ui/status.js";
+import {status, statusOf} from "../ui/status.js";
 import {waitCard} from "../ui/wait.js";
 
 const MAX_MARKDOWN = 100_000;
@@ -97,7 +97,7 @@ function turnHead(turn, page) {
   const tokens = usage ? `${count(usage.input_tokens)} → ${count(usage.output_tokens)} tokens` : null;
   const ended = !["in_progress", "queued"].includes(turn.status);
   return [
-    status(turn.waiting_for?.length ? "waiting" : turn.status),
+    statusOf(turn),
     turn.resumed_count ? h("span", {class: "warn"}, "↻ resumed after a restart") : null,
     h("span", {class: "mono"}, line(turn.effective_model, 40)),
     h("span", {class: "num", title: fullTime(turn.created_at)}, when(turn.created_at)),

@@ -7,7 +7,7 @@ import {line} from "../text/plain.js";
 import {save} from "../ui/body.js";
 import {button, fill, h} from "../ui/dom.js";
 import {emptyBlock, load} from "../ui/notice.js";
-import "../ui/chart.js";
+import {chart} from "../ui/chart.js";
 
 const DAYS = [[1, "today"], [7, "7 days"], [30, "30 days"], [365, "a year"]];
 
@@ -42,16 +42,15 @@ export function show(main, {route}) {
 /** @param {HTMLElement} root @param {any} report @param {string} by */
 function draw(root, {totals, buckets}, by) {
   if (!buckets.length) return fill(root, emptyBlock("No turn ended in this time."));
-  const chart = /** @type {import("../ui/chart.js").WChart} */ (h(/** @type {any} */ ("w-chart")));
   const priced = totals.cost_usd > 0;
   const tokens = (/** @type {any} */ row) => row.input_tokens + row.output_tokens;
-  chart.show(buckets.slice(0, 60).map((/** @type {any} */ row) => ({label: line(row.key, 60), value: priced ? row.cost_usd : tokens(row), text: priced ? cost(row.cost_usd) : `${count(tokens(row))} tokens`, href: by === "thread" ? href("threads", row.key) : undefined})), `Usage by ${by}`);
+  const bars = chart(buckets.slice(0, 60).map((/** @type {any} */ row) => ({label: line(row.key, 60), value: priced ? row.cost_usd : tokens(row), text: priced ? cost(row.cost_usd) : `${count(tokens(row))} tokens`, href: by === "thread" ? href("threads", row.key) : undefined})), `Usage by ${by}`);
   const columns = ["key", "turns", "input_tokens", "output_tokens", "cached_tokens", "cost_usd"];
   const csv = () => save([columns.join(","), ...buckets.map((/** @type {any} */ row) => columns.map((name) => `"${String(row[name]).replace(/^[=+@\t\r-]/, "'$&").replaceAll('"', '""')}"`).join(","))].join("\r\n"), "usage.csv");
   fill(
     root,
     h("p", {}, h("span", {class: "big"}, cost(totals.cost_usd)), ` ${plural(totals.turns, "turn")}, ${count(totals.input_tokens)} tokens in, ${count(totals.output_tokens)} out `, totals.unpriced_turns ? h("span", {class: "warn"}, `⚠ ${plural(totals.unpriced_turns, "turn")} without a known price`) : null),
-    chart,
+    bars,
     h("div", {class: "table-scroll"}, h("table", {}, h("thead", {}, h("tr", {}, [by, "turns", "in", "out", "cached", "cost"].map((name, at) => h("th", {scope: "col", class: at ? "num" : ""}, name)))), h("tbody", {}, buckets.map((/** @type {any} */ row) => h("tr", {}, h("th", {scope: "row"}, line(row.key, 60)), [row.turns, row.input_tokens, row.output_tokens, row.cached_tokens].map((value) => h("td", {class: "num"}, count(value))), h("td", {class: "num"}, cost(row.cost_usd))))))),
     h("p", {}, button("Save as CSV", csv)),
   );

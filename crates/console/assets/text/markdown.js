@@ -24,7 +24,7 @@ function blocks(lines, into, depth) {
     if (!line.trim()) {
       index++;
     } else if (fence) {
-      const end = closing(lines, index + 1, fence[1] ?? "```");
+      const end = closing(lines, index + 1, String(fence[1]));
       into.append(h("pre", {class: "code", tabindex: "0"}, h("code", {}, lines.slice(index + 1, end).join("\n"))));
       index = end + 1;
     } else if (heading) {
@@ -58,7 +58,7 @@ function run(lines, from, belongs) {
 }
 
 /** @param {string[]} lines @param {number} from @param {string} fence */
-const closing = (lines, from, fence) => run(lines, from, (line) => !(line.trim().startsWith(fence) && !line.trim().slice(fence.length).replaceAll(fence[0] ?? "`", "")));
+const closing = (lines, from, fence) => run(lines, from, (line) => !(line.trim().startsWith(fence) && !line.trim().slice(fence.length).replaceAll(String(fence[0]), "")));
 
 /** @param {string[]} lines @param {number} from @param {ParentNode & Node} into @param {number} depth */
 function list(lines, from, into, depth) {

@@ -47,23 +47,15 @@ export const emptyBlock = (text, command) =>
 
 /**
  * Loads data into a node: grey bars after 150 ms, an error with a retry, or the result.
- * @template T @param {HTMLElement} node @param {() => Promise<T>} load @param {(value: T) => void} show
+ * @template T @param {HTMLElement} node @param {() => Promise<T>} read @param {(value: T) => unknown} show @returns {Promise<void>}
  */
-export async function load(node, load, show) {
-  const retry = () => void loadInto(node, load, show);
-  return loadInto(node, load, show, retry);
-}
-
-/** @template T @param {HTMLElement} node @param {() => Promise<T>} read @param {(value: T) => void} show @param {() => void} [retry] */
-async function loadInto(node, read, show, retry) {
+export async function load(node, read, show) {
   const bars = setTimeout(() => node.childElementCount || fill(node, h("div", {class: "bars", "aria-label": "Loading"}, h("i"), h("i"), h("i"))), 150);
   try {
-    const value = await read();
-    clearTimeout(bars);
-    show(value);
+    show(await read());
   } catch (error) {
+    if (!(error instanceof DOMException && error.name === "AbortError")) fill(node, errorBlock(error, () => void load(node, read, show)));
+  } finally {
     clearTimeout(bars);
-    if (error instanceof DOMException && error.name === "AbortError") return;
-    fill(node, errorBlock(error, retry ?? (() => void loadInto(node, read, show))));
   }
 }

@@ -29,6 +29,9 @@ const STATUS = {
   idle: ["·", "idle", "dim"],
 };
 
+/** The status of a run, task or turn. @param {any} run */
+export const statusOf = (run) => status(run?.waiting_for?.length ? "waiting" : run?.status);
+
 /** @param {string | null | undefined} name */
 export function status(name) {
   const [glyph, word, colour] = STATUS[name ?? ""] ?? ["·", name || "idle", "dim"];
