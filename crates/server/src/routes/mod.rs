@@ -32,6 +32,9 @@ macro_rules! handler {
     (GetThread $form:ident) => {
         detail::thread
     };
+    (GetThreadState $form:ident) => {
+        detail::state
+    };
     (GetTurn $form:ident) => {
         detail::turn
     };
