@@ -115,12 +115,17 @@ export class Talk {
   /** @param {Wait} wait */
   #wait(wait) {
     this.waits.set(wait.id, wait);
+    const turn = this.turns.get(wait.turn_id);
+    if (turn) turn.waiting_for = [wait.kind];
     this.changed.add("waits");
   }
 
   /** @param {string} id */
   #end(id) {
-    if (this.waits.delete(id)) this.changed.add("waits");
+    const turn = this.turns.get(this.waits.get(id)?.turn_id ?? "");
+    if (!this.waits.delete(id)) return;
+    if (turn && ![...this.waits.values()].some((wait) => wait.turn_id === turn.id)) turn.waiting_for = [];
+    this.changed.add("waits");
   }
 
   /** @param {string} turn */

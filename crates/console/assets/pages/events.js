@@ -47,7 +47,7 @@ export function eventsView(box, page) {
     records.grow(talk.seq);
     list.show({count: () => records.count, row: (index) => cells(records.at(index)), need: (from, to) => records.need(from, to), key: (index) => records.seqAt(index), mark: (index) => markOf(records.at(index))}, "Events");
     if (at) list.select(records.indexOf(at), {quiet: true, center: true});
-    else list.reveal(records.count - 1);
+    else requestAnimationFrame(() => list.reveal(records.count - 1));
   };
   /** @param {number} seq @param {boolean} [whole] also opens the sheet of a narrow screen */
   const choose = (seq, whole = false) => {

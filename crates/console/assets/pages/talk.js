@@ -11,6 +11,7 @@ import {status, statusOf} from "../ui/status.js";
 import {waitCard} from "../ui/wait.js";
 
 const MAX_MARKDOWN = 100_000;
+const MAX_PLAIN = 10_000;
 
 /** @param {HTMLElement} box @param {import("./thread.js").ThreadPage} page @returns {import("./thread.js").View} */
 export function talkView(box, page) {
@@ -113,7 +114,7 @@ function turnHead(turn, page) {
 export function itemNode(item, before) {
   const text = item.detail ?? item.summary ?? "";
   const streaming = item.status === "in_progress" ? " streaming" : "";
-  if (item.kind === "user_message") return h("div", {class: "item user"}, visible(text));
+  if (item.kind === "user_message") return h("div", {class: "item user"}, text.length > MAX_PLAIN ? textBody(text) : visible(text));
   if (item.kind === "agent_message") {
     const body = text.length > MAX_MARKDOWN ? textBody(text) : markdown(text);
     return h("div", {class: "item md" + streaming}, body, item.status === "interrupted" ? h("p", {class: "warn"}, "■ cut off") : null);

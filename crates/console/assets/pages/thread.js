@@ -31,6 +31,9 @@ const VIEWS = /** @type {const} */ ([
   ["files", "Files", filesView],
 ]);
 
+// A check reads all records: of a longer thread only on request.
+const MAX_CHECKED = 50_000;
+
 /** @param {HTMLElement} main @param {import("../boot.js").Context} context */
 export async function show(main, context) {
   const {id, query} = context.route;
@@ -127,7 +130,11 @@ function mount(main, context, target, talk, query) {
   void verify();
   /** A gap means that retention removed records: the state is read again. */
   const gap = () => void get(target, {turns: 20}).then((detail) => Object.assign(talk, new Talk(detail))).catch((error) => fill(box, errorBlock(error)));
-  const end = subscribe(talk.thread.id, talk.seq, (event) => (talk.apply(event), draw()), gap);
+  const end = subscribe(talk.thread.id, talk.seq, (event) => {
+    talk.apply(event);
+    if (event.event === "turn.completed" && talk.seq < MAX_CHECKED) void verify();
+    draw();
+  }, gap);
   context.onLeave(() => (view?.end?.(), end()));
 }
 

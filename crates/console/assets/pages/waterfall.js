@@ -62,7 +62,7 @@ export function spansOf(rows) {
     const kind = STARTS[/** @type {keyof typeof STARTS} */ (row.kind)];
     const id = `${row.kind.split(".")[0] === "tool" && kind !== "wait" && !row.kind.startsWith("tool.call") ? "tool" : kind === "wait" || /^(approval|user_input|tool\.call)/.test(row.kind) ? "wait" : "model"} ${row.item_id ?? row.step_id ?? ""}`;
     if (kind) {
-      const span = {seq: row.seq, label: row.summary || row.kind, kind, from: at, to: now, text: "running"};
+      const span = {seq: row.seq, label: kind === "model" ? "call" : row.summary.replace(/ started$/, "") || row.kind, kind, from: at, to: now, text: "running"};
       spans.push(span);
       open.set(id, span);
     } else if (ENDS.includes(row.kind)) {

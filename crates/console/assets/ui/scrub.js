@@ -13,11 +13,11 @@ export class WScrub extends HTMLElement {
     const step = (/** @type {string} */ glyph, /** @type {string} */ label, /** @type {() => number} */ to) =>
       button(glyph, () => this.#choose(to()), {class: "icon", "aria-label": label, title: label});
     this.replaceChildren(
-      step("⏮", "First event", () => this.#first),
+      step("|◀", "First event", () => this.#first),
       step("◀", "Previous event", () => this.#at - 1),
       this.#slider,
       step("▶", "Next event", () => this.#at + 1),
-      step("⏭", "Newest event", () => this.#last),
+      step("▶|", "Newest event", () => this.#last),
       h("label", {class: "scrub-at"}, "at ", this.#field),
     );
     this.#slider.addEventListener("input", () => this.#choose(Number(this.#slider.value)));

@@ -88,7 +88,7 @@ export function showWaits(amount) {
     const badge = node.querySelector(".count");
     if (!(badge instanceof HTMLElement)) continue;
     badge.hidden = amount === 0;
-    badge.textContent = ` ${amount}`;
+    badge.textContent = String(amount);
   }
 }
 
