@@ -15,7 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use cap_std::fs::File;
-use windlass_core::bounds::{prefix, shortened, suffix};
+use windlass_core::bounds::shortened;
+#[cfg(feature = "mcp")]
+use windlass_core::bounds::{prefix, suffix};
 use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
 
@@ -23,7 +25,6 @@ pub(crate) use file::{OutputExtent, StoredOutput, StoredOutputSink};
 pub(crate) use record::{CommandEnd, CommandRecord};
 
 use crate::lock::lock;
-#[cfg(feature = "mcp")]
 use crate::workspace::{FileError, OpenFile};
 
 /// Prefix of an ID in a model's path.

@@ -20,6 +20,7 @@ use std::io::{self, IsTerminal};
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+pub(crate) use details::Details;
 pub(crate) use echo::{EchoOff, SavedTerminalModes, TypedAhead};
 pub(crate) use hang_up::hang_up;
 pub(crate) use markdown::Markdown;
@@ -27,7 +28,6 @@ pub(crate) use proposal::describe;
 pub(crate) use questions::{InputQuestion, PendingQuestion, QuestionAnswer, Questions, decision};
 pub(crate) use screen::{FRAME, Screen};
 pub(crate) use table::Listing;
-pub(crate) use details::Details;
 pub(crate) use tool_call::{ShownCall, ToolKind, approval_call, main_argument};
 pub(crate) use transcript::Transcript;
 pub(crate) use units::{money, spent, time, tokens};

@@ -395,7 +395,12 @@ impl Screen {
     }
 
     /// Writes the shown lines of a result. `folded` is the number of lines that are not shown.
-    fn write_excerpt(&mut self, shown: &[StyledLine], is_end: bool, folded: usize) -> io::Result<()> {
+    fn write_excerpt(
+        &mut self,
+        shown: &[StyledLine],
+        is_end: bool,
+        folded: usize,
+    ) -> io::Result<()> {
         let width = columns().saturating_sub(INDENT.len() + 1);
         let fold = match (folded, shown.len()) {
             (0, _) | (_, 0) => None,

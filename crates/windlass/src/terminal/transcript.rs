@@ -78,7 +78,11 @@ impl Transcript {
         }
         for (number, line) in self.inert(text).lines().enumerate() {
             let mark = if number == 0 { "> " } else { "  " };
-            writeln!(out, "{}", self.paint(Colour::Bold, &format!("{mark}{line}")))?;
+            writeln!(
+                out,
+                "{}",
+                self.paint(Colour::Bold, &format!("{mark}{line}"))
+            )?;
         }
         Ok(())
     }
@@ -118,7 +122,11 @@ impl Transcript {
             Status::Completed => String::new(),
             status => format!("({})", status_name(status)),
         };
-        let parts = [took(item).map(time).unwrap_or_default(), status, summary(item)];
+        let parts = [
+            took(item).map(time).unwrap_or_default(),
+            status,
+            summary(item),
+        ];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let line = CallLine {
             name: &one_line(name),
@@ -134,7 +142,9 @@ impl Transcript {
             1 => 0,
             all => all.min(RESULT_LINES),
         };
-        let width = self.width.map_or(usize::MAX, |width| width.saturating_sub(5));
+        let width = self
+            .width
+            .map_or(usize::MAX, |width| width.saturating_sub(5));
         for (colour, line) in &lines[..shown] {
             let line = self.style.cut(line, width);
             writeln!(out, "    {}", self.paint(*colour, &line))?;
@@ -152,7 +162,9 @@ impl Transcript {
 
     fn format(self, line: &CallLine) -> String {
         // Two columns are for the mark.
-        let width = self.width.map_or(usize::MAX, |width| width.saturating_sub(3));
+        let width = self
+            .width
+            .map_or(usize::MAX, |width| width.saturating_sub(3));
         line.format(self.style, width)
     }
 }
@@ -210,6 +222,9 @@ mod tests {
         ];
         insta::assert_snapshot!(written(&items, Some(40)));
         let plain = written(&items, None);
-        assert!(plain.contains("✗ shell  ls -la  (failed)  \\u{1b}[2J\n- done\n"), "{plain}");
+        assert!(
+            plain.contains("✗ shell  ls -la  (failed)  \\u{1b}[2J\n- done\n"),
+            "{plain}"
+        );
     }
 }
