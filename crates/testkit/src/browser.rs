@@ -90,6 +90,7 @@ impl Browser {
         let session = session.map_err(io::Error::other)?;
         let id = session["sessionId"].as_str().unwrap_or_default();
         browser.session = format!("/session/{id}");
+        browser.screen(1280, 800, false);
         Ok(browser)
     }
 

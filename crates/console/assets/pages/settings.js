@@ -11,7 +11,7 @@ import {box, dim, field, note} from "../ui/parts.js";
 
 /** @param {HTMLElement} main @param {import("../boot.js").Context} _context */
 export function show(main, _context) {
-  const sections = [["This browser", browser], ["Models", models], ["Environments", environments], ["MCP servers", servers]];
+  const sections = [["This browser", browser], ["Models", models], ["Environments", environments], ["MCP servers", servers], ["Tokens", tokens]];
   fill(
     main,
     h("h1", "Settings"),
@@ -35,6 +35,9 @@ function browser(node) {
   const leave = button("Sign out", () => signOut().then(() => go(href("login")), report));
   fill(node, field("Colours", theme), h("p", h("label.check", keys, "Single letters are keys")), leave);
 }
+
+/** Tokens are made where their owner can read them once. @param {HTMLElement} node */
+const tokens = (node) => fill(node, note("The daemon stores digests only, so tokens are created and revoked on its machine:"), h("pre.code", "windlass token create --scope client\nwindlass token list\nwindlass token revoke ID"));
 
 /** @param {HTMLElement} node */
 function models(node) {

@@ -2,7 +2,9 @@
 
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
-use windlass_testkit::{After, Answer, Browser, Daemon, FakeServer, Home, Reply, Request, TOKEN, Wire};
+use windlass_testkit::{
+    After, Answer, Browser, Daemon, FakeServer, Home, Reply, Request, TOKEN, Wire,
+};
 
 /// A browser at a daemon's console.
 pub(crate) struct Console {
@@ -36,7 +38,8 @@ impl Console {
     #[track_caller]
     pub(crate) fn sign_in(&self) {
         self.go("/login");
-        self.browser.until("document.querySelector('input[name=token]')");
+        self.browser
+            .until("document.querySelector('input[name=token]')");
         self.browser.type_text("input[name=token]", TOKEN);
         self.browser.click(".login button");
         self.browser.until("document.querySelector('.waits')");
@@ -95,7 +98,11 @@ impl Model {
         let runtime = tokio::runtime::Builder::new_multi_thread();
         let runtime = { runtime }.worker_threads(1).enable_all().build().unwrap();
         let reply = move |request: &Request| {
-            let number = request.json().to_string().matches("\"type\":\"tool_result\"").count();
+            let number = request
+                .json()
+                .to_string()
+                .matches("\"type\":\"tool_result\"")
+                .count();
             let answer = answers.get(number).unwrap_or(&answers[answers.len() - 1]);
             Reply {
                 status: 200,

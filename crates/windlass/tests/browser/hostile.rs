@@ -36,7 +36,13 @@ fn hostile_text_runs_nothing() {
     let all = HOSTILE.join("\n\n");
     let command = format!("true # {all}");
     let model = Model::answering(vec![
-        Answer::text(&[&all]).with_thinking(&[&all], "signature").with_call("toolu_1", "shell", &[&json!({ "command": command }).to_string()]),
+        Answer::text(&[&all])
+            .with_thinking(&[&all], "signature")
+            .with_call(
+                "toolu_1",
+                "shell",
+                &[&json!({ "command": command }).to_string()],
+            ),
         Answer::text(&[&all]),
     ]);
     let home = model.home();
@@ -54,13 +60,19 @@ fn hostile_text_runs_nothing() {
     let id = id_of(&thread).to_owned();
     let own = format!("/threads/{id}");
     let wait = browser.run("return document.querySelector('w-wait').dataset.wait", &[]);
-    let views = ["talk", "events", "waterfall", "request", "files"].map(|view| format!("{own}?view={view}"));
+    let views = ["talk", "events", "waterfall", "request", "files"]
+        .map(|view| format!("{own}?view={view}"));
     let pages = ["/runs", "/search?q=img", "/usage?by=thread", "/jobs"].map(str::to_owned);
     let approval = format!("/waits/{}", wait.as_str().unwrap());
     for page in views.into_iter().chain(pages).chain([approval]) {
         console.go(&page);
-        browser.until("document.querySelector('main').childElementCount && !document.querySelector('.bars')");
-        browser.run("document.querySelectorAll('details').forEach(box => (box.open = true))", &[]);
+        browser.until(
+            "document.querySelector('main').childElementCount && !document.querySelector('.bars')",
+        );
+        browser.run(
+            "document.querySelectorAll('details').forEach(box => (box.open = true))",
+            &[],
+        );
         is_inert(&console, &page);
     }
     console.go(&own);
@@ -87,7 +99,8 @@ fn endless_text_is_cut_and_must_be_shown_before_a_decision() {
     assert!(cut.as_u64().unwrap() < 200_000, "{cut}");
     // The delay after its appearance has passed when another card's would have been enabled.
     browser.await_value("new Promise(resolve => setTimeout(resolve, 700))");
-    let allowed = "return [...document.querySelectorAll('w-wait .primary')].map(button => button.disabled)";
+    let allowed =
+        "return [...document.querySelectorAll('w-wait .primary')].map(button => button.disabled)";
     assert_eq!(browser.run(allowed, &[]), json!([true]));
     browser.until("(() => { const more = document.querySelector('w-wait .body-bar button'); more?.click(); return !more; })()");
     assert_eq!(browser.run(allowed, &[]), json!([false]));
@@ -99,16 +112,17 @@ fn markup_and_script_are_refused_by_the_browser_itself() {
     let Some(console) = Console::open("content security policy", &home) else {
         return;
     };
-    let attempt = "
+    // A timer leaves the driver's own script, which the policy does not bind.
+    let attempt = "await new Promise(resolve => setTimeout(() => {
         const results = [];
         try { document.body.innerHTML = '<p>x</p>'; results.push('markup'); } catch { results.push('refused'); }
         try { new Function('window.hacked = 1')(); results.push('script'); } catch { results.push('refused'); }
         const node = document.createElement('script');
         try { node.text = 'window.hacked = 2'; document.body.append(node); } catch {}
         results.push(typeof window.hacked);
-        return results;";
-    // The driver's own script is exempt from no policy: it runs in the page's world.
-    let found = console.browser.run(attempt, &[]);
+        resolve(results);
+    }))";
+    let found = console.browser.await_value(attempt);
     assert_eq!(found, json!(["refused", "refused", "undefined"]));
 }
 
@@ -142,10 +156,17 @@ fn page_of_another_origin_gets_nothing() {
         "await new Promise(resolve => {{ const socket = new WebSocket('ws://{address}/v1/rpc'); socket.onopen = () => resolve('open'); socket.onerror = () => resolve('refused'); }})"
     ));
     assert_eq!(socket, json!("refused"));
-    let threads: Value = console.daemon.client.with_token(TOKEN).get("/v1/threads").expect(200);
+    let threads: Value = console
+        .daemon
+        .client
+        .with_token(TOKEN)
+        .get("/v1/threads")
+        .expect(200);
     assert_eq!(threads, json!([]));
     // The cookie without the key is no login.
     console.go("/login");
-    let status = browser.await_value("await fetch('/v1/threads', {credentials: 'same-origin'}).then(answer => answer.status)");
+    let status = browser.await_value(
+        "await fetch('/v1/threads', {credentials: 'same-origin'}).then(answer => answer.status)",
+    );
     assert_eq!(status, json!(401));
 }

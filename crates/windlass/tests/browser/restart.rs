@@ -32,7 +32,10 @@ fn page_reports_a_killed_daemon_reconnects_and_misses_no_event() {
     let Console { browser, daemon } = console;
     daemon.kill();
     shows(&browser, "Not live since");
-    let allow = browser.run("return document.querySelector('w-wait button.primary').disabled", &[]);
+    let allow = browser.run(
+        "return document.querySelector('w-wait button.primary').disabled",
+        &[],
+    );
     assert_eq!(allow, json!(true));
 
     let mut command = home.command(&["serve", "--token", TOKEN, "--port", &port, "--workspace"]);
@@ -42,8 +45,11 @@ fn page_reports_a_killed_daemon_reconnects_and_misses_no_event() {
     browser.click("w-wait button.primary");
     browser.until("document.querySelector('.turn-head').innerText.includes('completed')");
     shows(&browser, "resumed after a restart");
-    let latest = daemon.detail(&thread)["latest_seq"].as_u64().unwrap();
+    let latest = daemon.client.events(&thread, 0).replay().pop().unwrap().seq;
     browser.until(&format!("window.seen.at(-1)[1] === {latest}"));
-    let gaps = browser.run("return window.seen.filter(([before], at) => at && before !== window.seen[at - 1][1])", &[]);
+    let gaps = browser.run(
+        "return window.seen.filter(([before], at) => at && before !== window.seen[at - 1][1])",
+        &[],
+    );
     assert_eq!(gaps, json!([]));
 }
