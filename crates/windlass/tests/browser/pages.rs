@@ -31,6 +31,31 @@ fn wrong_token_is_refused_and_the_right_one_opens_the_inbox() {
 }
 
 #[test]
+fn printed_link_logs_one_browser_in_once() {
+    let home = demonstration();
+    let Some(console) = Console::open("login link", &home) else {
+        return;
+    };
+    let browser = &console.browser;
+    let printed = home.command(&["console", "--print"]).output().unwrap();
+    let link = String::from_utf8(printed.stdout).unwrap();
+    let link = link.split_whitespace().find(|word| word.contains("/console/login#")).unwrap();
+    for is_first in [true, false] {
+        browser.run("localStorage.clear()", &[]);
+        browser.open("about:blank");
+        browser.open(link);
+        if is_first {
+            browser.until("document.querySelector('.waits')");
+        } else {
+            browser.until("document.querySelector('[role=alert]')");
+        }
+        let address = browser.run("return location.href", &[]);
+        assert!(!address.as_str().unwrap().contains('#'), "{address}");
+        console.go("/login");
+    }
+}
+
+#[test]
 fn allowing_a_call_in_the_inbox_runs_the_command() {
     let home = demonstration();
     let Some(console) = Console::open("inbox", &home) else {
