@@ -107,7 +107,7 @@ function poll(milliseconds, read, signal) {
 function signedIn(route) {
   const next = route.query.get("next") ?? "";
   void describe();
-  // Only a path of the console: an address of another site would be a redirect that anybody can write.
+  // Only a path of the console: an address of another site would be a redirect that another program can write.
   go(next.startsWith("/console/") ? next : href("inbox"), {replace: true});
 }
 

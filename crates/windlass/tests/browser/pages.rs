@@ -39,7 +39,10 @@ fn printed_link_logs_one_browser_in_once() {
     let browser = &console.browser;
     let printed = home.command(&["console", "--print"]).output().unwrap();
     let link = String::from_utf8(printed.stdout).unwrap();
-    let link = link.split_whitespace().find(|word| word.contains("/console/login#")).unwrap();
+    let link = link
+        .split_whitespace()
+        .find(|word| word.contains("/console/login#"))
+        .unwrap();
     for is_first in [true, false] {
         browser.run("localStorage.clear()", &[]);
         browser.open("about:blank");
