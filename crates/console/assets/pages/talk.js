@@ -52,7 +52,7 @@ export function talkView(box, page) {
       if (all || talk.changed.has(turn.id) || !node.dataset.drawn) drawTurn(node, turn);
       nodes.push(node);
     }
-    if (turns.childElementCount !== nodes.length) turns.replaceChildren(...nodes);
+    if (nodes.some((node, at) => turns.children[at] !== node)) turns.replaceChildren(...nodes);
     if (!nodes.length) fill(turns, emptyBlock("This thread has no turn yet. Type a prompt below."));
     if (talk.changed.has("waits") || all) drawWaits();
     if (follow) scroll.scrollTop = scroll.scrollHeight;

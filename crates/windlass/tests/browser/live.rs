@@ -46,7 +46,10 @@ fn answer_to_a_question_reaches_the_model() {
         "id": "colour", "header": "Colour", "question": "Which colour <b>now</b>?",
         "options": [{ "label": "Red", "description": "warm" }, { "label": "Blue", "description": "cold" }],
     }] });
-    let model = Model::answering(vec![calling("ask_user", &question), Answer::text(&["Thank you."])]);
+    let model = Model::answering(vec![
+        calling("request_user_input", &question),
+        Answer::text(&["Thank you."]),
+    ]);
     let home = model.home();
     let Some(console) = Console::open("question", &home) else {
         return;
@@ -55,7 +58,9 @@ fn answer_to_a_question_reaches_the_model() {
     let turn = console.daemon.turn(&thread, "Ask me");
     console.go("/");
     console.shows("Which colour <b>now</b>?");
-    console.browser.until("document.querySelector('w-wait button.primary:enabled')");
+    console
+        .browser
+        .until("document.querySelector('w-wait button.primary:enabled')");
     console.browser.click("w-wait input[value=Blue]");
     console.browser.click("w-wait button.primary");
     console.turn_becomes(&turn, "completed");
@@ -74,12 +79,16 @@ fn page_survives_the_end_of_its_session() {
     let browser = &console.browser;
     browser.until("document.querySelector('.live').innerText.includes('● live')");
     browser.type_text(".composer textarea", "A prompt that is not lost");
-    let ended = home.command(&["console", "--log-out-all"]).output().unwrap();
+    let ended = home
+        .command(&["console", "--log-out-all"])
+        .output()
+        .unwrap();
     assert!(ended.status.success());
     browser.until("document.querySelector('dialog input[name=token]')");
     browser.type_text("dialog input[name=token]", TOKEN);
     browser.click("dialog .login button");
     browser.until("!document.querySelector('dialog') && document.querySelector('.live').innerText.includes('● live')");
     browser.click(".composer button.primary");
-    browser.until("document.querySelector('.item.user')?.innerText === 'A prompt that is not lost'");
+    browser
+        .until("document.querySelector('.item.user')?.innerText === 'A prompt that is not lost'");
 }

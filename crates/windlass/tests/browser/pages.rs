@@ -37,7 +37,10 @@ fn printed_link_logs_one_browser_in_once() {
         return;
     };
     let browser = &console.browser;
-    let printed = home.command(&["console", "--print"]).output().unwrap();
+    let mut command = home.command(&["console", "--print"]);
+    command.env("WINDLASS_RUNTIME_TOKEN", windlass_testkit::TOKEN);
+    let printed = command.output().unwrap();
+    assert!(printed.status.success(), "{printed:?}");
     let link = String::from_utf8(printed.stdout).unwrap();
     let link = link
         .split_whitespace()
