@@ -45,10 +45,10 @@ export async function show(main, context) {
 
 /** @param {HTMLElement} main @param {import("../boot.js").Context} context @param {string} target @param {Talk} talk @param {URLSearchParams} query */
 function mount(main, context, target, talk, query) {
-  const title = h("h1", {class: "clip"});
-  const facts = h("span", {class: "actions"});
+  const title = h("h1.clip");
+  const facts = h("span.actions");
   const badge = button("… chain", () => void verify(), {class: "plain", title: "Check the chain of digests again. It shows whether this daemon's records were changed, not whether an agent reported the truth."});
-  const box = h("div", {class: "view"});
+  const box = h("div.view");
   /** @type {View | null} */
   let view = null;
 
@@ -59,7 +59,7 @@ function mount(main, context, target, talk, query) {
     const sum = turns.reduce((total, turn) => total + (turn.usage?.cost_usd ?? 0), 0);
     title.textContent = line(name, 200);
     context.title(line(name, 60));
-    fill(facts, status(talk.waits.size ? "waiting" : last?.status), h("span", {class: "mono"}, line(talk.thread.model, 60)), sum ? h("span", {class: "num", title: "Turns that are loaded"}, cost(sum)) : null, talk.thread.parent ? h("a", {href: href("threads", talk.thread.parent.thread_id)}, "Parent") : null);
+    fill(facts, status(talk.waits.size ? "waiting" : last?.status), h("span.mono", line(talk.thread.model, 60)), sum ? h("span.num", {title: "Turns that are loaded"}, cost(sum)) : null, talk.thread.parent ? h("a", {href: href("threads", talk.thread.parent.thread_id)}, "Parent") : null);
     tabs[1]?.replaceChildren(`Events ${count(talk.seq)}`);
   };
   const draw = perFrame(() => {
@@ -125,7 +125,7 @@ function mount(main, context, target, talk, query) {
     }
   }, {class: "only-wide"});
   const bottom = composer(page);
-  fill(main, h("div", {class: "thread-head"}, title, facts, h("span", {class: "actions"}, badge, download)), list, box, bottom.root);
+  fill(main, h("div.thread-head", title, facts, h("span.actions", badge, download)), list, box, bottom.root);
   open(query.get("view") ?? (query.get("at") ? "events" : "talk"));
   void verify();
   /** A gap means that retention removed records: the state is read again. */

@@ -7,11 +7,11 @@ use axum::response::IntoResponse;
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use windlass_protocol::ErrorCode;
-use windlass_service::{Access, ApiError};
+use windlass_service::ApiError;
 
 use super::{Sockets, socket};
 use crate::error::HttpRefusal;
-use crate::http::{auth, cors};
+use crate::http::{auth, browser, cors, host};
 use crate::pending_connections::{Kind, PendingConnection};
 
 /// Maximum bytes of a subprotocol name.
@@ -26,6 +26,7 @@ pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) ->
     }
     // Browsers let any page connect anywhere and send the page's origin; other programs send none.
     if let Some(origin) = headers.get(header::ORIGIN)
+        && !host::is_own_page(headers)
         && !cors::is_allowed(origin.as_bytes(), &rpc.app.service.settings)
     {
         return (StatusCode::FORBIDDEN, "this origin may not connect\n").into_response();
@@ -49,16 +50,21 @@ pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) ->
         Ok(pending) => pending,
         Err(refusal) => return HttpRefusal(refusal).into_response(),
     };
-    let caller = match &rpc.app.service.settings.access {
-        Access::Open => None,
-        access => auth::caller(access, request.headers()).ok(),
+    let settings = &rpc.app.service.settings;
+    let identity = socket::SocketIdentity {
+        caller: if settings.access.is_open() {
+            None
+        } else {
+            auth::caller(settings, request.headers()).ok()
+        },
+        cookie: browser::cookie(settings, request.headers()).map(str::to_owned),
     };
     let upgrade = hyper::upgrade::on(&mut request);
     rpc.app.service.detached_tasks.spawn({
         let rpc = rpc.clone();
         async move {
             match upgrade.await {
-                Ok(io) => socket::serve(&rpc, TokioIo::new(io), caller, pending).await,
+                Ok(io) => socket::serve(&rpc, TokioIo::new(io), identity, pending).await,
                 Err(error) => tracing::debug!(%error, "a connection was not upgraded to a socket"),
             }
         }

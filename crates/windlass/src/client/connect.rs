@@ -158,7 +158,7 @@ impl DaemonTarget {
     }
 
     /// Connects to the daemon that runs on the data; `None` if there is none.
-    async fn find_running(&self) -> Result<Option<Api>> {
+    pub(crate) async fn find_running(&self) -> Result<Option<Api>> {
         let Some(socket) = daemon::own_socket(&self.data).filter(|socket| socket.exists()) else {
             return Ok(None);
         };
