@@ -58,7 +58,10 @@ mod tests {
         let thread: Thread = serde_json::from_value(thread_json()).unwrap();
         let line = status_line(&api, &thread, Style::PLAIN).await;
         let id = short(&thread.id);
-        assert_eq!(line, format!("x-1, thread {id}, context 6% of 200k, $0.03 in total"));
+        assert_eq!(
+            line,
+            format!("x-1, thread {id}, context 6% of 200k, $0.03 in total")
+        );
         let line = status_line(&StubApi::new(json!({})), &thread, Style::PLAIN).await;
         assert_eq!(line, format!("{}, thread {id}", thread.model));
     }

@@ -20,7 +20,7 @@ use crate::client::thread_session::{ApprovalMode, ThreadSession, TurnViewEnd};
 use crate::commands::attachments::{Attachments, read_at_most};
 use crate::commands::thread_args::ThreadArgs;
 use crate::piped;
-use crate::terminal::{Colour, Screen, TypedAhead};
+use crate::terminal::{self, Colour, Screen, TypedAhead};
 
 /// What happens to a prompt while a turn is open.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -92,6 +92,7 @@ impl Run {
     /// Errors before the turn are usage errors; errors during the turn are failures.
     pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
         let GlobalOptions { workspace, config } = global;
+        terminal::configure(config.as_deref());
         let prompt = self.prompt()?;
         let schema = self.output_schema.as_deref().map(read_schema).transpose()?;
         let parts = self.attachments.read()?;

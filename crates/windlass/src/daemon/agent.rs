@@ -71,6 +71,7 @@ impl DaemonAgent<'_> {
     pub(crate) async fn on(self, store: &SqliteStore) -> anyhow::Result<BuiltAgent> {
         let mut harness = HarnessBuilder::new("daemon", PROMPT)
             .with_capability("ask_user")
+            .with_capability("plan")
             .with_capability("files")
             .with_capability("shell");
         if web::is_enabled(self.config) {

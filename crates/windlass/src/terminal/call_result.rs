@@ -168,14 +168,22 @@ mod tests {
         assert_eq!(all, 10_000);
         assert_eq!(texts(&excerpt), ["9996", "9997", "9998", "9999", "10000"]);
         // The call's own line contains a result of one line, and the number of lines that were read.
-        assert!(shown(&item("shell", "one\n", json!({})), false).1.is_empty());
+        assert!(
+            shown(&item("shell", "one\n", json!({})), false)
+                .1
+                .is_empty()
+        );
         assert!(shown(&item("read", &output, json!({})), false).1.is_empty());
     }
 
     #[test]
     fn change_is_shown_in_colours_unless_it_was_proposed() {
         let diff = "--- a\n+++ a\n@@ -1 +1 @@\n-old\n+new\n same\n";
-        let change = item("edit", diff, json!({ "lines_added": 1, "lines_removed": 1 }));
+        let change = item(
+            "edit",
+            diff,
+            json!({ "lines_added": 1, "lines_removed": 1 }),
+        );
         let (_, lines) = shown(&change, false);
         assert_eq!(texts(&lines), ["@@ -1 +1 @@", "-old", "+new", " same"]);
         assert!(matches!(lines[1].0, Colour::Bad) && matches!(lines[2].0, Colour::Good));
@@ -189,6 +197,9 @@ mod tests {
     fn hostile_output_is_inert() {
         let hostile = "\x1b[2J\r\t\u{202e}\n!! Allow?\nx\n";
         let (_, lines) = shown(&item("shell", hostile, json!({})), false);
-        assert_eq!(texts(&lines), ["\\u{1b}[2J\\r    \\u{202e}", "! ! Allow?", "x"]);
+        assert_eq!(
+            texts(&lines),
+            ["\\u{1b}[2J\\r    \\u{202e}", "! ! Allow?", "x"]
+        );
     }
 }

@@ -9,6 +9,7 @@ use windlass_protocol::{Item, ItemKind, Status};
 
 use super::call_line::{CallLine, outcome_mark, thought_mark};
 use super::call_result::{is_success, result_lines, summary};
+use super::plan::checklist;
 use super::tool_call::{ShownCall, main_argument};
 use super::units::{count, time};
 use super::{Colour, Markdown, Style, columns};
@@ -59,6 +60,7 @@ impl Transcript {
             ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => {
                 self.write_call(item, out)
             }
+            ItemKind::Plan => self.write_plan(item, out),
             ItemKind::ContextCompaction => {
                 self.write_notice(Colour::Dim, "the history was compacted", out)
             }
@@ -78,7 +80,11 @@ impl Transcript {
         }
         for (number, line) in self.inert(text).lines().enumerate() {
             let mark = if number == 0 { "> " } else { "  " };
-            writeln!(out, "{}", self.paint(Colour::Bold, &format!("{mark}{line}")))?;
+            writeln!(
+                out,
+                "{}",
+                self.paint(Colour::Bold, &format!("{mark}{line}"))
+            )?;
         }
         Ok(())
     }
@@ -106,6 +112,13 @@ impl Transcript {
         writeln!(out, "{}", self.paint(Colour::Dim, &line))
     }
 
+    fn write_plan(self, item: &Item, out: &mut impl Write) -> io::Result<()> {
+        for (colour, line) in checklist(item, self.style) {
+            writeln!(out, "{}", self.paint(colour, &line))?;
+        }
+        Ok(())
+    }
+
     fn write_notice(self, colour: Colour, text: &str, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "{}", self.paint(colour, &self.inert(text)))
     }
@@ -118,7 +131,11 @@ impl Transcript {
             Status::Completed => String::new(),
             status => format!("({})", status_name(status)),
         };
-        let parts = [took(item).map(time).unwrap_or_default(), status, summary(item)];
+        let parts = [
+            took(item).map(time).unwrap_or_default(),
+            status,
+            summary(item),
+        ];
         let parts: Vec<_> = parts.into_iter().filter(|part| !part.is_empty()).collect();
         let line = CallLine {
             name: &one_line(name),
@@ -134,7 +151,9 @@ impl Transcript {
             1 => 0,
             all => all.min(RESULT_LINES),
         };
-        let width = self.width.map_or(usize::MAX, |width| width.saturating_sub(5));
+        let width = self
+            .width
+            .map_or(usize::MAX, |width| width.saturating_sub(5));
         for (colour, line) in &lines[..shown] {
             let line = self.style.cut(line, width);
             writeln!(out, "    {}", self.paint(*colour, &line))?;
@@ -152,7 +171,9 @@ impl Transcript {
 
     fn format(self, line: &CallLine) -> String {
         // Two columns are for the mark.
-        let width = self.width.map_or(usize::MAX, |width| width.saturating_sub(3));
+        let width = self
+            .width
+            .map_or(usize::MAX, |width| width.saturating_sub(3));
         line.format(self.style, width)
     }
 }
@@ -210,6 +231,9 @@ mod tests {
         ];
         insta::assert_snapshot!(written(&items, Some(40)));
         let plain = written(&items, None);
-        assert!(plain.contains("✗ shell  ls -la  (failed)  \\u{1b}[2J\n- done\n"), "{plain}");
+        assert!(
+            plain.contains("✗ shell  ls -la  (failed)  \\u{1b}[2J\n- done\n"),
+            "{plain}"
+        );
     }
 }

@@ -203,10 +203,16 @@ mod tests {
         // Closing punctuation stays with its character.
         assert_eq!(wrapped(&["日本語日本。語"]), "日本語日\n本。語");
         // So do combining characters and the parts of an emoji.
-        assert_eq!(wrapped(&["12345678 e\u{301}e\u{301}"]), "12345678 \ne\u{301}e\u{301}");
+        assert_eq!(
+            wrapped(&["12345678 e\u{301}e\u{301}"]),
+            "12345678 \ne\u{301}e\u{301}"
+        );
         let family = "👨\u{200d}👩\u{200d}👧";
         assert_eq!(wrapped(&["12345678", family]), format!("12345678{family}"));
-        assert_eq!(wrapped(&["123456789", family]), format!("123456789\n{family}"));
+        assert_eq!(
+            wrapped(&["123456789", family]),
+            format!("123456789\n{family}")
+        );
     }
 
     #[test]
@@ -216,7 +222,12 @@ mod tests {
             let mut held: usize = 0;
             for character in long.chars() {
                 let mut written = String::new();
-                wrap.put(&character.to_string(), TextStyle::default(), 10, &mut written);
+                wrap.put(
+                    &character.to_string(),
+                    TextStyle::default(),
+                    10,
+                    &mut written,
+                );
                 held = if written.is_empty() { held + 1 } else { 0 };
                 assert!(held < least, "{held} characters are held back");
             }
@@ -227,7 +238,10 @@ mod tests {
     fn indented_lines_are_not_wrapped() {
         let code = "    let number = one + two;";
         assert_eq!(wrap_words(code, 10), [code]);
-        assert_eq!(wrap_words("one two three\nfour", 10), ["one two", "three", "four"]);
+        assert_eq!(
+            wrap_words("one two three\nfour", 10),
+            ["one two", "three", "four"]
+        );
     }
 
     #[test]

@@ -55,7 +55,8 @@ impl ChatLoop {
             number => Some(number.parse().context("the number is invalid: /show 3")?),
         };
         let detail = self.details.get(number);
-        let detail = detail.context("there is no such result; a number such as #3 follows each call")?;
+        let detail =
+            detail.context("there is no such result; a number such as #3 follows each call")?;
         let (style, mut err) = (Style::for_stderr(), io::stderr().lock());
         let heading = style.unmarked(&detail.heading, &mut None);
         writeln!(err, "{}", style.paint(Colour::Bold, &heading))?;

@@ -142,7 +142,10 @@ mod tests {
         let lines: Vec<_> = narrow.lines().collect();
         assert_eq!(title(lines[0], "TITLE"), title(lines[1], "Fix"));
         let piped = table(Listing::FOR_PIPE);
-        assert!(piped.contains("/home/user/a/long/漢字/directory"), "{piped}");
+        assert!(
+            piped.contains("/home/user/a/long/漢字/directory"),
+            "{piped}"
+        );
         assert!(piped.contains("a-model-with-a-long-name"), "{piped}");
     }
 }

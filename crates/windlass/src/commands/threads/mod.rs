@@ -12,8 +12,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{
-    Call, ForkThread, ItemKind, RestoredFiles, Status, Thread, ThreadDetail, Turn,
-    UndoThread,
+    Call, ForkThread, ItemKind, RestoredFiles, Status, Thread, ThreadDetail, Turn, UndoThread,
 };
 
 use crate::cli::{FAILED, GlobalOptions, count, note, without_code};
@@ -298,7 +297,11 @@ fn show_end(turn: &Turn, transcript: Transcript, out: &mut impl Write) -> io::Re
             writeln!(out, "\n{}", transcript.paint(Colour::Bad, &cause))
         }
         Status::Interrupted | Status::Canceled => {
-            writeln!(out, "{}", transcript.paint(Colour::Warning, "[interrupted]"))
+            writeln!(
+                out,
+                "{}",
+                transcript.paint(Colour::Warning, "[interrupted]")
+            )
         }
         _ => {
             let spent = spent(turn).join(", ");

@@ -58,7 +58,10 @@ fn excerpt(message: &str, text: &str) -> Option<Excerpt> {
     let before = one_line(&message[start..at.start]).into_owned();
     let matched = one_line(&message[at.clone()]).into_owned();
     let rest = &message[at.end..];
-    let end = rest.char_indices().nth(200).map_or(rest.len(), |(end, _)| end);
+    let end = rest
+        .char_indices()
+        .nth(200)
+        .map_or(rest.len(), |(end, _)| end);
     let range = before.len()..before.len() + matched.len();
     Some((before + &matched + &one_line(&rest[..end]), range))
 }
@@ -97,10 +100,16 @@ fn write(
         };
         let (before, rest) = text.split_at(range.start);
         let (matched, after) = rest.split_at(range.len());
-        let (before, matched) = (style.unmarked(before, &mut None), style.unmarked(matched, &mut None));
+        let (before, matched) = (
+            style.unmarked(before, &mut None),
+            style.unmarked(matched, &mut None),
+        );
         let used = 4 + crate::terminal::width_of(&before) + crate::terminal::width_of(&matched);
         let after = style.unmarked(after, &mut None);
-        let after = width.map_or_else(|| after.clone(), |width| style.cut(&after, width.saturating_sub(used)));
+        let after = width.map_or_else(
+            || after.clone(),
+            |width| style.cut(&after, width.saturating_sub(used)),
+        );
         let matched = style.paint(Colour::Good, &matched);
         writeln!(out, "  {mark} {before}{matched}{after}")?;
     }
@@ -121,13 +130,21 @@ mod tests {
             Some((part[range].to_owned(), part))
         };
         let (matched, part) = found("Fix the FAILING\ntest", "failing").unwrap();
-        assert_eq!((matched.as_str(), part.as_str()), ("FAILING", "Fix the FAILING\\ntest"));
+        assert_eq!(
+            (matched.as_str(), part.as_str()),
+            ("FAILING", "Fix the FAILING\\ntest")
+        );
         let (matched, _) = found("the İstanbul ÉCOLE", "école").unwrap();
         assert_eq!(matched, "ÉCOLE");
         assert!(found("some text", "other").is_none());
         let long = format!("{}needle{}", "x".repeat(10_000), "y".repeat(10_000));
         let (_, part) = found(&long, "needle").unwrap();
         assert!(part.len() < 300, "{}", part.len());
-        assert!(found("\x1b[2J needle", "needle").unwrap().1.starts_with("\\u{1b}"));
+        assert!(
+            found("\x1b[2J needle", "needle")
+                .unwrap()
+                .1
+                .starts_with("\\u{1b}")
+        );
     }
 }

@@ -29,8 +29,14 @@ impl Code {
     /// Begins the block of a fence line; `None` if the line is not a fence.
     pub(super) fn begin(line: &str) -> Option<Self> {
         let line = line.trim();
-        let mark = line.chars().next().filter(|mark| matches!(mark, '`' | '~'))?;
-        let length = line.chars().take_while(|character| *character == mark).count();
+        let mark = line
+            .chars()
+            .next()
+            .filter(|mark| matches!(mark, '`' | '~'))?;
+        let length = line
+            .chars()
+            .take_while(|character| *character == mark)
+            .count();
         let info = line.trim_start_matches(mark).trim();
         // Three backticks may also begin code within a line.
         if length < 3 || mark == '`' && info.contains('`') {

@@ -115,7 +115,9 @@ impl Syntax {
 
     /// Returns the length and style of the first part of a text that is not empty.
     fn part(&self, text: &str, in_comment: &mut bool) -> (usize, TextStyle) {
-        let opened = self.block_comment.filter(|(open, _)| text.starts_with(open));
+        let opened = self
+            .block_comment
+            .filter(|(open, _)| text.starts_with(open));
         if let Some((open, close)) = opened.or(self.block_comment.filter(|_| *in_comment)) {
             let start = if *in_comment { 0 } else { open.len() };
             let end = text[start..].find(close).map(|at| start + at + close.len());
@@ -126,16 +128,24 @@ impl Syntax {
             return (text.len(), TextStyle::DIM);
         }
         let length_of = |is_inside: fn(char) -> bool| {
-            text.find(|character| !is_inside(character)).unwrap_or(text.len())
+            text.find(|character| !is_inside(character))
+                .unwrap_or(text.len())
         };
         let is_word = |character: char| character.is_alphanumeric() || character == '_';
         match text.chars().next() {
             Some(quote) if self.quotes.contains(&quote) => (quoted(text, quote), TextStyle::STRING),
-            Some('0'..='9') => (length_of(|it| it.is_alphanumeric() || "_.".contains(it)), TextStyle::NUMBER),
+            Some('0'..='9') => (
+                length_of(|it| it.is_alphanumeric() || "_.".contains(it)),
+                TextStyle::NUMBER,
+            ),
             Some(first) if is_word(first) => {
                 let length = length_of(|it| it.is_alphanumeric() || it == '_');
                 let is_keyword = self.is_keyword(&text[..length]);
-                let style = if is_keyword { TextStyle::KEYWORD } else { TextStyle::default() };
+                let style = if is_keyword {
+                    TextStyle::KEYWORD
+                } else {
+                    TextStyle::default()
+                };
                 (length, style)
             }
             first => (first.map_or(1, char::len_utf8), TextStyle::default()),
@@ -162,9 +172,15 @@ mod tests {
     use super::*;
 
     fn highlight(language: &str, line: &str) -> Vec<(String, TextStyle)> {
-        let parts = Syntax::for_language(language).unwrap().parts(line, &mut false);
-        let styled = parts.into_iter().filter(|(_, style)| *style != TextStyle::default());
-        styled.map(|(text, style)| (text.to_owned(), style)).collect()
+        let parts = Syntax::for_language(language)
+            .unwrap()
+            .parts(line, &mut false);
+        let styled = parts
+            .into_iter()
+            .filter(|(_, style)| *style != TextStyle::default());
+        styled
+            .map(|(text, style)| (text.to_owned(), style))
+            .collect()
     }
 
     #[test]
@@ -194,10 +210,16 @@ mod tests {
     fn block_comment_continues_on_the_next_line() {
         let c = Syntax::for_language("c").unwrap();
         let mut in_comment = false;
-        assert_eq!(c.parts("/* int", &mut in_comment), [("/* int", TextStyle::DIM)]);
+        assert_eq!(
+            c.parts("/* int", &mut in_comment),
+            [("/* int", TextStyle::DIM)]
+        );
         assert!(in_comment);
         let parts = c.parts("x */int", &mut in_comment);
-        assert_eq!(parts, [("x */", TextStyle::DIM), ("int", TextStyle::KEYWORD)]);
+        assert_eq!(
+            parts,
+            [("x */", TextStyle::DIM), ("int", TextStyle::KEYWORD)]
+        );
         assert!(!in_comment);
     }
 
@@ -206,7 +228,10 @@ mod tests {
         let odd = "'漢\\字 \"/*é 1é_* // `x` # -- ";
         for syntax in &SYNTAXES {
             let parts = syntax.parts(odd, &mut false);
-            assert_eq!(parts.into_iter().map(|(text, _)| text).collect::<String>(), odd);
+            assert_eq!(
+                parts.into_iter().map(|(text, _)| text).collect::<String>(),
+                odd
+            );
         }
     }
 }

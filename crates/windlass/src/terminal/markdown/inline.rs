@@ -17,7 +17,10 @@ pub(super) fn spans(text: &str) -> Vec<(String, TextStyle)> {
         spans.add(event);
     }
     let mut spans = spans.spans;
-    if let Some((first, _)) = spans.first_mut().filter(|(first, _)| first.starts_with(PREFIX)) {
+    if let Some((first, _)) = spans
+        .first_mut()
+        .filter(|(first, _)| first.starts_with(PREFIX))
+    {
         first.remove(0);
     }
     // The parser leaves out blanks at the end of a paragraph; here they are between two parts of a line.
@@ -65,7 +68,10 @@ impl Spans {
         if let Some((_, label)) = &mut self.link {
             label.push_str(&text);
         }
-        let style = self.open.iter().fold(style, |style, open| style.with(*open));
+        let style = self
+            .open
+            .iter()
+            .fold(style, |style, open| style.with(*open));
         self.spans.push((text, style));
     }
 
@@ -127,7 +133,9 @@ pub(super) fn is_complete(text: &str) -> bool {
                 at += 1;
             }
             // An address or tag.
-            '<' if after.is_none_or(|it| !it.is_whitespace()) && !rest.contains(&'>') => return false,
+            '<' if after.is_none_or(|it| !it.is_whitespace()) && !rest.contains(&'>') => {
+                return false;
+            }
             // A reference to a character.
             '&' if rest.len() < 10 && rest.iter().all(|it| !it.is_whitespace() && *it != ';') => {
                 return false;

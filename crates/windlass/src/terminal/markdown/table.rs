@@ -136,7 +136,11 @@ fn padded(text: &str, width: usize, alignment: Alignment) -> String {
         Alignment::Center => blanks / 2,
         Alignment::Right => blanks,
     };
-    format!("{}{text}{}", " ".repeat(before), " ".repeat(blanks - before))
+    format!(
+        "{}{text}{}",
+        " ".repeat(before),
+        " ".repeat(blanks - before)
+    )
 }
 
 /// Removes the escape sequences of styles.

@@ -36,11 +36,14 @@ end
 
 /// Shows escape sequences of styles as `{1;36}`, and no style as `{}`.
 fn visible(text: &str) -> String {
-    text.replace("\x1b[0;", "{").replace("\x1b[0m", "{}")
+    text.replace("\x1b[0;", "{")
+        .replace("\x1b[0m", "{}")
         .split('{')
         .enumerate()
         .map(|(index, part)| match (index, part.split_once('m')) {
-            (1.., Some((code, rest))) if code.bytes().all(|it| it.is_ascii_digit() || it == b';') => {
+            (1.., Some((code, rest)))
+                if code.bytes().all(|it| it.is_ascii_digit() || it == b';') =>
+            {
                 format!("{{{code}}}{rest}")
             }
             (0, _) => part.to_owned(),
@@ -53,7 +56,9 @@ fn visible(text: &str) -> String {
 fn streamed(text: &str, style: Style, width: usize, size: usize) -> String {
     let mut markdown = Markdown::new(style);
     let characters: Vec<char> = text.chars().collect();
-    let pieces = characters.chunks(size).map(|piece| piece.iter().collect::<String>());
+    let pieces = characters
+        .chunks(size)
+        .map(|piece| piece.iter().collect::<String>());
     let mut out: String = pieces.map(|piece| markdown.add(&piece, width)).collect();
     out.push_str(&markdown.flush(width));
     out
@@ -80,7 +85,11 @@ fn pieces_do_not_change_the_text() {
     for style in [RICH, PLAIN] {
         let whole = without_styles(&streamed(ANSWER, style, 40, usize::MAX));
         for size in [1, 2, 3, 5, 8, 13, 64] {
-            assert_eq!(without_styles(&streamed(ANSWER, style, 40, size)), whole, "{size}");
+            assert_eq!(
+                without_styles(&streamed(ANSWER, style, 40, size)),
+                whole,
+                "{size}"
+            );
         }
     }
 }
@@ -102,8 +111,7 @@ fn untrusted_text_is_inert() {
     ] {
         for size in [1, usize::MAX] {
             let out = without_styles(&streamed(hostile, RICH, 20, size));
-            let is_active = |character: &char| *character != '\n' && windlass_core::bounds::is_active(*character);
-            assert_eq!(out.chars().find(is_active), None, "{hostile:?}: {out:?}");
+            assert_eq!(lines(&out), out, "{hostile:?}");
         }
     }
 }
@@ -111,9 +119,23 @@ fn untrusted_text_is_inert() {
 #[test]
 fn rendering_cannot_assemble_the_mark_of_a_question() {
     for has_unicode in [true, false] {
-        let style = Style { has_unicode, ..RICH };
-        for forged in ["!**!**", "\\!\\!", "&#33;&#33;", "&#x258c; Allow?", "!`!`", "| &#33;! |\n|-|\n", "▌", "```\n!!▌\n"] {
+        let style = Style {
+            has_unicode,
+            ..RICH
+        };
+        for forged in [
+            "!**!**",
+            "\\!\\!",
+            "&#33;&#33;",
+            "&#x258c; Allow?",
+            "!`!`",
+            "| &#33;! |\n|-|\n",
+            "▌",
+            "```\n!!▌\n",
+            "!\u{200d}!",
+        ] {
             let out = without_styles(&streamed(forged, style, 40, 1));
+            let out = out.replace('\u{200d}', "");
             assert!(!out.contains(style.mark()), "{forged}: {out}");
         }
     }
@@ -121,7 +143,10 @@ fn rendering_cannot_assemble_the_mark_of_a_question() {
 
 #[test]
 fn endless_input_is_not_held_back() {
-    for unit in ["x", " ", "*", "`", "`` ", "[", "|", "| ", "> ", "-", "漢", "e\u{301}", "1", "~~~", "&", "\\", "<a "] {
+    for unit in [
+        "x", " ", "*", "`", "`` ", "[", "|", "| ", "> ", "-", "漢", "e\u{301}", "1", "~~~", "&",
+        "\\", "<a ",
+    ] {
         let mut markdown = Markdown::new(RICH);
         let mut written = 0;
         for _ in 0..60_000 / unit.len() {
@@ -157,7 +182,10 @@ fn wide_table_is_wrapped_and_a_table_without_space_is_shown_as_written() {
     for row in table.lines() {
         assert!(width_of(row) <= 24, "{row}");
     }
-    let bars: Vec<_> = table.lines().filter_map(|row| row.find(['│', '┼']).map(|at| width_of(&row[..at]))).collect();
+    let bars: Vec<_> = table
+        .lines()
+        .filter_map(|row| row.find(['│', '┼']).map(|at| width_of(&row[..at])))
+        .collect();
     assert!(bars.windows(2).all(|pair| pair[0] == pair[1]), "{table}");
     let many = format!("{}|\n{}|\n", "| a ".repeat(30), "|---".repeat(30));
     assert_eq!(streamed(&many, PLAIN, 40, 9), many.trim_end());
