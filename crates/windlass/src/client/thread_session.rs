@@ -10,9 +10,9 @@ use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use windlass_protocol::operations::{ApprovalPath, InputPath, TurnPath};
 use windlass_protocol::{
-    ApprovalDecision, Call, CallError, CreateThread, DecideApproval, ErrorCode, EventPayload, Mode,
-    RememberFor, RuntimeApi, RuntimeEventEnvelope, StartTurn, Status, Thread, ThreadDetail, Turn,
-    TurnEnvironmentParams, UserAnswer, UserInputAnswers,
+    ApprovalDecision, Call, CallError, CompactThread, CreateThread, DecideApproval, ErrorCode,
+    EventPayload, Mode, RememberFor, RuntimeApi, RuntimeEventEnvelope, StartTurn, Status, Thread,
+    ThreadDetail, Turn, TurnEnvironmentParams, UserAnswer, UserInputAnswers,
 };
 
 use crate::cli::{is_reader_gone, note};
@@ -187,11 +187,36 @@ impl ThreadSession {
         }))
     }
 
+    /// Returns the tools' working directory.
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// Follows the events from now on.
+    async fn follow(&self) -> Result<EventFollower> {
+        let newest = calls::newest_turns(&*self.daemon.api(), &self.thread.id, 0).await?;
+        EventFollower::after(&self.daemon, &self.thread.id, newest.latest_seq).await
+    }
+
     /// Starts a turn with a prompt.
     pub(crate) async fn start_turn(&self, prompt: &str) -> Result<TurnView<'_>> {
-        let newest = calls::newest_turns(&*self.daemon.api(), &self.thread.id, 0).await?;
-        let seen = newest.latest_seq;
-        let events = EventFollower::after(&self.daemon, &self.thread.id, seen).await?;
+        let events = self.follow().await?;
+        let turn = self.turn(prompt);
+        let started = follow::start_turn(&self.daemon, &self.thread.id, turn).await??;
+        Ok(self.view(events, started.turn.id))
+    }
+
+    /// Starts a turn that compacts the history.
+    pub(crate) async fn compact(&self, reason: Option<String>) -> Result<TurnView<'_>> {
+        let events = self.follow().await?;
+        let call = Call::new(calls::by_id(&self.thread.id), CompactThread { reason });
+        let started =
+            follow::send_once(&self.daemon, call, |api, call| api.compact_thread(call)).await??;
+        Ok(self.view(events, started.turn.id))
+    }
+
+    /// Returns the request of a turn with a prompt.
+    fn turn(&self, prompt: &str) -> StartTurn {
         let mut turn = StartTurn {
             prompt: prompt.to_owned(),
             ..self.turn_options.clone()
@@ -202,15 +227,18 @@ impl ThreadSession {
         if !self.approvals.has_user() {
             turn.disallowed_tools = Some(vec![ASKING_TOOL.to_owned()]);
         }
-        let started = follow::start_turn(&self.daemon, &self.thread.id, turn).await??;
-        Ok(TurnView {
+        turn
+    }
+
+    fn view(&self, events: EventFollower, turn_id: String) -> TurnView<'_> {
+        TurnView {
             session: self,
             events,
-            turn_id: started.turn.id,
+            turn_id,
             questions: Questions::default(),
             calls: HashMap::new(),
             earlier_calls: Vec::new(),
-        })
+        }
     }
 
     /// Returns the JSON value of a turn's answer; `None` unless the turn completed with an output schema.

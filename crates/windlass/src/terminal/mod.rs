@@ -2,6 +2,7 @@
 
 mod echo;
 mod hang_up;
+mod line_editor;
 mod proposal;
 mod questions;
 mod screen;
@@ -15,6 +16,7 @@ use unicode_width::UnicodeWidthChar;
 
 pub(crate) use echo::{EchoOff, SavedTerminalModes, TypedAhead};
 pub(crate) use hang_up::hang_up;
+pub(crate) use line_editor::{Completion, Entered, LineEditor};
 pub(crate) use proposal::describe;
 pub(crate) use questions::{InputQuestion, PendingQuestion, QuestionAnswer, Questions, decision};
 pub(crate) use screen::{FRAME, Screen, spent, time};

@@ -33,6 +33,7 @@ pub(super) fn layer() -> Layer {
         .with(&["unknown_models"], "default_provider")
         .with(&["shell", "sandbox"], "auto")
         .with(&["budget", "reserve_usd"], RESERVE_USD)
+        .with(&["prompt", "environment"], true)
         .with(&["repository", "instructions"], true)
         .with(&["checkpoints", "enabled"], true);
     let minutes = |time: Duration| time.as_secs() / 60;
