@@ -11,10 +11,7 @@ use clap::Args;
 use windlass_protocol::InputPart;
 
 use crate::cli::printable;
-
-/// Maximum size of an image and of a text file that the daemon accepts, in bytes.
-pub(super) const MAX_IMAGE: u64 = 5 * 1024 * 1024;
-pub(super) const MAX_FILE: u64 = 1024 * 1024;
+use crate::client::mentions::{MAX_FILE, MAX_IMAGE};
 
 #[derive(Args)]
 pub(crate) struct Attachments {

@@ -8,6 +8,7 @@ mod questions;
 mod screen;
 mod table;
 mod tool_call;
+mod typed_keys;
 mod word_wrap;
 
 use std::io::{self, IsTerminal};
@@ -22,6 +23,7 @@ pub(crate) use questions::{InputQuestion, PendingQuestion, QuestionAnswer, Quest
 pub(crate) use screen::{FRAME, Screen, spent, time};
 pub(crate) use table::Listing;
 pub(crate) use tool_call::{ShownCall, ToolKind, approval_call, main_argument};
+pub(crate) use typed_keys::{Typed, TypedKeys};
 pub(crate) use word_wrap::wrap_words;
 
 /// Width of a terminal that does not report one.

@@ -1,5 +1,6 @@
 //! The live view of a turn: the answer on stdout, and on stderr a line for each call, the last one animated.
 
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,8 @@ const CLEAR: &str = "\r\x1b[2K";
 pub(crate) struct Screen {
     style: Style,
     is_json: bool,
+    /// Whether only the result of the turn is shown.
+    is_result_only: bool,
     out: io::Stdout,
     /// Whether the cursor of stdout is in the middle of a line.
     in_line: bool,
@@ -38,14 +41,18 @@ pub(crate) struct Screen {
     is_drawn: bool,
     question_state: QuestionState,
     frame: usize,
+    /// The line that the user types, which takes the place of the live line.
+    typed: String,
     /// Running calls, oldest first.
     running: Vec<RunningCall>,
     /// Since when the model has sent nothing.
     silent_since: Option<Instant>,
     /// Number of ended calls.
     pub(crate) calls: usize,
-    /// The agent's last message, for the final JSON line.
+    /// The agent's last message, for the result.
     answer: Option<String>,
+    /// Files that its tools have changed, for the result.
+    files: BTreeSet<String>,
     /// Whether the answer is shown as the JSON value at the end of the turn.
     shows_value: bool,
     /// That value, for the last line of JSON.
@@ -75,6 +82,7 @@ impl Screen {
         Self {
             style: Style::for_stderr(),
             is_json,
+            is_result_only: false,
             out: io::stdout(),
             in_line: false,
             wrap: WordWrap::default(),
@@ -82,10 +90,12 @@ impl Screen {
             is_drawn: false,
             question_state: QuestionState::Closed,
             frame: 0,
+            typed: String::new(),
             running: Vec::new(),
             silent_since: Some(Instant::now()),
             calls: 0,
             answer: None,
+            files: BTreeSet::new(),
             shows_value: false,
             value: None,
         }
@@ -96,6 +106,15 @@ impl Screen {
         Self {
             shows_value: true,
             ..Self::new(is_json)
+        }
+    }
+
+    /// Shows nothing but the result: the answer, or one JSON object.
+    #[must_use]
+    pub(crate) fn only_result(self) -> Self {
+        Self {
+            is_result_only: true,
+            ..self
         }
     }
 
@@ -117,11 +136,15 @@ impl Screen {
     }
 
     pub(crate) fn show(&mut self, event: &RuntimeEventEnvelope) -> io::Result<()> {
-        if self.is_json {
-            let ended = event.payload.ended_item();
-            if let Some(item) = ended.filter(|item| item.kind == ItemKind::AgentMessage) {
-                self.answer.clone_from(&item.detail);
+        if self.is_json || self.is_result_only {
+            if let Some(item) = event.payload.ended_item() {
+                self.note_result(item);
             }
+        }
+        if self.is_result_only {
+            return Ok(());
+        }
+        if self.is_json {
             let line = event_line(event).map_err(io::Error::other)?;
             return self.write_line(&line);
         }
@@ -151,6 +174,18 @@ impl Screen {
             }
         }
         self.draw()
+    }
+
+    /// Collects the parts of the result.
+    fn note_result(&mut self, item: &Item) {
+        if item.kind == ItemKind::AgentMessage {
+            self.answer.clone_from(&item.detail);
+        }
+        let metadata = item.metadata.as_ref();
+        let changed = metadata.filter(|_| item.status == Status::Completed);
+        let changed = changed.filter(|fields| fields.get("lines_added").is_some());
+        let path = changed.and_then(|fields| fields.get("path")?.as_str());
+        self.files.extend(path.map(str::to_owned));
     }
 
     fn write_json(&mut self, line: &impl Serialize) -> io::Result<()> {
@@ -183,6 +218,17 @@ impl Screen {
             self.silent_since = Some(Instant::now());
         }
         Ok(())
+    }
+
+    /// Writes the complete answer, with a line end.
+    fn write_result(&mut self, answer: &str) -> io::Result<()> {
+        self.clear()?;
+        let answer = answer.trim_end();
+        if self.out.is_terminal() || io::stderr().is_terminal() {
+            let answer = self.style.unmarked(&lines(answer), &mut None);
+            return self.write_line(&answer);
+        }
+        self.write_line(answer)
     }
 
     /// Writes the end of the answer that word wrapping held back.
@@ -267,6 +313,9 @@ impl Screen {
 
     /// Writes a message that is not part of the answer.
     pub(crate) fn notify(&mut self, colour: Colour, text: &str) -> io::Result<()> {
+        if self.is_result_only && matches!(colour, Colour::Plain | Colour::Dim) {
+            return Ok(());
+        }
         let text = self.style.unmarked(&lines(text), &mut None);
         let width = if io::stderr().is_terminal() {
             columns()
@@ -315,9 +364,16 @@ impl Screen {
         self.draw()
     }
 
+    /// Shows the line that the user types.
+    pub(crate) fn set_typed(&mut self, text: &str) -> io::Result<()> {
+        self.typed = one_line(text).into_owned();
+        self.draw()
+    }
+
     fn draw(&mut self) -> io::Result<()> {
         // A live line would overwrite the question.
-        if !self.style.is_live || self.is_json || self.question_state != QuestionState::Closed {
+        let is_hidden = self.is_json || self.is_result_only;
+        if !self.style.is_live || is_hidden || self.question_state != QuestionState::Closed {
             return Ok(());
         }
         if self.in_line {
@@ -325,6 +381,21 @@ impl Screen {
                 return Ok(());
             }
             self.finish_line()?;
+        }
+        if !self.typed.is_empty() {
+            // The end of the line is where the user types.
+            let width = columns().saturating_sub(5);
+            let mut shown = self.typed.as_str();
+            while width_of(shown) > width {
+                let mut rest = shown.chars();
+                rest.next();
+                shown = rest.as_str();
+            }
+            self.is_drawn = true;
+            let shown = self.style.unmarked(shown, &mut None);
+            let mut err = io::stderr();
+            write!(err, "{CLEAR}> {shown}")?;
+            return err.flush();
         }
         let waited = self.silent_since.map(|since| since.elapsed());
         let text = match (self.running.first(), waited) {
@@ -424,12 +495,19 @@ impl Screen {
             let mut result = json!({
                 "event": "result", "thread_id": turn.thread_id, "turn_id": turn.id, "status": turn.status,
                 "answer": answer, "usage": turn.usage, "duration_ms": turn.duration_ms,
-                "error": turn.error, "error_code": turn.error_code,
+                "files": self.files, "error": turn.error, "error_code": turn.error_code,
             });
             if let Some(value) = self.value.take() {
                 result["output"] = value;
             }
             return self.write_json(&result);
+        }
+        if self.is_result_only {
+            // A value was shown already.
+            return match self.answer.take().filter(|_| !self.shows_value) {
+                Some(answer) => self.write_result(&answer),
+                None => Ok(()),
+            };
         }
         self.end_line()?;
         let mut parts = Vec::new();

@@ -13,14 +13,14 @@ use windlass_protocol::{
     Call, ForkThread, Mode, PatchThread, StartTurn, TokenUsage, Turn, UndoThread,
 };
 
-use super::{ChatLoop, commands, diff, show_end};
+use super::{ChatEnd, ChatLoop, commands, diff, watch};
 use crate::cli::{note, printable};
 use crate::client::calls::{self, by_id};
 use crate::client::ids::short;
 use crate::client::thread_session::{self, ApprovalMode, ThreadSession};
 use crate::commands::attachments;
 use crate::commands::threads::{archive, note_restored};
-use crate::terminal::{Screen, spent};
+use crate::terminal::spent;
 
 impl ChatLoop {
     /// Returns the thread, which exists after the first prompt.
@@ -36,7 +36,7 @@ impl ChatLoop {
     }
 
     pub(super) async fn quit(&mut self, _: &str) -> Result<()> {
-        self.is_over = true;
+        self.end = Some(ChatEnd::Quit);
         Ok(())
     }
 
@@ -69,15 +69,14 @@ impl ChatLoop {
             None => self.begin().await?,
         };
         aside.turn_options.clone_from(&self.turn_options);
-        let mut screen = Screen::new(false);
-        let ended = async {
+        let watched = async {
             let turn = aside.start_turn(text).await?;
-            turn.watch(&mut screen, self.ahead).await
+            watch(turn, &mut self.keys).await
         };
-        let ended = ended.await;
+        let watched = watched.await;
         // The fork is archived, whether the turn succeeded or not.
         let archived = calls::archive(&*self.daemon.api(), &aside.thread.id).await;
-        show_end(&ended?, &mut screen)?;
+        self.take(watched?);
         archived?;
         Ok(())
     }
@@ -238,12 +237,12 @@ impl ChatLoop {
 
     pub(super) async fn compact(&mut self, reason: &str) -> Result<()> {
         self.daemon.ensure_connected().await?;
-        let session = self.thread()?;
+        self.thread()?;
         let reason = (!reason.is_empty()).then(|| reason.to_owned());
-        let mut screen = Screen::new(false);
-        let turn = session.compact(reason).await?;
-        let ended = turn.watch(&mut screen, self.ahead).await?;
-        show_end(&ended, &mut screen)?;
+        if let Some(session) = &self.session {
+            let watched = watch(session.compact(reason).await?, &mut self.keys).await?;
+            self.take(watched);
+        }
         self.context("").await
     }
 

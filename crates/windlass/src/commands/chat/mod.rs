@@ -18,12 +18,12 @@ use windlass_protocol::{Call, CreateThread, InputPart, Mode, StartTurn};
 use crate::cli::{GlobalOptions, error_text, note};
 use crate::client::connect::DaemonConnection;
 use crate::client::ids::short;
-use crate::client::thread_session::{ApprovalMode, ThreadSession, TurnViewEnd};
+use crate::client::mentions::mentioned;
+use crate::client::thread_session::{ApprovalMode, ThreadSession, TurnView, TurnViewEnd};
 use crate::commands::attachments::Attachments;
-use crate::commands::mentions::mentioned;
 use crate::commands::run;
 use crate::commands::thread_args::ThreadArgs;
-use crate::terminal::{self, Colour, Entered, LineEditor, Screen, TypedAhead};
+use crate::terminal::{self, Colour, Entered, LineEditor, Screen, TypedKeys};
 use commands::{find, unknown};
 use completion::Words;
 
@@ -49,11 +49,14 @@ impl Chat {
         let cwd = self.thread_args.cwd(workspace)?;
         let daemon = self.thread_args.connect(&cwd, config).await?;
         let ended = self.session(&daemon, &cwd).await;
-        daemon.close().await;
-        ended.map(|()| ExitCode::SUCCESS)
+        match ended {
+            Ok(ChatEnd::Detached) => daemon.close_now().await,
+            Ok(ChatEnd::Quit) | Err(_) => daemon.close().await,
+        }
+        ended.map(|_| ExitCode::SUCCESS)
     }
 
-    async fn session(&self, daemon: &Arc<DaemonConnection>, cwd: &Path) -> Result<()> {
+    async fn session(&self, daemon: &Arc<DaemonConnection>, cwd: &Path) -> Result<ChatEnd> {
         let data = self.thread_args.data()?;
         let mut chat = ChatLoop {
             daemon: Arc::clone(daemon),
@@ -63,11 +66,11 @@ impl Chat {
             turn_options: self.thread_args.turn_options(),
             attachments: self.attachments.read()?.unwrap_or_default(),
             approvals: ApprovalMode::for_terminal(self.thread_args.yes),
-            ahead: InputSource::typed_ahead(),
+            keys: InputSource::reads_keys().then(TypedKeys::default),
             session: None,
             skills: Vec::new(),
             unsent: None,
-            is_over: false,
+            end: None,
         };
         if let Some(id) = self.thread_args.find_thread(daemon, cwd).await? {
             chat.resume(&id).await?;
@@ -78,21 +81,32 @@ impl Chat {
             skills: chat.skills.clone(),
         };
         let mut input = InputSource::open(&data, words);
-        while !chat.is_over {
-            match input.next().await? {
-                None => break,
-                Some(line) => chat.enter(line.trim()).await?,
-            }
+        let end = loop {
             if let Some(text) = chat.unsent.take() {
                 input.insert(&text);
             }
-        }
+            if let Some(end) = chat.end.take() {
+                break end;
+            }
+            match input.next().await? {
+                None => break ChatEnd::Quit,
+                Some(line) => chat.enter(line.trim()).await?,
+            }
+        };
         if let Some(session) = &chat.session {
             let id = short(&session.thread.id);
             note(format!("continue with: windlass chat --resume {id}"));
         }
-        Ok(())
+        Ok(end)
     }
+}
+
+/// How a chat ended.
+#[derive(Clone, Copy)]
+enum ChatEnd {
+    Quit,
+    /// The user left an open turn.
+    Detached,
 }
 
 /// The state of the chat loop.
@@ -107,14 +121,15 @@ struct ChatLoop {
     /// Images and files of the next prompt.
     attachments: Vec<InputPart>,
     approvals: ApprovalMode,
-    /// How input that is typed during a turn is read.
-    ahead: TypedAhead,
+    /// The keys that are typed during a turn; `None` without a line editor.
+    keys: Option<TypedKeys>,
     session: Option<ThreadSession>,
     /// Skills of the repository with their descriptions.
     skills: Vec<(String, String)>,
     /// Text that was not sent, for the next input.
     unsent: Option<String>,
-    is_over: bool,
+    /// Set when the chat is over.
+    end: Option<ChatEnd>,
 }
 
 impl ChatLoop {
@@ -150,10 +165,10 @@ impl ChatLoop {
 
     async fn resume(&mut self, id: &str) -> Result<()> {
         let session = ThreadSession::resume(&self.daemon, id, self.approvals).await?;
-        let mut screen = Screen::new(false);
-        session.show_approval_notice(&mut screen)?;
+        session.show_approval_notice(&mut Screen::new(false))?;
         if let Some(open) = session.view_open_turn().await? {
-            show_end(&open.watch(&mut screen, self.ahead).await?, &mut screen)?;
+            let watched = watch(open, &mut self.keys).await?;
+            self.take(watched);
         }
         note(format!("thread {}", short(&session.thread.id)));
         self.session = Some(session);
@@ -192,22 +207,26 @@ impl ChatLoop {
             input: (!parts.is_empty()).then_some(parts),
             ..self.turn_options.clone()
         };
-        let mut screen = Screen::new(false);
-        let ended = match session.start_turn(text).await {
-            Ok(turn) => turn.watch(&mut screen, self.ahead).await,
+        let watched = match session.start_turn(text).await {
+            Ok(turn) => watch(turn, &mut self.keys).await?,
             Err(error) => {
-                self.unsent = Some(text.to_owned());
-                Err(error)
+                note(format!("error: {}", error_text(&error)));
+                Watched {
+                    unsent: Some(text.to_owned()),
+                    is_detached: false,
+                }
             }
         };
         self.session = Some(session);
-        match ended {
-            Ok(ended) => show_end(&ended, &mut screen),
-            Err(error) => {
-                screen.end_line()?;
-                note(format!("error: {}", error_text(&error)));
-                Ok(())
-            }
+        self.take(watched);
+        Ok(())
+    }
+
+    /// Applies what happened during a turn.
+    fn take(&mut self, watched: Watched) {
+        self.unsent = watched.unsent;
+        if watched.is_detached {
+            self.end = Some(ChatEnd::Detached);
         }
     }
 
@@ -220,6 +239,46 @@ impl ChatLoop {
             .map(|skill| (skill.name, skill.description))
             .collect()
     }
+}
+
+/// What happened while turns were shown.
+struct Watched {
+    /// Text that the user typed and that was not queued.
+    unsent: Option<String>,
+    /// Whether the user left an open turn.
+    is_detached: bool,
+}
+
+/// Shows a turn, and the turns of the prompts that the user queues meanwhile.
+async fn watch(mut view: TurnView<'_>, keys: &mut Option<TypedKeys>) -> Result<Watched> {
+    let mut is_detached = false;
+    loop {
+        let mut screen = Screen::new(false);
+        match view.watch(&mut screen, keys.as_mut()).await {
+            Ok(ended) => {
+                show_end(&ended, &mut screen)?;
+                is_detached = matches!(ended, TurnViewEnd::Detached { .. });
+            }
+            Err(error) => {
+                screen.end_line()?;
+                note(format!("error: {}", error_text(&error)));
+                break;
+            }
+        }
+        if is_detached {
+            break;
+        }
+        match view.next_queued().await {
+            Some(text) => note(format!("> {text}")),
+            None => break,
+        }
+    }
+    let mut unsent = view.take_unsent();
+    unsent.extend(keys.as_mut().and_then(TypedKeys::take_text));
+    Ok(Watched {
+        unsent: (!unsent.is_empty()).then(|| unsent.join("\n")),
+        is_detached,
+    })
 }
 
 fn show_end(ended: &TurnViewEnd, screen: &mut Screen) -> Result<()> {
@@ -251,17 +310,13 @@ enum InputSource {
 }
 
 impl InputSource {
-    /// Returns how input typed during a turn is read: as keys if the next prompt uses the line editor, else as lines.
-    fn typed_ahead() -> TypedAhead {
-        if io::stdin().is_terminal() && io::stdout().is_terminal() {
-            TypedAhead::Keys
-        } else {
-            TypedAhead::Lines
-        }
+    /// Returns whether the user types into a line editor.
+    fn reads_keys() -> bool {
+        io::stdin().is_terminal() && io::stdout().is_terminal()
     }
 
     fn open(data: &Path, words: Words) -> Self {
-        if Self::typed_ahead() == TypedAhead::Lines {
+        if !Self::reads_keys() {
             return Self::Plain;
         }
         let completions = Box::new(move |before: &str| words.complete(before));

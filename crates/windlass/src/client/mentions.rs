@@ -9,8 +9,9 @@ use anyhow::{Context, Result, bail, ensure};
 use windlass_core::bounds::one_line;
 use windlass_protocol::InputPart;
 
-use super::attachments::{MAX_FILE, MAX_IMAGE};
-
+/// Maximum size of an image and of a text file that the daemon accepts, in bytes.
+pub(crate) const MAX_IMAGE: u64 = 5 * 1024 * 1024;
+pub(crate) const MAX_FILE: u64 = 1024 * 1024;
 /// Maximum number of entries of a directory that are listed.
 const MAX_ENTRIES: usize = 500;
 const IMAGES: [&str; 5] = ["png", "jpg", "jpeg", "gif", "webp"];
