@@ -334,7 +334,11 @@ impl TurnView<'_> {
                             continue;
                         }
                     };
-                    if event.turn_id.as_deref().is_some_and(|turn| turn != self.turn_id) {
+                    if let Some(turn) = event.turn_id.as_deref().filter(|turn| *turn != self.turn_id) {
+                        // A queued prompt that was removed.
+                        if let EventPayload::TurnCompleted(_) = &event.payload {
+                            self.queued.retain(|(queued, _)| queued != turn);
+                        }
                         continue;
                     }
                     screen.show(&event)?;
@@ -420,22 +424,11 @@ impl TurnView<'_> {
     }
 
     /// Continues with the next queued prompt and returns its text; `None` if there is none. The turn has ended.
-    pub(crate) async fn next_queued(&mut self) -> Option<String> {
-        while let Some((turn_id, text)) = self.queued.pop_front() {
-            let path = TurnPath {
-                id: self.session.thread.id.clone(),
-                turn_id: turn_id.clone(),
-            };
-            let api = self.session.daemon.api();
-            let turn = api.get_turn(Call::new(path, ())).await;
-            // Another client may have removed it.
-            if turn.is_ok_and(|detail| detail.turn.status != Status::Canceled) {
-                self.turn_id = turn_id;
-                self.calls.clear();
-                return Some(text);
-            }
-        }
-        None
+    pub(crate) fn next_queued(&mut self) -> Option<String> {
+        let (turn_id, text) = self.queued.pop_front()?;
+        self.turn_id = turn_id;
+        self.calls.clear();
+        Some(text)
     }
 
     /// Returns the lines that the user typed and that were not queued.

@@ -3,7 +3,7 @@
 //! The description is recorded with the first turn and reused by later ones, because providers cache only prompts that do not change. Names of
 //! directories, branches and files come from the repository's author, so they are quoted.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -219,7 +219,9 @@ fn system() -> String {
     name.map_or(kind.clone(), |name| format!("{name}, {kind}"))
 }
 
+/// Returns a path without a slash at its end, and without active characters.
 fn shown(path: &Path) -> String {
+    let path: PathBuf = path.components().collect();
     one_line(&path.display().to_string()).into_owned()
 }
 

@@ -181,9 +181,8 @@ impl Screen {
         if item.kind == ItemKind::AgentMessage {
             self.answer.clone_from(&item.detail);
         }
-        let metadata = item.metadata.as_ref();
-        let changed = metadata.filter(|_| item.status == Status::Completed);
-        let changed = changed.filter(|fields| fields.get("lines_added").is_some());
+        let is_change = item.kind == ItemKind::FileChange && item.status == Status::Completed;
+        let changed = item.metadata.as_ref().filter(|_| is_change);
         let path = changed.and_then(|fields| fields.get("path")?.as_str());
         self.files.extend(path.map(str::to_owned));
     }

@@ -24,6 +24,10 @@ pub(super) async fn show(directory: &Path, data: &Path) -> Result<()> {
         environments: &environments,
         shell: &ShellSettings::default(),
     };
+    // Outside of a repository, `git diff` compares files.
+    let untracked = ["ls-files", "--others", "--exclude-standard"];
+    let untracked = git.read(directory, &untracked).await?;
+    let untracked = untracked.context("the directory is in no git repository")?;
     let since_commit = git.read(directory, &[&DIFF[..], &["HEAD"]].concat()).await;
     let changes = match since_commit {
         // There is no commit yet.
@@ -33,9 +37,7 @@ pub(super) async fn show(directory: &Path, data: &Path) -> Result<()> {
         }
         Ok(changes) => changes,
     };
-    let changes = changes.context("the directory is in no git repository")?;
-    let untracked = ["ls-files", "--others", "--exclude-standard"];
-    let untracked = git.read(directory, &untracked).await?.unwrap_or_default();
+    let changes = changes.unwrap_or_default();
     write(&changes, &untracked, Style::for_stdout())?;
     Ok(())
 }

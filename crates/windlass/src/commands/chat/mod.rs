@@ -268,7 +268,7 @@ async fn watch(mut view: TurnView<'_>, keys: &mut Option<TypedKeys>) -> Result<W
         if is_detached {
             break;
         }
-        match view.next_queued().await {
+        match view.next_queued() {
             Some(text) => note(format!("> {text}")),
             None => break,
         }
