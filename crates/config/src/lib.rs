@@ -65,6 +65,8 @@ pub struct Config {
     pub environments: BTreeMap<String, EnvironmentEntry>,
     /// File contents that are stored for undo. See [checkpoints](checkpoints.md).
     pub checkpoints: Checkpoints,
+    /// The agent's prompt. See [the prompt](repository.md#the-prompt).
+    pub prompt: Prompt,
     /// Instructions of the repository. See [repository](repository.md).
     pub repository: Repository,
     /// Output of `windlass run` and `windlass chat`. Read from your own file and from `--config`.
@@ -559,6 +561,16 @@ pub struct Checkpoints {
     pub enabled: Option<bool>,
     /// Megabytes of saved files; the oldest turns are removed first. Default: 1024.
     pub max_mb: Option<u64>,
+}
+
+/// The agent's prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Prompt {
+    /// Instructions of the agent. Default: those that `windlass prompt` shows.
+    pub text: Option<String>,
+    /// Whether the prompt describes the working directory, the system, the sandbox, the approvals and the git status. Default: `true`.
+    pub environment: Option<bool>,
 }
 
 /// Instructions of the repository.

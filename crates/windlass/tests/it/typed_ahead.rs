@@ -188,37 +188,86 @@ fn only_visible_input_answers_a_question() {
 }
 
 #[test]
-fn typed_ahead_input_fills_the_next_chat_prompts() {
+fn lines_typed_in_a_chat_are_queued_and_the_rest_is_the_next_input() {
     let mut scene = Scene::start(&["chat"]);
     scene.terminal.until(&[WHERE]);
     scene.terminal.keys.write_all(HERE).unwrap();
     scene.terminal.keys.write_all(b"first\r").unwrap();
     let pending = scene.begin_answer(&Answer::text(&["One, ", "two"]), "One");
     assert!(!scene.has_echo());
+    let typed = b"second\rthird\r/cost\rread @/etc/passwd\rfou";
+    scene.terminal.keys.write_all(typed).unwrap();
+    scene.terminal.until(&["queued: second"]);
+    scene.terminal.until(&["queued: third"]);
+    scene.terminal.until(&["not queued: commands wait"]);
     scene
         .terminal
-        .keys
-        .write_all(b"second\rthird\rfou")
-        .unwrap();
+        .until(&["not queued: /etc/passwd is outside of"]);
     scene.finish(pending);
-    let seen = scene.terminal.until(&[WHERE]);
-    assert!(!seen.contains("second"), "{seen}");
-    scene.terminal.keys.write_all(HERE).unwrap();
-    for answer in ["Three.", "Four."] {
+    for (prompt, answer) in [("second", "Three."), ("third", "Four.")] {
+        scene.terminal.until(&[&format!("> {prompt}")]);
         scene.answer(answer);
         scene.terminal.until(&[answer]);
-        scene.terminal.until(&[WHERE]);
-        scene.terminal.keys.write_all(HERE).unwrap();
     }
+    // Nothing is lost: the refused lines and the unfinished one are in the editor.
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    scene.terminal.until(&["/cost"]);
     scene.terminal.until(&["fou"]);
-    scene.terminal.keys.write_all(b"rth\r").unwrap();
+    scene.terminal.keys.write_all(&[0x7f; 200]).unwrap();
+    scene.terminal.keys.write_all(b"fifth\r").unwrap();
     let output = scene.answer("Five.");
     scene.terminal.until(&["Five."]);
-    for said_ahead in ["second", "third", "fourth"] {
-        assert!(output.contains(&format!("\"{said_ahead}\"")), "{output}");
+    for prompt in ["second", "third", "fifth"] {
+        assert!(output.contains(&format!("\"{prompt}\"")), "{output}");
     }
     scene.terminal.child.kill().unwrap();
     scene.terminal.child.wait().unwrap();
+}
+
+#[test]
+fn escape_stops_a_turn_of_a_chat_and_a_paste_does_not() {
+    let mut scene = Scene::start(&["chat"]);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    scene.terminal.keys.write_all(b"first\r").unwrap();
+    let _open = scene.begin_answer(&Answer::text(&["One, ", "two"]), "One");
+    let paste = b"\x1b[200~rm\r\x1b\x1b[201~\x15next\r";
+    scene.terminal.keys.write_all(paste).unwrap();
+    let seen = scene.terminal.until(&["queued: next"]);
+    assert!(
+        !seen.contains("stopping") && !seen.contains("queued: rm"),
+        "{seen}"
+    );
+    scene.terminal.keys.write_all(b"\x1b").unwrap();
+    scene
+        .terminal
+        .until(&["stopping; press Ctrl-C to quit at once"]);
+    scene.terminal.until(&["> next"]);
+    scene.answer("Two.");
+    scene.terminal.until(&["Two."]);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    scene.terminal.keys.write_all(b"\x04").unwrap();
+    assert!(scene.terminal.ended().success());
+}
+
+#[test]
+fn interrupt_stops_the_turn_of_a_chat_and_two_more_quit() {
+    let mut scene = Scene::start(&["chat"]);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    scene.terminal.keys.write_all(b"first\r").unwrap();
+    let _open = scene.begin_answer(&Answer::text(&["One, ", "two"]), "One");
+    scene.kill("-INT");
+    scene.terminal.until(&["stopping; press Ctrl-C again"]);
+    for _ in 0..2 {
+        scene.terminal.until(&[WHERE]);
+        scene.terminal.keys.write_all(HERE).unwrap();
+        scene.terminal.keys.write_all(b"\x03").unwrap();
+    }
+    assert!(scene.terminal.child.wait().unwrap().success());
+    assert!(scene.has_echo());
 }
 
 #[test]

@@ -34,6 +34,7 @@ pub(super) fn layer() -> Layer {
         .with(&["unknown_models"], "default_provider")
         .with(&["shell", "sandbox"], "auto")
         .with(&["budget", "reserve_usd"], RESERVE_USD)
+        .with(&["prompt", "environment"], true)
         .with(&["repository", "instructions"], true)
         .with(&["terminal", "notify"], "off")
         .with(&["checkpoints", "enabled"], true);
