@@ -8,3 +8,4 @@ pub(crate) mod mentions;
 #[cfg(test)]
 pub(crate) mod stub_api_test;
 pub(crate) mod thread_session;
+pub(crate) mod thread_status;

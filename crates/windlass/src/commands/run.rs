@@ -169,6 +169,8 @@ impl Run {
         };
         if self.print {
             screen = screen.only_result();
+        } else {
+            screen.name_model();
         }
         let session = self.session(daemon, cwd, approvals).await;
         let mut session = session.map_err(Stopped::Before)?;

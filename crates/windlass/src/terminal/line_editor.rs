@@ -24,6 +24,8 @@ const MAX_HISTORY_LINES: usize = 1000;
 const MENU: &str = "completion";
 /// The payload of the key that opens the external editor.
 const EDIT: &str = "edit";
+/// The command of the key that opens the last result.
+const OPEN: &str = "/show";
 /// The editor if neither `VISUAL` nor `EDITOR` is set.
 const USUAL_EDITOR: &str = "vi";
 
@@ -75,8 +77,9 @@ impl LineEditor {
             KeyCode::BackTab,
             ReedlineEvent::MenuPrevious,
         );
-        keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('g'), edit.clone());
-        keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('o'), edit);
+        keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('g'), edit);
+        let open = ReedlineEvent::ExecuteHostCommand(OPEN.to_owned());
+        keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('o'), open);
         let menu = IdeMenu::default().with_name(MENU);
         let editor = Reedline::create()
             .with_edit_mode(Box::new(Emacs::new(keys)))
@@ -113,7 +116,8 @@ impl LineEditor {
             match read? {
                 Signal::Success(line) => return Ok(Entered::Text(line)),
                 Signal::CtrlC => return Ok(Entered::Interrupt),
-                Signal::HostCommand(_) => edit_externally(editor),
+                Signal::HostCommand(key) if key == EDIT => edit_externally(editor),
+                Signal::HostCommand(command) => return Ok(Entered::Text(command)),
                 _ => return Ok(Entered::End),
             }
         }

@@ -46,6 +46,7 @@ commands! {
     "mode" "[NAME]" "show or set the mode: agent, plan, operate or yolo" mode;
     "plan" "[PROMPT]" "change nothing until /mode agent, or only for this prompt" plan;
     "yes" "" "allow all calls without asking" allow_all;
+    "show" "[N]" "show the result #N, or the last one; so does Ctrl-O" show;
     "diff" "" "show the changes since the last commit" diff;
     "undo" "[files]" "undo the last turn; with `files` also its changes of files" undo;
     "context" "" "show how full the context window is" context;

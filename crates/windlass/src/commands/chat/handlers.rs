@@ -71,7 +71,7 @@ impl ChatLoop {
         aside.turn_options.clone_from(&self.turn_options);
         let watched = async {
             let turn = aside.start_turn(text).await?;
-            watch(turn, &mut self.keys).await
+            watch(turn, &mut self.keys, &self.details).await
         };
         let watched = watched.await;
         // The fork is archived, whether the turn succeeded or not.
@@ -79,6 +79,10 @@ impl ChatLoop {
         self.take(watched?);
         archived?;
         Ok(())
+    }
+
+    pub(super) async fn show(&mut self, number: &str) -> Result<()> {
+        self.show_detail(number)
     }
 
     pub(super) async fn undo(&mut self, rest: &str) -> Result<()> {
@@ -240,7 +244,12 @@ impl ChatLoop {
         self.thread()?;
         let reason = (!reason.is_empty()).then(|| reason.to_owned());
         if let Some(session) = &self.session {
-            let watched = watch(session.compact(reason).await?, &mut self.keys).await?;
+            let watched = watch(
+                session.compact(reason).await?,
+                &mut self.keys,
+                &self.details,
+            )
+            .await?;
             self.take(watched);
         }
         self.context("").await

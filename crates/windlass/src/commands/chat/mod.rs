@@ -4,6 +4,7 @@ mod commands;
 mod completion;
 mod diff;
 mod handlers;
+mod view;
 
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use crate::client::thread_session::{ApprovalMode, ThreadSession, TurnView, TurnV
 use crate::commands::attachments::Attachments;
 use crate::commands::run;
 use crate::commands::thread_args::ThreadArgs;
-use crate::terminal::{self, Colour, Entered, LineEditor, Screen, TypedKeys};
+use crate::terminal::{self, Colour, Details, Entered, LineEditor, Screen, TypedKeys};
 use commands::{find, unknown};
 use completion::Words;
 
@@ -68,6 +69,8 @@ impl Chat {
             approvals: ApprovalMode::for_terminal(self.thread_args.yes),
             keys: InputSource::reads_keys().then(TypedKeys::default),
             session: None,
+            details: Details::default(),
+            status: String::new(),
             skills: Vec::new(),
             unsent: None,
             end: None,
@@ -88,6 +91,7 @@ impl Chat {
             if let Some(end) = chat.end.take() {
                 break end;
             }
+            chat.show_status().await?;
             match input.next().await? {
                 None => break ChatEnd::Quit,
                 Some(line) => chat.enter(line.trim()).await?,
@@ -124,6 +128,10 @@ struct ChatLoop {
     /// The keys that are typed during a turn; `None` without a line editor.
     keys: Option<TypedKeys>,
     session: Option<ThreadSession>,
+    /// Results that the user can open.
+    details: Details,
+    /// The status line that was shown last.
+    status: String,
     /// Skills of the repository with their descriptions.
     skills: Vec<(String, String)>,
     /// Text that was not sent, for the next input.
@@ -165,12 +173,12 @@ impl ChatLoop {
 
     async fn resume(&mut self, id: &str) -> Result<()> {
         let session = ThreadSession::resume(&self.daemon, id, self.approvals).await?;
-        session.show_approval_notice(&mut Screen::new(false))?;
+        session.show_approval_notice(&mut Screen::for_chat(&self.details))?;
+        self.show_last_exchange(&session.thread.id).await?;
         if let Some(open) = session.view_open_turn().await? {
-            let watched = watch(open, &mut self.keys).await?;
+            let watched = watch(open, &mut self.keys, &self.details).await?;
             self.take(watched);
         }
-        note(format!("thread {}", short(&session.thread.id)));
         self.session = Some(session);
         Ok(())
     }
@@ -208,7 +216,7 @@ impl ChatLoop {
             ..self.turn_options.clone()
         };
         let watched = match session.start_turn(text).await {
-            Ok(turn) => watch(turn, &mut self.keys).await?,
+            Ok(turn) => watch(turn, &mut self.keys, &self.details).await?,
             Err(error) => {
                 note(format!("error: {}", error_text(&error)));
                 Watched {
@@ -250,10 +258,14 @@ struct Watched {
 }
 
 /// Shows a turn, and the turns of the prompts that the user queues meanwhile.
-async fn watch(mut view: TurnView<'_>, keys: &mut Option<TypedKeys>) -> Result<Watched> {
+async fn watch(
+    mut view: TurnView<'_>,
+    keys: &mut Option<TypedKeys>,
+    details: &Details,
+) -> Result<Watched> {
     let mut is_detached = false;
     loop {
-        let mut screen = Screen::new(false);
+        let mut screen = Screen::for_chat(details);
         match view.watch(&mut screen, keys.as_mut()).await {
             Ok(ended) => {
                 show_end(&ended, &mut screen)?;
