@@ -113,7 +113,7 @@ mod tests {
     fn unknown_command_names_the_nearest() {
         let skills = [("release".to_owned(), String::new())];
         for (name, meant) in [
-            ("modle", "did you mean /model?"),
+            ("modell", "did you mean /model?"),
             ("undp", "did you mean /undo?"),
             ("relase", "did you mean /release?"),
             ("\u{1b}[2J", "/help lists the commands"),
