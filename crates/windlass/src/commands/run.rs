@@ -168,9 +168,10 @@ impl Run {
             Some(_) => Screen::for_value(self.json),
             None => Screen::new(self.json),
         };
-        screen.name_model();
         if self.print {
             screen = screen.only_result();
+        } else {
+            screen.name_model();
         }
         let session = self.session(daemon, cwd, approvals).await;
         let mut session = session.map_err(Stopped::Before)?;

@@ -24,8 +24,8 @@ const MAX_HISTORY_LINES: usize = 1000;
 const MENU: &str = "completion";
 /// The payload of the key that opens the external editor.
 const EDIT: &str = "edit";
-/// The command of the key that shows the last result.
-const SHOW: &str = "/show";
+/// The command of the key that opens the last result.
+const OPEN: &str = "/show";
 /// The editor if neither `VISUAL` nor `EDITOR` is set.
 const USUAL_EDITOR: &str = "vi";
 
@@ -77,9 +77,9 @@ impl LineEditor {
             KeyCode::BackTab,
             ReedlineEvent::MenuPrevious,
         );
-        let show = ReedlineEvent::ExecuteHostCommand(SHOW.to_owned());
         keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('g'), edit);
-        keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('o'), show);
+        let open = ReedlineEvent::ExecuteHostCommand(OPEN.to_owned());
+        keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('o'), open);
         let menu = IdeMenu::default().with_name(MENU);
         let editor = Reedline::create()
             .with_edit_mode(Box::new(Emacs::new(keys)))
@@ -116,10 +116,8 @@ impl LineEditor {
             match read? {
                 Signal::Success(line) => return Ok(Entered::Text(line)),
                 Signal::CtrlC => return Ok(Entered::Interrupt),
-                Signal::HostCommand(command) if command == SHOW => {
-                    return Ok(Entered::Text(command));
-                }
-                Signal::HostCommand(_) => edit_externally(editor),
+                Signal::HostCommand(key) if key == EDIT => edit_externally(editor),
+                Signal::HostCommand(command) => return Ok(Entered::Text(command)),
                 _ => return Ok(Entered::End),
             }
         }

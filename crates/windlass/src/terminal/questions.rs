@@ -392,9 +392,7 @@ fn decided(
         }
         (_, still_unseen) => {
             let hint = match &still_unseen {
-                None => {
-                    "Type y, n, t, p or a, and Enter. Text after n is the reason that the model gets."
-                }
+                None => "Type y, n, t, p or a, and Enter. Text after n is for the model.",
                 Some(_) => "Type s or n, and Enter.",
             };
             screen.question(Colour::Bad, hint)?;

@@ -271,6 +271,74 @@ fn interrupt_stops_the_turn_of_a_chat_and_two_more_quit() {
 }
 
 #[test]
+fn prompt_of_a_second_chat_waits_in_its_editor() {
+    let mut scene = Scene::start(&["chat"]);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    scene.terminal.keys.write_all(b"first\r").unwrap();
+    scene.answer("One.");
+    scene.terminal.until(&["One."]);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    let mut command = scene.fixture.command(&["chat", "--continue"], &[]);
+    let mut other = Terminal::start(&mut command);
+    other.until(&[WHERE]);
+    other.keys.write_all(HERE).unwrap();
+    scene.terminal.keys.write_all(b"second\r").unwrap();
+    let pending = scene.begin_answer(&Answer::text(&["Two, ", "three"]), "Two");
+    other.keys.write_all(b"third\r").unwrap();
+    other.until(&["error: "]);
+    other.until(&[WHERE]);
+    other.keys.write_all(HERE).unwrap();
+    other.until(&["third"]);
+    scene.finish(pending);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    other.keys.write_all(b"\r").unwrap();
+    let request = scene.answer("Four.");
+    assert!(request.contains("\"third\""), "{request}");
+    other.until(&["Four."]);
+    other.until(&[WHERE]);
+    other.keys.write_all(HERE).unwrap();
+    other.keys.write_all(b"\x04").unwrap();
+    assert!(other.ended().success());
+    scene.terminal.keys.write_all(b"\x04").unwrap();
+    assert!(scene.terminal.ended().success());
+}
+
+#[test]
+fn chat_ends_when_its_terminal_closes_during_a_turn() {
+    let mut model = ScriptedModel::start();
+    let fixture = RunFixture::new();
+    let (ours, theirs) = open_terminal(80);
+    let another = || theirs.try_clone().unwrap();
+    let url = model.url();
+    let variables = [
+        ("TERM", "xterm"),
+        ("ANTHROPIC_API_KEY", "test-key"),
+        ("ANTHROPIC_BASE_URL", &*url),
+    ];
+    let mut command = fixture.command(&["chat"], &variables);
+    command.stdin(another()).stdout(another()).stderr(another());
+    let mut child = command.spawn().unwrap();
+    drop((command, theirs));
+    let mut ours = File::from(ours);
+    let mut seen = String::new();
+    while !seen.contains(WHERE) {
+        let mut piece = [0; 1024];
+        let count = ours.read(&mut piece).unwrap();
+        seen.push_str(&String::from_utf8_lossy(&piece[..count]));
+    }
+    ours.write_all(HERE).unwrap();
+    ours.write_all(b"hello\r").unwrap();
+    let mut exchange = model.next_request();
+    model.say_half(&mut exchange, "One");
+    drop(ours);
+    // The turn stays open, so that a later process can resume it.
+    child.wait().unwrap();
+}
+
+#[test]
 fn chat_ends_when_its_terminal_closes() {
     let fixture = RunFixture::new();
     let (ours, theirs) = open_terminal(80);

@@ -46,8 +46,8 @@ commands! {
     "mode" "[NAME]" "show or set the mode: agent, plan, operate or yolo" mode;
     "plan" "[PROMPT]" "change nothing until /mode agent, or only for this prompt" plan;
     "yes" "" "allow all calls without asking" allow_all;
+    "show" "[N]" "show the result #N, or the last one; so does Ctrl-O" show;
     "diff" "" "show the changes since the last commit" diff;
-    "show" "[N]" "show the complete result #N, or the last one; also Ctrl-O" show;
     "undo" "[files]" "undo the last turn; with `files` also its changes of files" undo;
     "context" "" "show how full the context window is" context;
     "compact" "[REASON]" "summarise the conversation to free the context window" compact;
@@ -113,7 +113,7 @@ mod tests {
     fn unknown_command_names_the_nearest() {
         let skills = [("release".to_owned(), String::new())];
         for (name, meant) in [
-            ("modle", "did you mean /model?"),
+            ("modell", "did you mean /model?"),
             ("undp", "did you mean /undo?"),
             ("relase", "did you mean /release?"),
             ("\u{1b}[2J", "/help lists the commands"),

@@ -81,6 +81,10 @@ impl ChatLoop {
         Ok(())
     }
 
+    pub(super) async fn show(&mut self, number: &str) -> Result<()> {
+        self.show_detail(number)
+    }
+
     pub(super) async fn undo(&mut self, rest: &str) -> Result<()> {
         ensure!(matches!(rest, "" | "files"), "use `/undo` or `/undo files`");
         self.daemon.ensure_connected().await?;

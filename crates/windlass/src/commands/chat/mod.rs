@@ -70,11 +70,11 @@ impl Chat {
             approvals: ApprovalMode::for_terminal(self.thread_args.yes),
             keys: InputSource::reads_keys().then(TypedKeys::default),
             session: None,
+            details: Details::default(),
+            status: String::new(),
             skills: Vec::new(),
             unsent: None,
             end: None,
-            details: Details::default(),
-            status: String::new(),
         };
         if let Some(id) = self.thread_args.find_thread(daemon, cwd).await? {
             chat.resume(&id).await?;
@@ -129,16 +129,16 @@ struct ChatLoop {
     /// The keys that are typed during a turn; `None` without a line editor.
     keys: Option<TypedKeys>,
     session: Option<ThreadSession>,
+    /// Results that the user can open.
+    details: Details,
+    /// The status line that was shown last.
+    status: String,
     /// Skills of the repository with their descriptions.
     skills: Vec<(String, String)>,
     /// Text that was not sent, for the next input.
     unsent: Option<String>,
     /// Set when the chat is over.
     end: Option<ChatEnd>,
-    /// Results that the user can open.
-    details: Details,
-    /// The status line that was shown last.
-    status: String,
 }
 
 impl ChatLoop {
@@ -174,7 +174,7 @@ impl ChatLoop {
 
     async fn resume(&mut self, id: &str) -> Result<()> {
         let session = ThreadSession::resume(&self.daemon, id, self.approvals).await?;
-        session.show_approval_notice(&mut Screen::new(false))?;
+        session.show_approval_notice(&mut Screen::for_chat(&self.details))?;
         self.show_last_exchange(&session.thread.id).await?;
         if let Some(open) = session.view_open_turn().await? {
             let watched = watch(open, &mut self.keys, &self.details).await?;

@@ -49,7 +49,7 @@ impl ChatLoop {
     }
 
     /// Shows a complete result or thought: that with a number, or the last one.
-    pub(super) async fn show(&mut self, number: &str) -> Result<()> {
+    pub(super) fn show_detail(&self, number: &str) -> Result<()> {
         let number = match number.trim_start_matches('#') {
             "" => None,
             number => Some(number.parse().context("the number is invalid: /show 3")?),

@@ -261,24 +261,13 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes the text that the renderer held back.
     /// Writes the complete answer, with a line end.
     fn write_result(&mut self, answer: &str) -> io::Result<()> {
-        self.clear()?;
-        let answer = answer.trim_end();
-        if self.out.is_terminal() {
-            let answer = Markdown::render(answer, Style::for_stdout(), columns());
-            self.out.write_all(answer.as_bytes())?;
-            return self.out.flush();
-        }
-        if io::stderr().is_terminal() {
-            let answer = self.style.unmarked(&lines(answer), &mut None);
-            return self.write_line(&answer);
-        }
-        self.write_line(answer)
+        self.write_answer(answer.trim_end())?;
+        self.end_line()
     }
 
-    /// Writes the end of the answer that word wrapping held back.
+    /// Writes the text that the renderer held back.
     fn write_held_back(&mut self) -> io::Result<()> {
         let rest = self.markdown.flush(columns());
         if rest.is_empty() {
