@@ -69,6 +69,8 @@ pub struct Config {
     pub prompt: Prompt,
     /// Instructions of the repository. See [repository](repository.md).
     pub repository: Repository,
+    /// Output of `windlass run` and `windlass chat`. Read from your own file and from `--config`.
+    pub terminal: Terminal,
     /// Tool outputs that are too long to show. See [commands](commands.md#long-outputs).
     pub outputs: Outputs,
     /// Deletion of old records. Without these keys nothing is deleted. See [operations](operations.md#retention-and-maintenance).
@@ -577,6 +579,30 @@ pub struct Prompt {
 pub struct Repository {
     /// Whether models read the `AGENTS.md` files and skills of the environment. Default: `true`.
     pub instructions: Option<bool>,
+}
+
+/// Output of commands on a terminal.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Terminal {
+    /// How you are notified of a turn that has ended or waits for you: `off`, `bell`, or `osc9`, a desktop notification that some terminals
+    /// support. Default: `off`.
+    pub notify: Notify,
+    /// Seconds after which you are notified. Default: 10.
+    pub notify_after_seconds: Option<u64>,
+}
+
+/// A notification on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Notify {
+    /// No notification.
+    #[default]
+    Off,
+    /// The bell character.
+    Bell,
+    /// The escape sequence OSC 9.
+    Osc9,
 }
 
 /// Tool outputs that are too long to show.

@@ -21,7 +21,7 @@ use crate::client::thread_session::{ApprovalMode, ThreadSession, TurnViewEnd};
 use crate::commands::attachments::{Attachments, read_at_most};
 use crate::commands::thread_args::ThreadArgs;
 use crate::piped;
-use crate::terminal::{Colour, Screen};
+use crate::terminal::{self, Colour, Screen};
 
 /// What happens to a prompt while a turn is open.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -99,6 +99,7 @@ impl Run {
     /// Errors before the turn are usage errors; errors during the turn are failures.
     pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
         let GlobalOptions { workspace, config } = global;
+        terminal::configure(config.as_deref());
         let prompt = self.prompt()?;
         let schema = self.output_schema.as_deref().map(read_schema).transpose()?;
         let attached = self.attachments.read()?;

@@ -71,6 +71,7 @@ impl DaemonAgent<'_> {
         let mut harness = HarnessBuilder::new("daemon", "")
             .with_capability(prompt::NAME)
             .with_capability("ask_user")
+            .with_capability("plan")
             .with_capability("files")
             .with_capability("shell");
         if web::is_enabled(self.config) {

@@ -14,11 +14,12 @@ use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Stat
 use super::call_line::{CallLine, outcome_mark, thought_mark};
 use super::call_result::{excerpt, is_cut_off, is_success, result_lines, summary};
 use super::details::Details;
+use super::plan::checklist;
 use super::proposal::StyledLine;
 use super::units::{count, spent, time};
 use super::{
     Colour, Markdown, SIMULATOR, ShownCall, Style, columns, is_for_screen_reader, main_argument,
-    width_of, wrap_rows, wrap_words,
+    notification, width_of, wrap_rows, wrap_words,
 };
 use crate::inert_json::{event_line, json_line};
 
@@ -69,8 +70,8 @@ pub(crate) struct Screen {
     model: Option<String>,
     /// Where the complete results are stored, if the user can open them.
     details: Option<Details>,
-    /// When the turn was first shown.
-    begun: Instant,
+    /// Since when the user waits for the turn.
+    waiting_since: Instant,
     /// Number of ended calls.
     calls: usize,
     /// The agent's last message, for the result.
@@ -120,7 +121,7 @@ impl Screen {
             names_model: false,
             model: None,
             details: None,
-            begun: Instant::now(),
+            waiting_since: Instant::now(),
             is_json,
             is_result_only: false,
             out: io::stdout(),
@@ -412,6 +413,13 @@ impl Screen {
         let call = self.running.remove(at);
         self.calls += 1;
         self.silent_since = Some(Instant::now());
+        if item.kind == ItemKind::Plan && item.status == Status::Completed {
+            for (colour, line) in checklist(item, self.style) {
+                let line = self.style.cut(&line, columns().saturating_sub(1));
+                self.write_message(&self.style.paint(colour, &line))?;
+            }
+            return Ok(());
+        }
         let mark = outcome_mark(is_success(item), self.style);
         let end = match call.since {
             Some(since) => format!("{}  {}", time(since.elapsed()), summary(item)),
@@ -598,11 +606,6 @@ impl Screen {
         format!("waiting for {model}  {}", time(waited))
     }
 
-    /// Returns how long the turn has been shown.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
-    }
-
     /// Returns whether the answer's last line can be ended, because a call is running and no more text comes. Only a terminal shows it: elsewhere the
     /// line break would become part of the answer.
     fn is_answer_over(&self) -> bool {
@@ -615,14 +618,24 @@ impl Screen {
     /// Writes the prompt of a question and leaves the cursor after it.
     pub(super) fn prompt(&mut self, text: &str) -> io::Result<()> {
         self.question_state = QuestionState::InLine;
+        self.notify_user("a question waits for you")?;
         let mark = self.style.paint(Colour::Warning, self.style.mark());
         let mut err = io::stderr();
         write!(err, "{mark} {}", self.style.paint(Colour::Bold, text))?;
         err.flush()
     }
 
+    /// Notifies a user who may have left the terminal.
+    fn notify_user(&self, text: &str) -> io::Result<()> {
+        if self.style.is_live || self.announces_calls {
+            notification::notify(self.waiting_since.elapsed(), text)?;
+        }
+        Ok(())
+    }
+
     /// Records that the user has typed a line, which ends the line of the question.
     pub(super) fn answered(&mut self) {
+        self.waiting_since = Instant::now();
         self.question_state = QuestionState::Closed;
     }
 
@@ -688,6 +701,7 @@ impl Screen {
         }
         self.end_thought()?;
         self.end_line()?;
+        self.notify_user("the turn has ended")?;
         let mut parts = Vec::new();
         if self.calls > 0 {
             parts.push(count(self.calls, "call"));

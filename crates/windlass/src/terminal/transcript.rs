@@ -9,6 +9,7 @@ use windlass_protocol::{Item, ItemKind, Status};
 
 use super::call_line::{CallLine, outcome_mark, thought_mark};
 use super::call_result::{is_success, result_lines, summary};
+use super::plan::checklist;
 use super::tool_call::{ShownCall, main_argument};
 use super::units::{count, time};
 use super::{Colour, Markdown, Style, columns};
@@ -59,6 +60,7 @@ impl Transcript {
             ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => {
                 self.write_call(item, out)
             }
+            ItemKind::Plan => self.write_plan(item, out),
             ItemKind::ContextCompaction => {
                 self.write_notice(Colour::Dim, "the history was compacted", out)
             }
@@ -108,6 +110,13 @@ impl Transcript {
         };
         let line = format!("{} {}", thought_mark(self.style), self.format(&line));
         writeln!(out, "{}", self.paint(Colour::Dim, &line))
+    }
+
+    fn write_plan(self, item: &Item, out: &mut impl Write) -> io::Result<()> {
+        for (colour, line) in checklist(item, self.style) {
+            writeln!(out, "{}", self.paint(colour, &line))?;
+        }
+        Ok(())
     }
 
     fn write_notice(self, colour: Colour, text: &str, out: &mut impl Write) -> io::Result<()> {

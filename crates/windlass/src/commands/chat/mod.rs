@@ -47,6 +47,7 @@ pub(crate) struct Chat {
 impl Chat {
     pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
         let GlobalOptions { workspace, config } = global;
+        terminal::configure(config.as_deref());
         let cwd = self.thread_args.cwd(workspace)?;
         let daemon = self.thread_args.connect(&cwd, config).await?;
         let ended = self.session(&daemon, &cwd).await;
