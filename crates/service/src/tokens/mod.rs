@@ -5,6 +5,7 @@ mod scope;
 
 pub use file::{TokenFile, TokenRecord};
 pub use scope::{InvalidScope, TokenScope};
+use windlass_macros::OpaqueDebug;
 use windlass_protocol::ErrorCode;
 
 use crate::error::ApiError;
@@ -42,7 +43,7 @@ impl TokenLookup {
 }
 
 /// A client secret. `Debug` does not print it, and comparison takes constant time.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct Token(blake3::Hash);
 
 impl Token {
@@ -55,12 +56,6 @@ impl Token {
     #[must_use]
     pub fn is(&self, secret: &[u8]) -> bool {
         self.0 == blake3::hash(secret)
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token")
     }
 }
 

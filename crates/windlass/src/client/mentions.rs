@@ -167,7 +167,7 @@ mod tests {
         assert_eq!(json!(parts), expected);
         let none: Vec<Value> = Vec::new();
         assert_eq!(
-            json!(mentioned("@ @@ @nobody @\"", &here).unwrap()),
+            json!(mentioned("@ @@ @missing @\"", &here).unwrap()),
             json!(none)
         );
     }

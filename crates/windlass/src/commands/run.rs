@@ -56,7 +56,7 @@ Examples:
   windlass run --backend claude-code \"Fix the failing test\"
   windlass run --continue \"Now the documentation\"
   windlass run --image screenshot.png \"What is wrong here?\"
-  windlass run --output-schema city.json \"Which city is the largest of Norway?\" | jq -r .name
+  windlass run --output-schema city.json \"Which is the largest city in Norway?\" | jq -r .name
   windlass run --json \"List the files\" | jq -r .event
   windlass run -p \"Write a commit message\" < changes.diff
   windlass run -p --json \"What does @src/main.rs do?\" | jq -r .answer

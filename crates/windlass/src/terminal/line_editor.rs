@@ -47,9 +47,9 @@ pub(crate) type Completions = Box<dyn FnMut(&str) -> Vec<Completion> + Send>;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Entered {
     Text(String),
-    /// Ctrl-C.
+    /// The user pressed Ctrl-C, which removed the input.
     Interrupt,
-    /// Ctrl-D.
+    /// The user pressed Ctrl-D in an empty input.
     End,
 }
 

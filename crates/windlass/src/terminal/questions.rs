@@ -256,7 +256,7 @@ impl Questions {
         };
         let text = match (&shown.question, &shown.unseen) {
             (PendingQuestion::Approval { .. }, None) => {
-                "Allow? [y]es, [n]o, [t]urn (all of it), [p]roject (this call), [a]lways (all, commands too): "
+                "Allow? [y]es, [n]o, [t]urn, [p]roject (this call), [a]lways (commands too): "
             }
             (PendingQuestion::Approval { .. }, Some(_)) => {
                 "Not everything is shown. [s]how all, [n]o: "

@@ -17,7 +17,6 @@ type Handler = for<'a> fn(&'a mut ChatLoop, &'a str) -> LocalBoxFuture<'a, Resul
 
 pub(super) struct SlashCommand {
     pub(super) name: &'static str,
-    /// Other names.
     aliases: &'static [&'static str],
     arguments: &'static str,
     pub(super) summary: &'static str,
