@@ -48,6 +48,7 @@ impl BrowserConnection {
     }
 
     /// Returns the value of the header `Set-Cookie`; `None` if no browser may log in here.
+    #[cfg(feature = "console")]
     pub(crate) fn set_cookie(self, value: &str, seconds: u32) -> Option<String> {
         let name = self.cookie_name()?;
         let secure = if self == Self::Tls { "; Secure" } else { "" };

@@ -21,6 +21,10 @@ const MAX_SUBPROTOCOL_BYTES: usize = 256;
 pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) -> Response<Body> {
     let headers = request.headers();
     if !is_socket_request(headers) {
+        #[cfg(feature = "console")]
+        if is_browser(&request) {
+            return (StatusCode::SEE_OTHER, [(header::LOCATION, "/console/")]).into_response();
+        }
         let text = "this path accepts JSON-RPC over WebSocket; the HTTP API is under /v1";
         return HttpRefusal(ApiError::new(ErrorCode::UnknownPath, text)).into_response();
     }
@@ -103,6 +107,14 @@ fn subprotocol(headers: &HeaderMap) -> Result<Option<String>, InvalidSubprotocol
 /// Returns whether the character is valid in an HTTP token.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Returns whether a user has opened the daemon's address in a browser.
+#[cfg(feature = "console")]
+fn is_browser(request: &Request) -> bool {
+    let accept = request.headers().get(header::ACCEPT);
+    let accept = accept.and_then(|accept| accept.to_str().ok());
+    request.uri().path() == "/" && accept.is_some_and(|accept| accept.contains("text/html"))
 }
 
 fn is_socket_request(headers: &HeaderMap) -> bool {

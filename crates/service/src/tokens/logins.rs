@@ -135,7 +135,7 @@ impl StoredLogins {
 pub enum LoginSecret<'a> {
     /// A code of [`Logins::create_code`].
     Code(&'a str),
-    /// A token.
+    /// The secret of a token, which the user pastes.
     Token(&'a str),
 }
 
@@ -163,9 +163,9 @@ pub enum SessionLookup {
 
 /// The logins of a data directory; clones share them.
 #[derive(Clone)]
-pub struct Logins(Arc<Inner>);
+pub struct Logins(Arc<LoginState>);
 
-struct Inner {
+struct LoginState {
     file: JsonFile<StoredLogins>,
     clock: Arc<dyn Clock>,
     refused: Mutex<Refused>,
@@ -192,7 +192,7 @@ impl Logins {
 
     /// Uses the logins of a directory with another clock.
     pub fn with_clock(directory: impl Into<PathBuf>, clock: Arc<dyn Clock>) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(LoginState {
             file: JsonFile::new(directory.into().join(FILE)),
             clock,
             refused: Mutex::default(),

@@ -7,11 +7,10 @@ use std::process::{Command, ExitCode, Stdio};
 use anyhow::{Context, bail};
 use clap::Args;
 use serde_json::json;
-use windlass_protocol::Call;
 use windlass_server::Logins;
 
 use crate::cli::{note, printable, set_variable};
-use crate::client::connect::DaemonTarget;
+use crate::client::connect::running_daemon;
 use crate::commands::data_options::DataOptions;
 use crate::data::{self, private_file};
 use crate::inert_json::write_json;
@@ -44,15 +43,12 @@ impl Console {
             note(format!("{count} browser sessions ended"));
             return Ok(ExitCode::SUCCESS);
         }
-        let target = DaemonTarget::for_maintenance(directory.clone(), None)?;
-        let Some(daemon) = target.find_running().await? else {
+        let Some(info) = running_daemon(&directory).await? else {
             bail!(
                 "no daemon runs on {}; start one with `windlass serve`",
                 printable(&directory)
             );
         };
-        let info = daemon.get_runtime_info(Call::new((), ())).await;
-        let info = info.context("the daemon does not describe itself")?;
         let Some(url) = info.console_url else {
             bail!(
                 "the process that uses {} serves no console: it has no port, or its address needs TLS (serve --public-url)",

@@ -64,6 +64,20 @@ async fn shell_names_assets_that_exist() {
 }
 
 #[tokio::test]
+async fn address_of_the_daemon_leads_browsers_to_the_console() {
+    let daemon = TestDaemon::start().await;
+    let browser = daemon.client.anonymous();
+    let browser = browser.with("accept", "text/html,application/xhtml+xml,*/*;q=0.8");
+    let moved = browser.get("/").await;
+    assert_eq!(
+        (moved.status, moved.header("location")),
+        (303, Some("/console/"))
+    );
+    assert_eq!(browser.get("/v1/rpc").await.status, 404);
+    assert_eq!(daemon.client.get("/").await.code(), "unknown_path");
+}
+
+#[tokio::test]
 async fn pages_accept_only_get() {
     let daemon = TestDaemon::start().await;
     for (method, path) in [

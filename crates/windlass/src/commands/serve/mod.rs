@@ -245,9 +245,10 @@ fn announce(server: &ApiServer) -> anyhow::Result<impl Future<Output = ()> + use
     Ok(stop)
 }
 
-/// Prints a link to the console that logs one browser in.
+/// Prints a link to the console that logs one browser in. A log that other programs read does not contain it.
 fn announce_console(server: &ApiServer, logins: &Logins) {
-    let Some(url) = server.console_url().filter(|_| cfg!(feature = "console")) else {
+    let is_shown = cfg!(feature = "console") && !log::is_json();
+    let Some(url) = server.console_url().filter(|_| is_shown) else {
         return;
     };
     match login_link(&url, logins) {
