@@ -4,6 +4,8 @@
 //! implements, the registries of capabilities and drivers, and the simulator.
 
 #[macro_use]
+mod setters;
+#[macro_use]
 mod text_enum;
 
 pub mod backend;
@@ -28,7 +30,7 @@ pub use records::{
     agent, config_layer, harness, named_secrets, remembered_calls, session, session_file,
     thread_record, turn_environment, turn_policy, turn_request,
 };
-pub use tools::{command, command_host, questions, tool_types};
+pub use tools::{command, command_host, questions, session_tool, tool_types};
 pub use traits::in_memory;
 pub use values::{bounds, budget, derived_id, digest, error, typed_id};
 pub(crate) use values::{clock, moment, shared_list};

@@ -1,5 +1,6 @@
 //! Errors of job operations.
 
+use windlass_core::bounds::prefix;
 use windlass_store::JournalError;
 
 use crate::schedule::RuleError;
@@ -185,8 +186,7 @@ pub(crate) fn check_optional_name(
 /// Truncates a text to at most `longest` bytes and an ellipsis.
 pub(crate) fn truncate_to(mut text: String, longest: usize) -> String {
     if text.len() > longest {
-        let end = (0..=longest).rev().find(|at| text.is_char_boundary(*at));
-        text.truncate(end.unwrap_or_default());
+        text.truncate(prefix(&text, longest).len());
         text.push('…');
     }
     text

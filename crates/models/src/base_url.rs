@@ -1,6 +1,7 @@
 //! Validation of providers' base URLs.
 
 use reqwest::Url;
+use windlass_core::bounds;
 use windlass_core::error::AgentLoopError;
 
 /// Maximum characters of a value in an error.
@@ -98,11 +99,7 @@ fn shown(url: &str) -> String {
     } else {
         MAX_SHOWN
     };
-    let text = format!("{scheme}{rest}");
-    match text.char_indices().nth(max_shown) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text,
-    }
+    bounds::shortened(&format!("{scheme}{rest}"), max_shown)
 }
 
 /// Returns the host and port of a URL if they differ from those of the default URL.

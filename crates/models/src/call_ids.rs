@@ -7,6 +7,8 @@
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 
+use windlass_core::bounds::prefix;
+
 use crate::prompt::PromptEntry;
 
 /// Maximum length of an ID that all providers accept.
@@ -61,11 +63,7 @@ fn unused_id(id: &str, used: &HashSet<String>) -> String {
     }
     let mut numbered = (2_u32..).map(|number| {
         let number = format!("_{number}");
-        let mut end = id.len().min(MAX_BYTES - number.len());
-        while !id.is_char_boundary(end) {
-            end -= 1;
-        }
-        format!("{}{number}", &id[..end])
+        format!("{}{number}", prefix(id, MAX_BYTES - number.len()))
     });
     numbered.find(|id| !used.contains(id)).unwrap_or_default()
 }

@@ -1,7 +1,6 @@
 //! A chain of models: if one fails, the next one gets the request.
 
 use std::collections::VecDeque;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -14,22 +13,15 @@ use windlass_core::llm_driver_registry::{
     LlmStreamEvent,
 };
 use windlass_core::typed_id::SessionId;
+use windlass_macros::OpaqueDebug;
 
 /// One model of a chain.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct FallbackLink {
     /// Driver of this entry.
     pub driver: Arc<dyn LlmDriver>,
     /// Model of this entry. Default: that of the call.
     pub model: Option<String>,
-}
-
-impl fmt::Debug for FallbackLink {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FallbackLink")
-            .field("model", &self.model)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Sends a request to one model after the other until one answers.

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use serde_json::{Value, json};
+use windlass_core::bounds::prefix;
 use windlass_core::llm_driver_registry::{
     LlmCallConfig, LlmContentPart, LlmMessage, LlmMessageContent, LlmMessageRole, LlmRequest,
     SESSION_ID_KEY,
@@ -137,7 +138,7 @@ impl AgentMessage<'_> {
         let mut calls_left = self.calls.len();
         for item in self.reasoning_items(api, model) {
             let done = self.text.len() - text.len();
-            let more = floor_char_boundary(text, item.text.saturating_sub(done));
+            let more = prefix(text, item.text.saturating_sub(done)).len();
             let (before, after) = text.split_at(more);
             if !before.is_empty() {
                 blocks.push(AgentBlock::Text(before));
@@ -167,14 +168,6 @@ impl PromptCall<'_> {
             Cow::Owned(json!({ "invalid_arguments": self.arguments }))
         }
     }
-}
-
-fn floor_char_boundary(text: &str, at: usize) -> usize {
-    let mut at = at.min(text.len());
-    while !text.is_char_boundary(at) {
-        at -= 1;
-    }
-    at
 }
 
 fn join<'a>(mut texts: impl Iterator<Item = &'a str>, between: &str) -> Cow<'a, str> {

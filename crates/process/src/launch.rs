@@ -51,7 +51,7 @@ pub(crate) fn launch(
             signals::reset_for_children().map_err(ProcessError::io("reset signals"))?;
             let guard = guard(program.sandbox.confinement)?;
             let outsider = guard.as_ref().and_then(ParentDeathGuard::pid);
-            let domain = program.sandbox.confinement.enter(
+            let domain = program.sandbox.confinement.confine_thread(
                 &program.sandbox.bounds,
                 &program.sandbox.root,
                 outsider,

@@ -124,10 +124,12 @@ impl Program {
         let mut variables = self.variables.clone();
         variables.insert(MARK.into(), mark.into());
         let shown = launcher.map(|launcher| launcher.program.as_path());
-        let prepared =
-            self.sandbox
-                .confinement
-                .command(&self.sandbox.bounds, shown, &first, &variables);
+        let prepared = self.sandbox.confinement.sandboxed_command(
+            &self.sandbox.bounds,
+            shown,
+            &first,
+            &variables,
+        );
         let mut prepared = prepared.map_err(ProcessError::io("pass variables"))?;
         // The sandbox process gets the same mark as the processes in it.
         prepared.command.args(words).env(MARK, mark);

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::wire;
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $code:literal, $status:literal;)*) => {
@@ -185,24 +186,20 @@ impl std::fmt::Display for ErrorCode {
 }
 
 /// The code, the message and the details of an error.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct ErrorDetail {
     /// Message for people.
     pub message: String,
     /// The HTTP status.
     pub status: u16,
     /// The stable name; older servers send none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ErrorCode>,
     /// Values by name, such as `turn_id`, `field` or `request_id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub details: Option<Value>,
 }
 
 /// The body of every error response.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct ErrorBody {
     /// The code, the message and the details.
     pub error: ErrorDetail,

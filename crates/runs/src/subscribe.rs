@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use tokio::sync::watch;
 use windlass_core::runs::{RunRecord, RunStatus};
+use windlass_macros::OpaqueDebug;
 use windlass_store::JournalError;
 
 use crate::all::{AllRuns, AnyRun};
@@ -144,6 +145,7 @@ fn only_turns(mut records: Vec<RunRecord>) -> Vec<RunRecord> {
 }
 
 /// Yields the records of a run as they are appended.
+#[derive(OpaqueDebug)]
 pub struct Follower {
     all: AllRuns,
     run: AnyRun,
@@ -154,15 +156,6 @@ pub struct Follower {
     status: RunStatus,
     read: VecDeque<RunRecord>,
     page_bytes: usize,
-}
-
-impl std::fmt::Debug for Follower {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Follower")
-            .field("run_id", &self.run.summary().run_id)
-            .field("seq", &self.seq)
-            .finish_non_exhaustive()
-    }
 }
 
 impl Follower {

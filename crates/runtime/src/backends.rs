@@ -25,8 +25,9 @@ use windlass_store::{
 };
 
 use crate::journal_views::{JournalEvents, JournalMessages};
-use crate::setters::setters;
 use crate::spending::DailyLimit;
+use windlass_core::setters;
+use windlass_macros::OpaqueDebug;
 
 fn unsupported(what: &str) -> AgentLoopError {
     AgentLoopError::config(format!(
@@ -248,7 +249,7 @@ impl RuntimeProviderStore for InMemoryLlmProviderStore {
 ///
 /// The journal is the source of truth for conversations; `message_store` and `event_bus` are views of it. If an embedder replaces them, the runtime
 /// copies messages and events there after they are recorded, and never reads them.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct RuntimeBackends {
     /// Store of harness records.
     pub harness_store: Arc<dyn RuntimeHarnessStore>,
@@ -282,12 +283,6 @@ pub struct RuntimeBackends {
 pub(crate) struct JournalViews {
     pub(crate) messages: Arc<JournalMessages>,
     pub(crate) events: Arc<JournalEvents>,
-}
-
-impl std::fmt::Debug for RuntimeBackends {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("RuntimeBackends").finish_non_exhaustive()
-    }
 }
 
 impl RuntimeBackends {

@@ -27,10 +27,11 @@ use crate::inner::{ExternalServices, Inner};
 use crate::panics::catch_panic_async;
 use crate::runtime::InProcessRuntime;
 use crate::runtime::open_session;
-use crate::setters::setters;
 use crate::settings::{ResumePolicy, RuntimeSettings};
 use crate::subagents::{SubagentSettings, Subagents};
+use windlass_core::setters;
 use windlass_core::{Clock, SystemClock};
+use windlass_macros::OpaqueDebug;
 
 /// Model ID of the simulator if no other model is set.
 const SIMULATED_MODEL: &str = "llmsim-model";
@@ -57,7 +58,7 @@ const SIMULATED_MODEL: &str = "llmsim-model";
 /// # Ok::<(), windlass_core::AgentLoopError>(())
 /// # }).unwrap();
 /// ```
-#[derive(Default)]
+#[derive(OpaqueDebug, Default)]
 pub struct InProcessRuntimeBuilder {
     platform: PlatformDefinition,
     backends: Option<RuntimeBackends>,
@@ -77,15 +78,6 @@ pub struct InProcessRuntimeBuilder {
     subagents: Option<Subagents>,
     #[cfg(feature = "tools")]
     environments: Vec<windlass_tools::Environments>,
-}
-
-impl std::fmt::Debug for InProcessRuntimeBuilder {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("InProcessRuntimeBuilder")
-            .field("platform", &self.platform)
-            .field("sessions", &self.sessions.len())
-            .finish_non_exhaustive()
-    }
 }
 
 impl InProcessRuntimeBuilder {

@@ -3,7 +3,7 @@
 use windlass_core::error::AgentLoopError;
 use windlass_core::typed_id::SessionId;
 use windlass_store::{JournalError, QueryError};
-use windlass_turn::{Failure, Rejected};
+use windlass_turn::{FailureDetails, Rejected};
 
 pub(crate) fn from_journal(error: JournalError) -> AgentLoopError {
     AgentLoopError::StoreUnavailable(error.to_string())
@@ -54,8 +54,8 @@ pub(crate) fn from_rejection(session_id: SessionId, rejected: Rejected) -> Agent
 }
 
 /// Returns the recorded form of an error. The text contains each cause once.
-pub(crate) fn to_failure(error: &AgentLoopError) -> Failure {
-    Failure {
+pub(crate) fn to_failure(error: &AgentLoopError) -> FailureDetails {
+    FailureDetails {
         code: code(error).to_owned(),
         message: error.to_string(),
         user_message: error.user_facing_message(),

@@ -1,24 +1,9 @@
 //! Setters of the builders.
 
-/// Declares chainable setters: each takes one value and changes the builder.
-macro_rules! setters {
-    ($($(#[$doc:meta])* $name:ident($ty:ty) |$builder:ident, $value:ident| $change:expr;)*) => {$(
-        $(#[$doc])*
-        #[must_use]
-        pub fn $name(self, value: $ty) -> Self {
-            let mut changed = self;
-            let ($builder, $value) = (&mut changed, value);
-            $change;
-            changed
-        }
-    )*};
-}
-pub(crate) use setters;
-
 /// Declares the setters that the builders of harnesses, agents and sessions have in common, and `build`.
 macro_rules! record_setters {
     ($record:ident, $kind:literal) => {
-        $crate::setters::setters! {
+        windlass_core::setters! {
             #[doc = concat!("Adds a label to the ", $kind, ".")]
             tag(impl Into<String>) |builder, tag| builder.record.tags.push(tag.into());
             #[doc = concat!("Adds labels to the ", $kind, ".")]

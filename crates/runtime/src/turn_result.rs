@@ -1,6 +1,5 @@
 //! Results and handles of turns.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 use windlass_core::error::{AgentLoopError, Result, WaitingFor};
 use windlass_core::events::{Event, EventData, TokenUsage};
 use windlass_core::typed_id::{MessageId, SessionId, TurnId};
+use windlass_macros::OpaqueDebug;
 use windlass_turn::OnBusy;
 
 use crate::json_in_text;
@@ -84,7 +84,7 @@ pub fn output_value(answer: &str) -> Option<Value> {
 pub type EventObserver = Arc<dyn Fn(&Event) + Send + Sync>;
 
 /// Options for one turn.
-#[derive(Clone, Default)]
+#[derive(OpaqueDebug, Clone, Default)]
 pub struct TurnOptions {
     /// Cancels the turn when triggered.
     pub cancel: Option<CancellationToken>,
@@ -98,17 +98,6 @@ pub struct TurnOptions {
     pub on_busy: OnBusy,
     /// ID of the turn, for a caller that must find it again after a crash; it must be unused. Default: a new ID.
     pub turn_id: Option<TurnId>,
-}
-
-impl fmt::Debug for TurnOptions {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("TurnOptions")
-            .field("turn_timeout", &self.turn_timeout)
-            .field("tool_timeout", &self.tool_timeout)
-            .field("on_busy", &self.on_busy)
-            .field("turn_id", &self.turn_id)
-            .finish_non_exhaustive()
-    }
 }
 
 /// An accepted turn: its input is durable. Dropping the handle cancels nothing.

@@ -1,13 +1,15 @@
 //! Locks that ignore poisoning: a panic of another holder leaves plain data behind.
 
-use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use windlass_macros::OpaqueDebug;
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A value that clones of a store share, behind a lock that is never held across an await.
+#[derive(OpaqueDebug)]
 pub(crate) struct Shared<T>(Arc<RwLock<T>>);
 
 impl<T> Shared<T> {
@@ -29,12 +31,5 @@ impl<T> Clone for Shared<T> {
 impl<T: Default> Default for Shared<T> {
     fn default() -> Self {
         Self(Arc::default())
-    }
-}
-
-/// Prints no part of the value, which may be a secret.
-impl<T> fmt::Debug for Shared<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shared(..)")
     }
 }

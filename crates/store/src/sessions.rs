@@ -1,7 +1,6 @@
 //! Sessions in memory.
 
 use std::collections::HashMap;
-use std::fmt;
 
 use async_trait::async_trait;
 use chrono::Utc;
@@ -9,11 +8,12 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::session::Session;
 use windlass_core::traits::{SessionMutator, SessionStore};
 use windlass_core::typed_id::SessionId;
+use windlass_macros::OpaqueDebug;
 
 use crate::lock::Shared;
 
 /// Sessions in memory; clones share them.
-#[derive(Default, Clone)]
+#[derive(OpaqueDebug, Default, Clone)]
 pub struct InMemorySessionStore {
     /// Boxed, so that the empty places of the table take little memory.
     sessions: Shared<HashMap<SessionId, Box<Session>>>,
@@ -67,14 +67,6 @@ impl InMemorySessionStore {
             .collect();
         sessions.sort_by_key(|session| (session.created_at, session.id.uuid()));
         sessions
-    }
-}
-
-impl fmt::Debug for InMemorySessionStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InMemorySessionStore")
-            .field("sessions", &self.sessions.read().len())
-            .finish()
     }
 }
 

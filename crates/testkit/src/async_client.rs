@@ -31,7 +31,7 @@ pub struct AsyncClient {
 
 /// A complete response.
 #[derive(Debug)]
-pub struct AsyncReply {
+pub struct HttpReply {
     /// The HTTP status.
     pub status: u16,
     /// The headers of the response.
@@ -40,7 +40,7 @@ pub struct AsyncReply {
     pub body: Bytes,
 }
 
-impl AsyncReply {
+impl HttpReply {
     /// Returns the body as JSON.
     #[track_caller]
     pub fn json(&self) -> Value {
@@ -128,14 +128,14 @@ impl AsyncClient {
         method: &str,
         path: &str,
         body: Option<&str>,
-    ) -> impl Future<Output = AsyncReply> + Send + use<> {
+    ) -> impl Future<Output = HttpReply> + Send + use<> {
         let request = self.request(method, path, body);
         let client = self.clone();
         soon(async move {
             let response = client.send(request).await;
             let (head, body) = response.into_parts();
             let body = body.collect().await.unwrap().to_bytes();
-            AsyncReply {
+            HttpReply {
                 status: head.status.as_u16(),
                 headers: head.headers,
                 body,
@@ -145,23 +145,19 @@ impl AsyncClient {
 
     /// Gets a path.
     #[track_caller]
-    pub fn get(&self, path: &str) -> impl Future<Output = AsyncReply> + Send + use<> {
+    pub fn get(&self, path: &str) -> impl Future<Output = HttpReply> + Send + use<> {
         self.raw("GET", path, None)
     }
 
     /// Sends a POST request with a JSON body.
     #[track_caller]
-    pub fn post(&self, path: &str, body: Value) -> impl Future<Output = AsyncReply> + Send + use<> {
+    pub fn post(&self, path: &str, body: Value) -> impl Future<Output = HttpReply> + Send + use<> {
         self.raw("POST", path, Some(&body.to_string()))
     }
 
     /// Sends a PATCH request with a JSON body.
     #[track_caller]
-    pub fn patch(
-        &self,
-        path: &str,
-        body: Value,
-    ) -> impl Future<Output = AsyncReply> + Send + use<> {
+    pub fn patch(&self, path: &str, body: Value) -> impl Future<Output = HttpReply> + Send + use<> {
         self.raw("PATCH", path, Some(&body.to_string()))
     }
 

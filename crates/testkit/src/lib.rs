@@ -29,7 +29,7 @@ mod server;
 mod skipped;
 mod wire;
 
-pub use async_client::{AsyncClient, AsyncReply, FrameStream, StreamFrame, soon};
+pub use async_client::{AsyncClient, FrameStream, HttpReply, StreamFrame, soon};
 pub use browser::Browser;
 pub use client::{ApiReply, Client, EventReader, Frame};
 pub use daemon::{Daemon, Home, TOKEN};

@@ -1,16 +1,17 @@
 //! Common parts of the tools: arguments as a struct, work on an open workspace, errors as a value.
 
 use std::collections::BTreeSet;
-use std::fmt::Display;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
-use windlass_core::tools::{SideEffectClass, Tool, ToolExecutionResult, ToolHints, ToolPolicy};
+use serde_json::Value;
+use windlass_core::error::AgentLoopError;
+pub(crate) use windlass_core::session_tool::object;
+use windlass_core::session_tool::{SessionTool, ToolFailure, session_tool};
+use windlass_core::tools::{SideEffectClass, Tool, ToolHints, ToolPolicy};
 use windlass_core::traits::{SecretPlaces, ToolContext};
-use windlass_core::typed_id::SessionId;
 
 use crate::checkpoint::{CheckpointedTurn, OwnWrite, begin_call};
 use crate::environments::Environments;
@@ -87,63 +88,6 @@ impl Drop for CancelOnDrop {
     }
 }
 
-/// A tool that needs its session and deserializes its arguments into a struct.
-#[async_trait]
-pub(crate) trait SessionTool: Send + Sync + 'static {
-    type Args: DeserializeOwned + Send;
-    const NAME: &'static str;
-
-    fn description(&self) -> &str;
-    fn schema(&self) -> Value;
-    fn hints(&self) -> ToolHints;
-    fn policy(&self) -> ToolPolicy {
-        ToolPolicy::Auto
-    }
-    async fn run(&self, args: Self::Args, context: &ToolContext) -> ToolExecutionResult;
-}
-
-/// Adapts a session tool to the runtime's interface.
-struct SessionToolAdapter<T>(T);
-
-pub(crate) fn session_tool(tool: impl SessionTool) -> Box<dyn Tool> {
-    Box::new(SessionToolAdapter(tool))
-}
-
-#[async_trait]
-impl<T: SessionTool> Tool for SessionToolAdapter<T> {
-    fn name(&self) -> &str {
-        T::NAME
-    }
-    fn description(&self) -> &str {
-        self.0.description()
-    }
-    fn parameters_schema(&self) -> Value {
-        self.0.schema()
-    }
-    fn hints(&self) -> ToolHints {
-        self.0.hints()
-    }
-    fn policy(&self) -> ToolPolicy {
-        self.0.policy()
-    }
-    fn requires_context(&self) -> bool {
-        true
-    }
-    async fn execute(&self, arguments: Value) -> ToolExecutionResult {
-        self.execute_with_context(arguments, &no_session()).await
-    }
-    async fn execute_with_context(
-        &self,
-        arguments: Value,
-        context: &ToolContext,
-    ) -> ToolExecutionResult {
-        match parse_arguments(T::NAME, arguments) {
-            Ok(args) => self.0.run(args, context).await,
-            Err(refused) => refused,
-        }
-    }
-}
-
 /// Adapts a file tool to a session tool.
 struct FileToolAdapter<T> {
     environments: Environments,
@@ -166,10 +110,8 @@ pub(crate) fn file_tool<T: FileTool>(
 impl<T: FileTool> SessionTool for FileToolAdapter<T> {
     type Args = T::Args;
     const NAME: &'static str = T::NAME;
+    const DESCRIPTION: &'static str = T::DESCRIPTION;
 
-    fn description(&self) -> &str {
-        T::DESCRIPTION
-    }
     fn schema(&self) -> Value {
         T::schema()
     }
@@ -179,7 +121,7 @@ impl<T: FileTool> SessionTool for FileToolAdapter<T> {
     fn policy(&self) -> ToolPolicy {
         self.policy
     }
-    async fn run(&self, args: T::Args, context: &ToolContext) -> ToolExecutionResult {
+    async fn run(&self, args: T::Args, context: &ToolContext) -> Result<Value, ToolFailure> {
         let (environments, turn) = (self.environments.clone(), context.environment.clone());
         let (call, turn_id) = (FileCall::new(&environments, context), turn_of(context));
         let _guard = CancelOnDrop(call.clone());
@@ -198,17 +140,10 @@ impl<T: FileTool> SessionTool for FileToolAdapter<T> {
             }
             result
         });
-        called
+        let called = called
             .await
-            .map_or_else(ToolExecutionResult::internal_error, tool_result)
-    }
-}
-
-/// Converts a call's outcome to its result: the value, or the message of the error.
-pub(crate) fn tool_result(outcome: Result<Value, impl Display>) -> ToolExecutionResult {
-    match outcome {
-        Ok(value) => ToolExecutionResult::success(value),
-        Err(error) => ToolExecutionResult::tool_error(error.to_string()),
+            .map_err(|error| AgentLoopError::Internal(error.into()))?;
+        called.map_err(ToolFailure::Error)
     }
 }
 
@@ -218,36 +153,6 @@ pub(crate) fn turn_of(context: &ToolContext) -> Option<CheckpointedTurn> {
     Some(CheckpointedTurn {
         session_id: context.session_id,
         turn_id,
-    })
-}
-
-/// The context of a call outside a session.
-pub(crate) fn no_session() -> ToolContext {
-    ToolContext::new(SessionId::from_uuid(uuid::Uuid::nil()))
-}
-
-/// Deserializes the arguments of a call; an error describes the first invalid argument.
-fn parse_arguments<T: DeserializeOwned>(
-    tool: &str,
-    arguments: Value,
-) -> Result<T, ToolExecutionResult> {
-    let arguments = if arguments.is_null() {
-        json!({})
-    } else {
-        arguments
-    };
-    serde_json::from_value(arguments).map_err(|error| {
-        ToolExecutionResult::tool_error(format!("invalid arguments for `{tool}`: {error}"))
-    })
-}
-
-/// Returns the schema of an object with exactly these properties.
-pub(crate) fn object(properties: Value, required: &[&str]) -> Value {
-    json!({
-        "type": "object",
-        "properties": properties,
-        "required": required,
-        "additionalProperties": false
     })
 }
 
@@ -274,21 +179,4 @@ pub(crate) fn with_remarks(mut result: Value, remarks: Vec<String>) -> Value {
         result["remark"] = Value::String(remarks.join("; "));
     }
     result
-}
-
-/// Returns the last character boundary at or before an offset.
-pub(crate) fn char_floor(text: &str, offset: usize) -> usize {
-    let mut end = offset.min(text.len());
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    end
-}
-
-/// Truncates a text that is too long to show.
-pub(crate) fn truncate_line(text: &str, max_chars: usize) -> String {
-    match text.char_indices().nth(max_chars) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
 }

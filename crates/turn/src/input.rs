@@ -115,7 +115,7 @@ pub struct Answer {
 
 /// The failure of a turn or of a step.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Failure {
+pub struct FailureDetails {
     /// A stable code.
     pub code: String,
     /// The cause, for logs and for the operator.
@@ -126,7 +126,7 @@ pub struct Failure {
     pub fields: Option<ErrorFields>,
 }
 
-impl Failure {
+impl FailureDetails {
     /// Creates a failure without details.
     pub fn new(code: &str, message: impl Into<String>, user_message: impl Into<String>) -> Self {
         Self {
@@ -211,7 +211,7 @@ pub enum Input {
         /// The turn that the plan was made for. Ignored if another turn is first by now.
         turn_id: TurnId,
         /// Set if the turn cannot start.
-        failure: Option<Failure>,
+        failure: Option<FailureDetails>,
     },
     /// Text for the running turn.
     Steer {
@@ -241,7 +241,7 @@ pub enum Input {
     /// The model call failed permanently.
     ModelFailed {
         exec_id: ExecId,
-        failure: Failure,
+        failure: FailureDetails,
         /// How the call went.
         metadata: Box<LlmGenerationMetadata>,
     },

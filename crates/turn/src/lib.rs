@@ -26,7 +26,7 @@ mod validate;
 pub use call_approval::{CallApproval, ChangeRefused};
 pub use decision::{Command, Decision, Rejected};
 pub use input::{
-    Answer, Approval, DecisionContext, Failure, Input, OnBusy, QueueEdit, RecordMask,
+    Answer, Approval, DecisionContext, FailureDetails, Input, OnBusy, QueueEdit, RecordMask,
     RequestedCall, RequiredWait, ToolOutcome, UnflushedText,
 };
 pub use plan::{BackendPlan, CompactionPlan, Limits, ToolSpec, TurnPlan};

@@ -4,7 +4,7 @@ use anyhow::ensure;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::sync::{mpsc, oneshot};
-use windlass_core::bounds::one_line;
+use windlass_core::bounds::{one_line, shortened};
 use windlass_core::json_rpc::{
     ErrorObject, INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Message,
     MessageWriter, PARSE_ERROR, PendingCalls, Problem, Strictness,
@@ -21,11 +21,7 @@ pub(crate) const MAX_TITLE: usize = 200;
 
 /// Formats a text as one line of at most [`MAX_TITLE`] characters, and marks a cut with `…`.
 pub(crate) fn title(text: &str) -> String {
-    let line = one_line(text);
-    match line.char_indices().nth(MAX_TITLE) {
-        Some((end, _)) => format!("{}…", &line[..end]),
-        None => line.into_owned(),
-    }
+    shortened(&one_line(text), MAX_TITLE)
 }
 
 /// The lines of standard input.

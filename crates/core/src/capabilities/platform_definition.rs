@@ -1,7 +1,8 @@
 //! The components of a platform: capabilities, drivers, files and network.
 
-use std::fmt;
 use std::sync::Arc;
+
+use windlass_macros::OpaqueDebug;
 
 use crate::capabilities::{Capability, CapabilityRegistry};
 use crate::egress::{DisabledEgressService, EgressService};
@@ -9,7 +10,7 @@ use crate::llm_driver_registry::DriverRegistry;
 use crate::traits::{DisabledSessionFileSystemFactory, SessionFileSystemFactory};
 
 /// The components of a platform.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct PlatformDefinition {
     capabilities: CapabilityRegistry,
     drivers: DriverRegistry,
@@ -74,16 +75,6 @@ impl Default for PlatformDefinition {
     }
 }
 
-impl fmt::Debug for PlatformDefinition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("PlatformDefinition")
-            .field("capabilities", &self.capabilities)
-            .field("drivers", &self.drivers)
-            .field("files", &self.files.name())
-            .finish_non_exhaustive()
-    }
-}
-
 /// Builds a [`PlatformDefinition`].
 #[must_use]
 #[derive(Debug, Clone)]
@@ -92,30 +83,17 @@ pub struct PlatformDefinitionBuilder {
 }
 
 impl PlatformDefinitionBuilder {
-    /// Replaces all capabilities.
-    pub fn capability_registry(mut self, capabilities: CapabilityRegistry) -> Self {
-        self.platform.capabilities = capabilities;
-        self
-    }
-    /// Adds a capability.
-    pub fn capability(mut self, capability: impl Capability + 'static) -> Self {
-        self.platform.capabilities.register(capability);
-        self
-    }
-    /// Replaces all drivers.
-    pub fn driver_registry(mut self, drivers: DriverRegistry) -> Self {
-        self.platform.drivers = drivers;
-        self
-    }
-    /// Sets the network access.
-    pub fn egress_service(mut self, egress: Arc<dyn EgressService>) -> Self {
-        self.platform.egress = egress;
-        self
-    }
-    /// Sets the factory of the file system.
-    pub fn session_file_system_factory(mut self, files: Arc<dyn SessionFileSystemFactory>) -> Self {
-        self.platform.files = files;
-        self
+    setters! {
+        /// Replaces all capabilities.
+        capability_registry(CapabilityRegistry) |builder, capabilities| builder.platform.capabilities = capabilities;
+        /// Adds a capability.
+        capability(impl Capability + 'static) |builder, capability| builder.platform.capabilities.register(capability);
+        /// Replaces all drivers.
+        driver_registry(DriverRegistry) |builder, drivers| builder.platform.drivers = drivers;
+        /// Sets the network access.
+        egress_service(Arc<dyn EgressService>) |builder, egress| builder.platform.egress = egress;
+        /// Sets the factory of the file system.
+        session_file_system_factory(Arc<dyn SessionFileSystemFactory>) |builder, files| builder.platform.files = files;
     }
     /// Returns the platform.
     #[must_use]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::omit_none;
 
 use super::TokenUsage;
 use crate::backend::{Attempts, BackendErrorKind, SessionChoice, SessionTotals};
@@ -40,6 +41,27 @@ macro_rules! payloads {
 
 /// Details of an error by name.
 pub type ErrorFields = BTreeMap<String, Value>;
+
+/// The names of changed fields. Records of an older version also contain the values, which are dropped.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "StoredChanges")]
+pub struct ChangedFields(pub Vec<String>);
+
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum StoredChanges {
+    Names(Vec<String>),
+    Values(BTreeMap<String, Value>),
+}
+
+impl From<StoredChanges> for ChangedFields {
+    fn from(stored: StoredChanges) -> Self {
+        Self(match stored {
+            StoredChanges::Names(names) => names,
+            StoredChanges::Values(values) => values.into_keys().collect(),
+        })
+    }
+}
 
 /// How a call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -166,31 +188,24 @@ pub struct RetryMetadata {
 }
 
 /// How a model call went.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct LlmGenerationMetadata {
     pub model: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
     /// Duration in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// Time to the first delta, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_first_token_ms: Option<u64>,
     /// Whether it succeeded.
     pub success: bool,
     /// Why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Why the model stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finish_reasons: Option<Vec<String>>,
     /// The provider's id of the answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<RetryMetadata>,
 }
 
@@ -209,21 +224,18 @@ pub struct LlmGenerationData {
 }
 
 /// The turn's outline so far, repeated in its records so that each is readable without the earlier ones.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct TurnOutline {
     /// The summary of the input.
     pub input_summary: String,
     /// The model that answers.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// The provider that serves the model, once a call has reported it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// When the input was sent, if it was queued.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<DateTime<Utc>>,
     /// When the turn began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
     /// Its items, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -235,16 +247,12 @@ pub struct TurnOutline {
     #[serde(default, skip_serializing_if = "is_zero")]
     pub resumed_count: u32,
     /// The environment in which its tools run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<TurnEnvironment>,
     /// Labels that the caller set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<TurnLabels>,
     /// Whether the turn only compacts the history.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub compaction: Option<bool>,
     /// The external agent that executes the turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// Calls that did not run because their approval was refused or timed out; records of earlier versions do not have it.
     #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
@@ -282,8 +290,9 @@ payloads! {
     SessionUpdatedData { ; title: String,
         /// The thread record, if the host has one.
         record: Box<ThreadRecord>,
-        /// The fields that changed, with their new values.
-        changes: Value,
+        /// The fields that changed. The record has their new values.
+        #[serde(alias = "changes")]
+        changed_fields: ChangedFields,
     }
     /// A session was forked from another one.
     SessionForkedData { parent_session_id: SessionId, parent_sequence: u64, ;

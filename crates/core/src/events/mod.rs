@@ -11,6 +11,7 @@ mod usage;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::omit_none;
 
 use crate::typed_id::{EventId, ExecId, MessageId, SessionId, TurnId};
 
@@ -19,23 +20,18 @@ pub use kinds::*;
 pub use usage::TokenUsage;
 
 /// The turn and step that an event belongs to.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EventContext {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<TurnId>,
     /// The input that started the turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_message_id: Option<MessageId>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exec_id: Option<ExecId>,
     /// The trace, for telemetry.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
     /// The span, for telemetry.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub span_id: Option<String>,
     /// The span around it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_span_id: Option<String>,
 }
 
@@ -60,6 +56,7 @@ impl EventContext {
 }
 
 /// One record of a session's journal.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Event {
     /// Identifies the event.
@@ -74,12 +71,9 @@ pub struct Event {
     /// The turn and step.
     pub context: EventContext,
     pub data: EventData,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tags: Option<Vec<String>>,
     /// The number in its session, from 1 without a gap.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequence: Option<u64>,
 }
 

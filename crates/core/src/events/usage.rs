@@ -1,27 +1,24 @@
 //! Tokens and money.
 
 use serde::{Deserialize, Serialize};
+use windlass_macros::omit_none;
 
 /// The usage of model calls.
+#[omit_none]
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 pub struct TokenUsage {
     /// Input tokens, including cached ones.
     pub input_tokens: u32,
     pub output_tokens: u32,
     /// Input tokens that were read from a cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_read_tokens: Option<u32>,
     /// Input tokens that were written to a cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache_creation_tokens: Option<u32>,
     /// The provider's charge, if reported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actual_cost_usd: Option<f64>,
     /// The cost according to the price list.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_cost_usd: Option<f64>,
     /// The part of the output tokens that is reasoning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u32>,
 }
 

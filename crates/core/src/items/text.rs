@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use crate::bounds::prefix_chars;
 use crate::message::{ContentPart, ImageContentPart, Message, ToolResultContentPart};
 
 /// Length limit of a summary, in characters.
@@ -39,15 +40,9 @@ pub fn input_summary(message: &Message) -> String {
 }
 
 pub(super) fn cut(text: Cow<'_, str>) -> Cow<'_, str> {
-    let Some((at, _)) = text.char_indices().nth(SUMMARY_CHARS) else {
-        return text;
-    };
     match text {
-        Cow::Borrowed(text) => Cow::Borrowed(&text[..at]),
-        Cow::Owned(mut text) => {
-            text.truncate(at);
-            Cow::Owned(text)
-        }
+        Cow::Borrowed(text) => prefix_chars(text, SUMMARY_CHARS).into(),
+        Cow::Owned(text) => prefix_chars(&text, SUMMARY_CHARS).to_owned().into(),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use windlass_macros::omit_none;
 
 use super::change::WaitKind;
 use super::step::item_of_message;
@@ -24,6 +25,7 @@ pub enum TurnStatus {
 }
 
 /// One turn, from a single event or a fold of events. Stores serialize it, so a new field needs a default.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TurnView {
     /// Identifies the turn.
@@ -31,20 +33,15 @@ pub struct TurnView {
     pub session_id: SessionId,
     pub status: TurnStatus,
     /// The input that started it, if the record contains its ID.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_message_id: Option<MessageId>,
     /// The summary of its input, its model, its items, and how often it was steered and resumed.
     pub outline: TurnOutline,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<DateTime<Utc>>,
     /// Duration in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// Time to the first text, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_to_first_token_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
     /// The number of model calls started.
     pub iterations: usize,
@@ -53,16 +50,12 @@ pub struct TurnView {
     /// The number of tool calls started.
     pub tool_call_count: usize,
     /// The newest message of the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_message_id: Option<MessageId>,
     /// Why it failed or was stopped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// A stable code of why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
     /// Details of why it failed, by name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_fields: Option<ErrorFields>,
     /// Its open waits, without duplicates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use windlass_macros::omit_none;
 
 use crate::tool_types::ToolCall;
 use crate::turn_request::TurnRequest;
@@ -39,15 +40,13 @@ pub struct TextContentPart {
 }
 
 /// An image, by address or as data.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ImageContentPart {
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// The image itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base64: Option<String>,
     /// Its media type.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub media_type: Option<String>,
 }
 
@@ -165,17 +164,15 @@ pub struct ReasoningConfig {
 }
 
 /// Options of one input. An unreadable option makes the whole input unreadable.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Controls {
     /// The model to use from here on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_id: Option<ModelId>,
     /// The language to answer in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locale: Option<String>,
     /// The reasoning effort.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning: Option<ReasoningConfig>,
     /// Anything else, by name.
     #[serde(
@@ -185,24 +182,23 @@ pub struct Controls {
     )]
     pub hints: Option<HashMap<String, Value>>,
     /// The settings and permissions of the input's turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Box<TurnRequest>>,
 }
 
 /// An external author who writes through a session.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ExternalActor {
     /// The actor's ID in the source.
     pub id: String,
     /// The name to show.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// The system that the actor belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<String>,
 }
 
 /// One entry of a conversation.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Message {
     /// Identifies the message.
@@ -210,19 +206,15 @@ pub struct Message {
     pub role: MessageRole,
     pub content: Vec<ContentPart>,
     /// The phase in which the agent wrote it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub phase: Option<ExecutionPhase>,
     /// The model's reasoning before it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking: Option<String>,
     /// The provider's proof of that thinking, sent back unchanged.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thinking_signature: Option<String>,
     /// The provider's own record of its reasoning, opaque, sent back unchanged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub reasoning_items: Vec<Value>,
     /// Options of the input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,
     /// Anything else, by name.
     #[serde(
@@ -232,7 +224,6 @@ pub struct Message {
     )]
     pub metadata: Option<HashMap<String, Value>>,
     /// The external author, if any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub external_actor: Option<ExternalActor>,
     #[serde(with = "crate::moment")]
     pub created_at: DateTime<Utc>,

@@ -143,25 +143,15 @@ impl MessageQuery {
             offset: None,
         }
     }
-    /// Adds a condition.
-    pub fn with_filter(mut self, filter: MessageFilter) -> Self {
-        self.filters.push(filter);
-        self
-    }
-    /// Sets the maximum number of messages.
-    pub fn with_limit(mut self, limit: usize) -> Self {
-        self.limit = Some(limit);
-        self
-    }
-    /// Skips the first matching messages.
-    pub fn with_offset(mut self, offset: usize) -> Self {
-        self.offset = Some(offset);
-        self
-    }
-    /// Adds a message to show among the stored ones.
-    pub fn with_injection(mut self, injection: MessageInjection) -> Self {
-        self.injections.push(injection);
-        self
+    setters! {
+        /// Adds a condition.
+        with_filter(MessageFilter) |builder, filter| builder.filters.push(filter);
+        /// Sets the maximum number of messages.
+        with_limit(usize) |builder, limit| builder.limit = Some(limit);
+        /// Skips the first matching messages.
+        with_offset(usize) |builder, offset| builder.offset = Some(offset);
+        /// Adds a message to show among the stored ones.
+        with_injection(MessageInjection) |builder, injection| builder.injections.push(injection);
     }
 
     /// Tells whether a message meets all conditions.

@@ -7,6 +7,7 @@ use std::pin::Pin;
 
 use async_trait::async_trait;
 use futures_core::Stream;
+use windlass_macros::OpaqueDebug;
 
 use crate::network_access::NetworkAccessList;
 
@@ -163,18 +164,11 @@ pub struct EgressResponse {
 }
 
 /// A response with a streamed body.
+#[derive(OpaqueDebug)]
 pub struct EgressStreamResponse {
     pub status: u16,
     pub headers: BTreeMap<String, String>,
     pub body: EgressBody,
-}
-
-impl fmt::Debug for EgressStreamResponse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("EgressStreamResponse")
-            .field("status", &self.status)
-            .finish_non_exhaustive()
-    }
 }
 
 /// Sends requests for tools. It does not follow redirects: each hop is a separate request.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
+use windlass_macros::omit_none;
 
 /// The text is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
@@ -173,19 +174,14 @@ impl Message {
 }
 
 /// A message to the other side. It is serialized from references: a response may be long.
+#[omit_none]
 #[derive(Default, Serialize)]
 struct Outgoing<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     jsonrpc: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     params: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<&'a ErrorObject>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     id: Option<&'a Value>,
 }
 

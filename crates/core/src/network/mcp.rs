@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
+use windlass_macros::omit_none;
 
 use crate::digest::Digest128;
 use crate::llm_models::masked;
@@ -71,17 +72,16 @@ impl McpApproval {
 }
 
 /// One MCP server. `Debug` shows neither headers nor environment.
+#[omit_none]
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct ScopedMcpServer {
     #[serde(default)]
     pub transport_type: McpTransportType,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
     /// Headers of each request.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
     /// The program to start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
@@ -100,10 +100,8 @@ pub struct ScopedMcpServer {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub trust_read_only: bool,
     /// Time limit for starting the server and listing its tools.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_timeout_ms: Option<u64>,
     /// The longest silence of a call; progress notifications reset it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
     /// The longest silence of a call by tool, under the server's own names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

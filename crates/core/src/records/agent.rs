@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use windlass_macros::omit_none;
 
 use crate::capability_types::AgentCapabilityConfig;
 use crate::events::TokenUsage;
@@ -15,6 +16,7 @@ use crate::typed_id::{AgentId, ModelId};
 pub use crate::harness::HarnessStatus as AgentStatus;
 
 /// A named persona.
+#[omit_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Agent {
     /// Identifies the agent.
@@ -23,15 +25,12 @@ pub struct Agent {
     /// The addressable name.
     pub name: String,
     /// The name to show.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// The purpose of the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The prompt it contributes.
     pub system_prompt: String,
     /// The model, unless the session names one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_model_id: Option<ModelId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
@@ -42,10 +41,8 @@ pub struct Agent {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub initial_files: Vec<InitialFile>,
     /// The hosts that tools may connect to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_access: Option<NetworkAccessList>,
     /// The limit of model calls in a turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_iterations: Option<usize>,
     /// Tools that the client runs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -63,6 +60,5 @@ pub struct Agent {
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
     /// Total usage of its sessions.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
 }

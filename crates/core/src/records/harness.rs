@@ -2,6 +2,7 @@
 
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
+use windlass_macros::omit_none;
 
 use crate::capability_types::AgentCapabilityConfig;
 use crate::config_layer::AgentConfigOverlay;
@@ -25,6 +26,7 @@ text_enum! {
 }
 
 /// A reusable base: prompt, capabilities, files, network rules.
+#[omit_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Harness {
     /// Identifies the harness.
@@ -32,18 +34,14 @@ pub struct Harness {
     /// The addressable name.
     pub name: String,
     /// The name to show.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// The purpose of the harness.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The prompt it contributes.
     pub system_prompt: String,
     /// The harness it inherits from.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_harness_id: Option<HarnessId>,
     /// The model, unless a later layer names one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub default_model_id: Option<ModelId>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
@@ -54,7 +52,6 @@ pub struct Harness {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub initial_files: Vec<InitialFile>,
     /// The hosts that tools may connect to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_access: Option<NetworkAccessList>,
     /// MCP servers by name.
     #[serde(

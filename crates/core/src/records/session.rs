@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::omit_none;
 
 use crate::capability_types::AgentCapabilityConfig;
 use crate::events::TokenUsage;
@@ -49,6 +50,7 @@ pub enum SubagentStatus {
 }
 
 /// One conversation with its event log.
+#[omit_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Session {
     /// Identifies the session.
@@ -56,24 +58,18 @@ pub struct Session {
     /// The harness that provides the base configuration.
     pub harness_id: HarnessId,
     /// The session's agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
     /// The name to show.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// The language to answer in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub locale: Option<String>,
     /// The beginning of the first input.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
     /// The beginning of the last answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_preview: Option<String>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
     /// The model, unless an input names one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_id: Option<ModelId>,
     /// The capabilities it enables.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -89,19 +85,15 @@ pub struct Session {
     )]
     pub mcp_servers: ScopedMcpServers,
     /// The prompt it contributes.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     /// The files it starts with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub initial_files: Vec<InitialFile>,
     /// Anything else, by name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hints: Option<HashMap<String, Value>>,
     /// The hosts that tools may connect to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub network_access: Option<NetworkAccessList>,
     /// The limit of model calls in a turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_iterations: Option<usize>,
     #[serde(default)]
     pub status: SessionStatus,
@@ -109,25 +101,18 @@ pub struct Session {
     /// When it was last changed.
     pub updated_at: DateTime<Utc>,
     /// When its first turn started.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
     /// When it was closed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finished_at: Option<DateTime<Utc>>,
     /// Total usage of its turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
     /// The parent session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_session_id: Option<SessionId>,
     /// Its name in that session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent_name: Option<String>,
     /// The task of a child session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent_task: Option<String>,
     /// The state of a child session.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subagent_status: Option<SubagentStatus>,
 }
 

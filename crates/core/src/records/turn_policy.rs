@@ -1,6 +1,7 @@
 //! The options that decide how the turns of a thread run.
 
 use serde::{Deserialize, Serialize};
+use windlass_macros::omit_none;
 
 /// How freely an agent works.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
@@ -18,19 +19,17 @@ pub enum TurnMode {
 }
 
 /// How the turns of a thread run: the model that answers, and the permissions of the agent.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TurnPolicy {
     /// The model, as clients name it.
     pub model: String,
     /// The client's or the daemon's name for the provider.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider: Option<String>,
     /// The configured name of the provider.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub provider_id: Option<String>,
     /// The model as `provider/model`; `None` where an external agent answers, and in older records.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub qualified_model: Option<String>,
     /// How freely the agent works.
     pub mode: TurnMode,
@@ -44,10 +43,8 @@ pub struct TurnPolicy {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub approvals_remembered: bool,
     /// The external agent or the configured API that runs the turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// The reasoning effort of the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
 }
 
@@ -96,28 +93,22 @@ pub(crate) struct PolicyBeforeVersions {
 }
 
 /// Options that a job or the daemon's settings may leave open. `None` is decided by the next wider scope.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TurnPolicyOptions {
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// How freely the agent works: a mode or one of its aliases.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<String>,
     /// The external agent or the configured API that runs the turns.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// Whether the agent may run commands.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub allow_shell: Option<bool>,
     /// Whether the workspace is trusted.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub trust_mode: Option<bool>,
     /// Whether calls run without an approval.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub auto_approve: Option<bool>,
     /// The reasoning effort of the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub reasoning_effort: Option<String>,
 }
 

@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
+use windlass_macros::omit_none;
 
 use crate::bounds::{SchemaCost, json_bytes, schema_cost};
 use crate::budget::Budgets;
@@ -18,20 +19,18 @@ use crate::turn_environment::TurnEnvironment;
 use crate::typed_id::{ExecId, SessionId, TurnId};
 
 /// The parameters of one turn.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TurnRequest {
     /// The name of another model of the same provider, instead of the resolved one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Additional system prompt for this turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     /// Additional tools that the client executes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<ClientSideTool>,
     /// The only tools of the turn, by name or glob; `None` is all.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub allowed_tools: Option<Vec<String>>,
     /// Tools that the turn does not have, by name or glob.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -46,28 +45,20 @@ pub struct TurnRequest {
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub interrupt_on_restart: bool,
     /// The environment in which its tools run; `None` leaves the choice to the tools.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub environment: Option<TurnEnvironment>,
     /// A summary of the input, if the caller supplies one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub input_summary: Option<String>,
     /// Metadata on the records that begin and end the turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<TurnLabels>,
     /// Name of the external agent that executes the turn. An unknown name rejects the turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
     /// The turn's owner, if it is not the operator. The turn's stored results are separate from those of other owners.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// Limits of the turn and its thread, if stricter than the host's.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub budgets: Option<Budgets>,
     /// The JSON Schema that the final answer must match. The model gets one attempt to repair an answer that does not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub output_schema: Option<OutputSchema>,
     /// The parent turn. The child shares its budgets and ends with it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub parent: Option<ParentTurn>,
 }
 

@@ -11,6 +11,7 @@ mod turn;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::omit_none;
 
 use crate::items::WaitKind;
 use crate::typed_id::SessionId;
@@ -98,6 +99,7 @@ text_enum! {
 }
 
 /// A run as a list entry.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct RunSummary {
     pub run_id: String,
@@ -108,15 +110,12 @@ pub struct RunSummary {
     /// When it began.
     pub started_at: DateTime<Utc>,
     /// When it ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<DateTime<Utc>>,
     pub status: RunStatus,
     /// The reported outcome in one word.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<OutcomeStatus>,
     pub turn_count: u64,
     /// The session whose turn it is, if it is one of our own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_id: Option<SessionId>,
     /// The open waits, if it is a turn of our own session.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

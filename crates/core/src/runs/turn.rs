@@ -3,31 +3,27 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::omit_none;
 
 /// An action and its result.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct RunTurn {
     /// Its number in the run, from 0; set by the server.
     #[serde(default, deserialize_with = "any_index")]
     pub index: u64,
     /// The prompt to the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// The tool that acted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parameters: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// How a command ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cli_outcome: Option<CliOutcome>,
     /// The result of a check.
     #[serde(default)]
     pub verifier_verdict: Verdict,
     /// Why the action was rejected.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy_rejected: Option<PolicyRejected>,
 }
 

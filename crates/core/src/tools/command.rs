@@ -1,11 +1,11 @@
 //! Commands that a person types, such as `/btw`.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::{OpaqueDebug, omit_none};
 
 use crate::command_host::CommandHost;
 use crate::message::Controls;
@@ -45,44 +45,34 @@ pub struct CommandDescriptor {
 }
 
 /// A command with its arguments as typed.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExecuteCommandRequest {
     /// The name without the slash.
     pub name: String,
     /// The text after the command's name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub arguments: Option<String>,
     /// Options of this call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub controls: Option<Controls>,
 }
 
 /// The result of a command.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct CommandResult {
     pub success: bool,
     /// The text to display.
     pub message: String,
     /// A stable code of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
     /// Details of the failure by name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_fields: Option<BTreeMap<String, Value>>,
 }
 
 /// The context in which a command runs.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct CommandExecutionContext {
     pub session_id: SessionId,
     /// The services of the host.
     pub host: Arc<dyn CommandHost>,
-}
-
-impl fmt::Debug for CommandExecutionContext {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CommandExecutionContext")
-            .field("session_id", &self.session_id)
-            .finish_non_exhaustive()
-    }
 }

@@ -3,6 +3,7 @@
 pub mod command;
 pub mod command_host;
 pub mod questions;
+pub mod session_tool;
 pub mod tool_types;
 
 use std::collections::HashMap;

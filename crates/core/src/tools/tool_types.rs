@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::omit_none;
 
 /// A call that the model asks for.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,23 +40,19 @@ impl ToolResultImage {
 }
 
 /// The answer to a call.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct ToolResult {
     /// The provider's id of the call, or the runtime's id of the step.
     pub tool_call_id: String,
     /// The return value of the tool.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<Vec<ToolResultImage>>,
     /// Why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The provider that must be connected first.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_required: Option<String>,
     /// The output before it was shortened for the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub raw_output: Option<String>,
 }
 
@@ -191,12 +188,12 @@ impl ToolHints {
 }
 
 /// A tool that runs here.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct BuiltinTool {
     /// The name that the model calls.
     pub name: String,
     /// The name for display.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// The description for the model.
     pub description: String,
@@ -206,7 +203,6 @@ pub struct BuiltinTool {
     #[serde(default)]
     pub policy: ToolPolicy,
     /// The group that it is shown in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// Whether its schema may be sent later.
     #[serde(default)]
@@ -217,20 +213,19 @@ pub struct BuiltinTool {
 }
 
 /// A tool that the client runs.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientSideTool {
     /// The name that the model calls.
     pub name: String,
     /// The name for display.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
     /// The description for the model.
     pub description: String,
     /// The JSON schema of its arguments.
     pub parameters: Value,
     /// The group that it is shown in.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub category: Option<String>,
     /// Whether its schema may be sent later.
     #[serde(default)]

@@ -175,6 +175,23 @@ pub fn prefix(text: &str, max_bytes: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
+/// Returns the first characters of a text.
+#[must_use]
+pub fn prefix_chars(text: &str, max_chars: usize) -> &str {
+    match text.char_indices().nth(max_chars) {
+        Some((end, _)) => &text[..end],
+        None => text,
+    }
+}
+
+/// Returns the first characters of a text, and `…` if there are more.
+#[must_use]
+pub fn shortened(text: &str, max_chars: usize) -> String {
+    let shown = prefix_chars(text, max_chars);
+    let mark = if shown.len() < text.len() { "…" } else { "" };
+    format!("{shown}{mark}")
+}
+
 /// Returns the longest suffix of a text with at most `max_bytes` bytes.
 #[must_use]
 pub fn suffix(text: &str, max_bytes: usize) -> &str {

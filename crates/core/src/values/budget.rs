@@ -7,6 +7,7 @@ use std::fmt;
 
 use chrono::{DateTime, Days, NaiveTime, Utc};
 use serde::{Deserialize, Serialize};
+use windlass_macros::omit_none;
 
 use crate::backend::BackendErrorKind;
 use crate::events::{
@@ -23,22 +24,18 @@ pub fn micro_usd(usd: f64) -> u64 {
 }
 
 /// The limits of work; `None` is unlimited.
+#[omit_none]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Budget {
     /// Model calls, including those that were cut off and repeated.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub model_calls: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_calls: Option<u64>,
     /// Tokens, read and written.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub tokens: Option<u64>,
     /// Money, in millionths of a US dollar.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub micro_usd: Option<u64>,
     /// Seconds from the beginning of a turn to its end, waits included.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub seconds: Option<u64>,
 }
 

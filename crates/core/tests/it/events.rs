@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use serde_json::{Map, Value, json};
-use windlass_core::events::{EVENT_TYPES, Event, EventData, EventDecodeError, TokenUsage};
+use windlass_core::events::{
+    ChangedFields, EVENT_TYPES, Event, EventData, EventDecodeError, SessionUpdatedData, TokenUsage,
+};
 
 fn samples() -> Map<String, Value> {
     serde_json::from_str(include_str!("events.json")).unwrap()
@@ -176,4 +178,12 @@ fn events_page_describes_each_type_with_an_example() {
             assert!(is_named, "{event_type}: {field}");
         }
     }
+}
+
+#[test]
+fn changes_with_values_are_read_as_field_names() {
+    let old = json!({ "title": "t", "changes": { "mode": "plan", "title": "t" } });
+    let data: SessionUpdatedData = serde_json::from_value(old).unwrap();
+    let names = ["mode".to_owned(), "title".to_owned()];
+    assert_eq!(data.changed_fields, Some(ChangedFields(names.to_vec())));
 }

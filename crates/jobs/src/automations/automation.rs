@@ -4,6 +4,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 use windlass_core::typed_id::{IdMarker, TypedId};
+use windlass_macros::omit_none;
 
 use crate::error::{JobError, check_name};
 use crate::schedule::{RuleError, Schedule, ScheduleRule};
@@ -23,25 +24,25 @@ const PATH_BYTES: usize = 4096;
 
 /// Type marker of automation IDs.
 #[derive(Debug)]
-pub struct AutomationMarker;
+pub struct AutomationIdMarker;
 
-impl IdMarker for AutomationMarker {
+impl IdMarker for AutomationIdMarker {
     const PREFIX: &'static str = "auto";
 }
 
 /// ID of an automation.
-pub type AutomationId = TypedId<AutomationMarker>;
+pub type AutomationId = TypedId<AutomationIdMarker>;
 
 /// Type marker of automation run IDs.
 #[derive(Debug)]
-pub struct RunMarker;
+pub struct RunIdMarker;
 
-impl IdMarker for RunMarker {
+impl IdMarker for RunIdMarker {
     const PREFIX: &'static str = "autorun";
 }
 
 /// ID of a run of an automation.
-pub type RunId = TypedId<RunMarker>;
+pub type RunId = TypedId<RunIdMarker>;
 
 /// The work of an automation and its schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -96,6 +97,7 @@ pub enum AutomationStatus {
 }
 
 /// An automation: the fold of its records.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Automation {
     /// ID of the automation.
@@ -113,10 +115,8 @@ pub struct Automation {
     /// Time of the last change by a client.
     pub updated_at: DateTime<Utc>,
     /// The next scheduled time that has not been handled.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_run_at: Option<DateTime<Utc>>,
     /// Scheduled time of its last run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run_at: Option<DateTime<Utc>>,
 }
 

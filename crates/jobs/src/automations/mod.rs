@@ -22,8 +22,8 @@ use crate::tasks::{LIST_BYTES, Task, TaskId, Tasks};
 use windlass_core::Clock;
 
 pub use automation::{
-    Automation, AutomationEvent, AutomationId, AutomationMarker, AutomationStatus, MissedRuns,
-    Plan, RunId, RunMarker, Trigger, task_of,
+    Automation, AutomationEvent, AutomationId, AutomationIdMarker, AutomationStatus, MissedRuns,
+    Plan, RunId, RunIdMarker, Trigger, task_of,
 };
 pub use declared::{CONFIGURATION, DeclaredAutomation};
 

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use serde::{Deserialize, Serialize};
+use windlass_macros::omit_none;
 
 use crate::error::{JobError, check_length, check_name, check_optional_name};
 use crate::spec::JobSpec;
@@ -56,18 +57,16 @@ impl FleetStart {
 }
 
 /// A task of a run.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetTaskSpec {
     /// ID, unique within the run.
     pub task_id: String,
     /// Name for display.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Short description of the purpose; the agent receives `spec.prompt`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<String>,
     /// Role of the worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// The work to do.
     pub spec: JobSpec,

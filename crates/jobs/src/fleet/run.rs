@@ -12,6 +12,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::derived_id::derive;
 use windlass_core::items::UnapprovedCalls;
 use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
+use windlass_macros::omit_none;
 
 use super::plan::{FleetPlan, FleetStart};
 use super::task::{FleetTask, FleetTaskStatus, ReleaseCause};
@@ -24,14 +25,14 @@ const END_BYTES: usize = 1024;
 
 /// Type marker of fleet run IDs.
 #[derive(Debug)]
-pub struct FleetRunMarker;
+pub struct FleetRunIdMarker;
 
-impl IdMarker for FleetRunMarker {
+impl IdMarker for FleetRunIdMarker {
     const PREFIX: &'static str = "fleet";
 }
 
 /// ID of a fleet run.
-pub type FleetRunId = TypedId<FleetRunMarker>;
+pub type FleetRunId = TypedId<FleetRunIdMarker>;
 
 /// A command to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,10 +47,10 @@ pub enum WorkerCommand {
 }
 
 /// The state of a worker.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Worker {
     /// The task that it is leasing.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// The command that it received and has not completed yet.
     #[serde(rename = "told", default, skip_serializing_if = "Option::is_none")]
@@ -58,11 +59,11 @@ pub struct Worker {
     #[serde(default)]
     pub restarts: u32,
     /// Error of its last attempt that did not succeed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_error: Option<String>,
 }
 
 /// A fleet run: the fold of its records.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FleetRun {
     /// ID of the run.
@@ -84,13 +85,10 @@ pub struct FleetRun {
     #[serde(default)]
     pub first_seq: u64,
     /// When a client started it, if the plan requires that.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<DateTime<Utc>>,
     /// When a client stopped it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_at: Option<DateTime<Utc>>,
     /// When its last task ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<DateTime<Utc>>,
 }
 
@@ -115,6 +113,7 @@ pub enum FleetRunStatus {
 }
 
 /// A change of a fleet run.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum FleetEvent {
@@ -154,10 +153,8 @@ pub enum FleetEvent {
         /// The error or the reason.
         error: String,
         /// What the task waits for, if it was held.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         hold: Option<HoldCause>,
         /// When the hold is known to end.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         until: Option<DateTime<Utc>>,
     },
     /// A task ended.
@@ -167,10 +164,8 @@ pub enum FleetEvent {
         /// Its final status.
         status: FleetTaskStatus,
         /// Result text of the agent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
         /// Why it did not succeed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         /// Calls of its last turn that did not run because an approval was missing.
         #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]

@@ -3,6 +3,7 @@
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use windlass_core::items::UnapprovedCalls;
+use windlass_macros::omit_none;
 
 use crate::attempt::EndStatus;
 use crate::dispatch::{hold_retry_at, retry_delay};
@@ -25,12 +26,12 @@ pub enum FleetTaskStatus {
 }
 
 /// The state of a task of a fleet run.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FleetTask {
     /// Its current status.
     pub status: FleetTaskStatus,
     /// ID of the worker that leases it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub leased_to: Option<String>,
     /// Number of attempts.
     pub attempts: u32,
@@ -38,16 +39,12 @@ pub struct FleetTask {
     #[serde(default)]
     pub restarts: u32,
     /// Index of its first worker. Its thread uses that worker's backend, so only a worker with the same backend can continue it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_worker: Option<usize>,
     /// Result text of the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Why the last attempt failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Why its next attempt could not begin.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<ActiveHold>,
     /// Number of attempts that a budget stopped; they do not count against `max_attempts`.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -56,7 +53,6 @@ pub struct FleetTask {
     #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]
     pub unapproved: UnapprovedCalls,
     /// The task is not leased before this time, because an attempt failed or could not begin. [`FleetRun::release_due`] clears it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<DateTime<Utc>>,
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use windlass_core::derived_id::derive;
 use windlass_core::items::UnapprovedCalls;
 use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
+use windlass_macros::omit_none;
 
 use crate::attempt::{AttemptOutcome, EndStatus, RetryCause, StopRequest, outcome};
 use crate::dispatch::{hold_retry_at, retry_delay};
@@ -17,14 +18,14 @@ const END_BYTES: usize = 16 * 1024;
 
 /// Type marker of task IDs.
 #[derive(Debug)]
-pub struct TaskMarker;
+pub struct TaskIdMarker;
 
-impl IdMarker for TaskMarker {
+impl IdMarker for TaskIdMarker {
     const PREFIX: &'static str = "task";
 }
 
 /// ID of a task.
-pub type TaskId = TypedId<TaskMarker>;
+pub type TaskId = TypedId<TaskIdMarker>;
 
 /// UUID version of scheduled runs and their tasks, whose IDs are derived from an automation and a time. All other IDs are generated, with
 /// version 7.
@@ -36,6 +37,7 @@ pub(super) fn is_run_id(id: TaskId) -> bool {
 }
 
 /// A task: the fold of its records.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
     /// ID of the task.
@@ -47,14 +49,12 @@ pub struct Task {
     /// The work to do.
     pub spec: JobSpec,
     /// The task that this one retries.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<TaskId>,
     /// Its current state.
     pub state: TaskState,
     /// Time of queueing.
     pub created_at: DateTime<Utc>,
     /// When a client requested cancellation.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cancel_requested_at: Option<DateTime<Utc>>,
     /// Its attempts, in order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -67,15 +67,14 @@ pub struct Task {
 }
 
 /// One attempt at a task.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attempt {
     /// Start of the attempt.
     pub started_at: DateTime<Utc>,
     /// End of the attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<DateTime<Utc>>,
     /// Why it failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Whether it does not count against `max_attempts`, because a budget stopped it.
     #[serde(default, skip_serializing_if = "is_false")]
@@ -99,15 +98,14 @@ pub enum TaskState {
 }
 
 /// The end of a task.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskEnd {
     /// The final status.
     pub status: EndStatus,
     /// Result text of the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Why it did not succeed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Time of the end.
     pub at: DateTime<Utc>,
@@ -133,6 +131,7 @@ pub enum TaskStatus {
 }
 
 /// A change of a task.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum TaskEvent {
@@ -145,7 +144,6 @@ pub enum TaskEvent {
         /// The work to do.
         spec: Box<JobSpec>,
         /// The task that it retries.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         retry_of: Option<TaskId>,
     },
     /// An attempt was started.
@@ -180,10 +178,8 @@ pub enum TaskEvent {
         /// The final status.
         status: EndStatus,
         /// Result text of the agent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         summary: Option<String>,
         /// Why it did not succeed.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         error: Option<String>,
         /// Calls of its last turn that did not run because an approval was missing.
         #[serde(default, skip_serializing_if = "UnapprovedCalls::is_empty")]

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde_json::Value;
 use windlass_core::llm_driver_registry::{LlmCallConfig, OutputSchema};
+use windlass_macros::omit_none;
 
 use super::path;
 use crate::api::Api;
@@ -18,6 +19,7 @@ const DEFAULT_MAX_TOKENS: u32 = 16_384;
 /// Minimum thinking budget in tokens that the provider accepts.
 const MIN_BUDGET: u32 = 1_024;
 
+#[omit_none]
 #[derive(Serialize)]
 struct MessagesBody<'a> {
     model: &'a str,
@@ -28,11 +30,8 @@ struct MessagesBody<'a> {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tools: Vec<ToolOut<'a>>,
     stream: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     thinking: Option<Thinking>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     output_config: Option<OutputConfig<'a>>,
 }
 
@@ -113,11 +112,10 @@ enum Thinking {
     Adaptive { display: &'static str },
 }
 
+#[omit_none]
 #[derive(Serialize)]
 struct OutputConfig<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     effort: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     format: Option<OutputFormat<'a>>,
 }
 

@@ -11,6 +11,7 @@ use windlass_core::llm_driver_registry::{
 };
 use windlass_core::message::ExecutionPhase;
 use windlass_core::tool_types::ToolCall;
+use windlass_macros::omit_none;
 
 pub(super) const VERSION: u32 = 1;
 
@@ -52,19 +53,15 @@ pub(super) struct StoredEnd {
     phase: Option<ExecutionPhase>,
 }
 
+#[omit_none]
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct StoredFailure {
     kind: ErrorKind,
     message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     status: Option<u16>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     code: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     request_id: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     asked: Option<Box<AskedModel>>,
 }
 

@@ -18,11 +18,13 @@ use windlass_core::llm_driver_registry::{
     LlmStreamEvent,
 };
 use windlass_core::typed_id::SessionId;
+use windlass_macros::OpaqueDebug;
 
 use super::format::{self, Exchange, StoredEvent, StoredFailure, VERSION};
 
 /// Forwards calls to another driver and records each exchange when it ends. A cancelled call leaves no
 /// trace.
+#[derive(OpaqueDebug)]
 pub struct RecordingDriver {
     inner: Arc<dyn LlmDriver>,
     tape: Arc<Tape>,
@@ -31,12 +33,6 @@ pub struct RecordingDriver {
 struct Tape {
     file: Mutex<File>,
     secrets: Vec<SecretString>,
-}
-
-impl fmt::Debug for RecordingDriver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RecordingDriver").finish_non_exhaustive()
-    }
 }
 
 impl RecordingDriver {

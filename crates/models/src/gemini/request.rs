@@ -5,6 +5,7 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 use serde_json::{Value, json};
+use windlass_macros::omit_none;
 
 use super::path;
 use crate::api::Api;
@@ -14,13 +15,12 @@ use crate::http::ModelCall;
 use crate::prompt::{self, AgentBlock, AgentMessage, Image, Prompt, PromptEntry, ToolAnswer};
 use crate::settings::ReasoningStyle;
 
+#[omit_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GenerateBody<'a> {
     contents: Vec<GeminiContent<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     system_instruction: Option<Instruction<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     tools: Option<[FunctionTools<'a>; 1]>,
     generation_config: GenerationConfig<'a>,
 }
@@ -36,20 +36,15 @@ struct GeminiContent<'a> {
     parts: Vec<GeminiPart<'a>>,
 }
 
+#[omit_none]
 #[derive(Serialize, Default)]
 #[serde(rename_all = "camelCase")]
 struct GeminiPart<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     inline_data: Option<InlineData<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     file_data: Option<FileData<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     function_call: Option<FunctionCall<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     function_response: Option<FunctionResponse<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     thought_signature: Option<&'a str>,
 }
 
@@ -97,28 +92,23 @@ struct Declaration<'a> {
     parameters_json_schema: &'a Value,
 }
 
+#[omit_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct GenerationConfig<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     response_mime_type: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     response_json_schema: Option<&'a Value>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     thinking_config: Option<ThinkingConfig<'a>>,
 }
 
+#[omit_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct ThinkingConfig<'a> {
     include_thoughts: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     thinking_budget: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     thinking_level: Option<&'a str>,
 }
 

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 use windlass_core::llm_driver_registry::{LlmCallConfig, OutputSchema};
 use windlass_core::message::ExecutionPhase;
+use windlass_macros::omit_none;
 
 use crate::api::Api;
 use crate::drivers::RequestOptions;
@@ -14,6 +15,7 @@ use crate::http::ModelCall;
 use crate::prompt::{AgentBlock, AgentMessage, Prompt, PromptEntry, ToolAnswer, UserPart};
 use crate::settings::ReasoningStyle;
 
+#[omit_none]
 #[derive(Serialize)]
 struct ResponsesBody<'a> {
     model: &'a str,
@@ -24,17 +26,11 @@ struct ResponsesBody<'a> {
     tools: Vec<FunctionTool<'a>>,
     stream: bool,
     store: bool,
-    #[serde(skip_serializing_if = "Option::is_none")]
     include: Option<[&'static str; 1]>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<Reasoning<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_output_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<TextForm<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_key: Option<&'a str>,
 }
 

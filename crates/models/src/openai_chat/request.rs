@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
+use windlass_macros::omit_none;
 
 use crate::api::Api;
 use crate::drivers::{Dialect, RequestOptions};
@@ -12,6 +13,7 @@ use crate::openai::enforced;
 use crate::prompt::{AgentMessage, Image, Prompt, PromptEntry, UserPart};
 use crate::settings::{MaxTokensField, ReasoningStyle};
 
+#[omit_none]
 #[derive(Serialize)]
 struct ChatBody<'a> {
     model: &'a str,
@@ -20,21 +22,13 @@ struct ChatBody<'a> {
     tools: Vec<ChatTool<'a>>,
     stream: bool,
     stream_options: StreamOptions,
-    #[serde(skip_serializing_if = "Option::is_none")]
     temperature: Option<f32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     max_completion_tokens: Option<u32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning_effort: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     reasoning: Option<Reasoning<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     usage: Option<UsageOptions>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     response_format: Option<ResponseFormat<'a>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     prompt_cache_key: Option<&'a str>,
 }
 

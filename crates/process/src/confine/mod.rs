@@ -222,7 +222,7 @@ impl Confinement {
 
     /// Builds the command that runs a program with these variables; the caller appends the program's arguments. The launcher is mounted at its fixed
     /// path, even if its own path is hidden.
-    pub(crate) fn command(
+    pub(crate) fn sandboxed_command(
         self,
         bounds: &SandboxBounds,
         launcher: Option<&Path>,
@@ -283,7 +283,7 @@ impl Confinement {
 
     /// Permanently confines the calling thread and the programs it starts. `root` is a handle of the bounds' root; `outsider` is a process of the
     /// same user that is not confined.
-    pub(crate) fn enter(
+    pub(crate) fn confine_thread(
         self,
         bounds: &SandboxBounds,
         root: &OwnedFd,

@@ -1,11 +1,10 @@
 //! Requests that wait for a person, and their answers.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::wire;
 
 /// A decision about a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalDecision {
     /// The call may run.
@@ -15,13 +14,11 @@ pub enum ApprovalDecision {
 }
 
 /// A call that needs an approval.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq, omit_none)]
 pub struct PendingApproval {
     /// ID of the approval, `appr_…`.
     pub id: String,
     /// Same as `id`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<String>,
     /// ID of the turn, `turn_…`.
     pub turn_id: String,
@@ -30,22 +27,17 @@ pub struct PendingApproval {
     /// The tool and its arguments.
     pub description: String,
     /// The agent's stated purpose.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent_summary: Option<String>,
     /// ID of the call, `call_…`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub call_id: Option<String>,
     /// The item that shows the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<String>,
     /// Time at which it is denied automatically.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }
 
 /// A question of the agent to the user.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct PendingUserInput {
     /// ID of the question, `input_…`.
     pub id: String,
@@ -54,16 +46,13 @@ pub struct PendingUserInput {
     /// The questions: `{questions: [{header, id, question, options, allow_free_text, multi_select}]}`.
     pub request: Value,
     /// The item that shows the call.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<String>,
     /// Time at which the question expires.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }
 
 /// The body of `POST /v1/approvals/{id}`. The decision is text, so that the error can quote a wrong one.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq, omit_none)]
 pub struct DecideApproval {
     /// `allow` or `deny`.
     pub decision: String,
@@ -75,13 +64,11 @@ pub struct DecideApproval {
     #[serde(default)]
     pub remember_for: RememberFor,
     /// Why the call is denied, at most 2,000 characters. The model reads it. Not allowed with `allow`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 /// Scope of a remembered decision.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum RememberFor {
     /// All later turns of the thread.
@@ -94,8 +81,7 @@ pub enum RememberFor {
 }
 
 /// The answer of `POST /v1/approvals/{id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct ApprovalAnswered {
     /// `true`.
     pub ok: bool,
@@ -108,8 +94,7 @@ pub struct ApprovalAnswered {
 }
 
 /// One answer to one question.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct UserAnswer {
     /// ID of the question within the request.
     pub id: String,
@@ -123,16 +108,14 @@ pub struct UserAnswer {
 }
 
 /// The body of `POST /v1/user-input/{thread_id}/{input_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct UserInputAnswers {
     /// One answer for each question of the request.
     pub answers: Vec<UserAnswer>,
 }
 
 /// The answer of `POST /v1/user-input/{thread_id}/{input_id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct UserInputAnswered {
     /// `true`.
     pub ok: bool,

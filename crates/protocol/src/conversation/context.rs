@@ -1,10 +1,9 @@
 //! Estimated use of a model's context window by a conversation.
 
-use serde::{Deserialize, Serialize};
+use windlass_macros::wire;
 
 /// The answer of `GET /v1/threads/{id}/context` and `GET /v1/sessions/{id}/context`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct ContextUsage {
     /// Thread of the conversation; for a saved session, the thread that it bookmarks.
     pub thread_id: String,

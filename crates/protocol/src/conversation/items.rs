@@ -1,13 +1,12 @@
 //! Items: the user-visible form of steps.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::wire;
 
 use crate::turns::Status;
 
 /// Kind of an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq, Hash)]
 #[serde(rename_all = "snake_case")]
 pub enum ItemKind {
     /// A message of the user.
@@ -31,8 +30,7 @@ pub enum ItemKind {
 }
 
 /// One item of a turn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct Item {
     /// The version of this record.
     pub schema_version: u32,
@@ -47,18 +45,14 @@ pub struct Item {
     /// The item in at most 280 characters.
     pub summary: String,
     /// Complete text; for a tool, the input while it runs and the output afterwards.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// Values by name, such as `tool`, `approval` and `dynamic_tool`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metadata: Option<Value>,
     /// Files that belong to the item.
     #[serde(default)]
     pub artifact_refs: Vec<Value>,
     /// Start time, RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
     /// End time, RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
 }

@@ -1,10 +1,9 @@
 //! Input for a busy thread, and the queue of inputs that wait for their turns.
 
-use serde::{Deserialize, Serialize};
+use windlass_macros::wire;
 
 /// Handling of the input of `POST …/turns` while the thread has an open turn.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq, Hash, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum OnBusy {
     /// The request fails with `turn_active`.
@@ -19,8 +18,7 @@ pub enum OnBusy {
 }
 
 /// An input that waits for its turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct QueuedInput {
     /// The turn that the input will start.
     pub turn_id: String,
@@ -35,21 +33,17 @@ pub struct QueuedInput {
 }
 
 /// The answer of `GET …/queue`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct InputQueue {
     /// The queued inputs, the next one first.
     pub queue: Vec<QueuedInput>,
 }
 
 /// The body of `PATCH …/queue/{turn_id}`: at least one field.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq, omit_none)]
 pub struct EditQueuedInput {
     /// The new text. It also replaces the client's own summary.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// The new index, from 0. An index past the end is the last one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub position: Option<u64>,
 }

@@ -1,13 +1,12 @@
 //! Saved sessions: bookmarks of threads. Saving copies nothing; resuming creates a fork.
 
-use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use windlass_macros::wire;
 
 use crate::mode::Mode;
 
 /// A saved session without its messages.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq, omit_none)]
 pub struct SessionMetadata {
     /// The version of this record.
     pub schema_version: u32,
@@ -26,7 +25,6 @@ pub struct SessionMetadata {
     /// Model of the thread when it was saved.
     pub model: String,
     /// Provider of the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_provider: Option<String>,
     /// Directory of the thread when it was saved.
     pub workspace: String,
@@ -39,21 +37,18 @@ pub struct SessionMetadata {
     /// Last turn of the session.
     pub turn_id: String,
     /// Agent that owns the thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
 }
 
 /// The answer of `GET /v1/sessions`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct SessionList {
     /// Sessions in the requested order.
     pub sessions: Vec<SessionMetadata>,
 }
 
 /// One line of `GET /v1/sessions/summary`, with the field names of a thread's line.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct SessionLine {
     /// ID of the saved session, `sess_…`.
     pub id: String,
@@ -82,19 +77,16 @@ pub struct SessionLine {
 }
 
 /// The body of `POST /v1/sessions`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq, omit_none)]
 pub struct SaveSession {
     /// Thread to save.
     pub thread_id: String,
     /// Title. Default: the title of the thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
 }
 
 /// The answer of `POST /v1/sessions`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct SavedSession {
     /// ID of the saved session, `sess_…`.
     pub session_id: String,
@@ -107,8 +99,7 @@ pub struct SavedSession {
 }
 
 /// The body of `PUT /v1/sessions`: at least one of the two.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 #[serde(default)]
 pub struct UpdateSession {
     /// Thread to save. Default: the thread of the session.
@@ -118,8 +109,7 @@ pub struct UpdateSession {
 }
 
 /// The answer of `PUT /v1/sessions`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct UpdatedSession {
     /// ID of the saved session, `sess_…`.
     pub session_id: String,
@@ -128,8 +118,7 @@ pub struct UpdatedSession {
 }
 
 /// The body of `PATCH /v1/sessions/{id}`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 #[serde(default)]
 pub struct PatchSession {
     /// Title for display.
@@ -139,8 +128,7 @@ pub struct PatchSession {
 }
 
 /// The answer of `PATCH /v1/sessions/{id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct PatchedSession {
     /// Metadata of the session.
     pub session: SessionMetadata,
@@ -149,8 +137,7 @@ pub struct PatchedSession {
 }
 
 /// The body of `POST /v1/sessions/{id}/resume-thread`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 #[serde(default)]
 pub struct ResumeSession {
     /// Model of the new thread. Default: the model of the saved one.
@@ -160,8 +147,7 @@ pub struct ResumeSession {
 }
 
 /// The answer of `POST /v1/sessions/{id}/resume-thread`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct ResumedSession {
     /// The new thread.
     pub thread_id: String,
@@ -174,8 +160,7 @@ pub struct ResumedSession {
 }
 
 /// Author of a message.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum SessionRole {
     /// A message of the user.
@@ -185,8 +170,7 @@ pub enum SessionRole {
 }
 
 /// A part of a message.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum SessionContent {
     /// Plain text in UTF-8.
@@ -197,8 +181,7 @@ pub enum SessionContent {
 }
 
 /// One message of a saved session.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct SessionMessage {
     /// Author of the message.
     pub role: SessionRole,
@@ -209,8 +192,7 @@ pub struct SessionMessage {
 }
 
 /// The answer of `GET /v1/sessions/{id}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct SessionDetail {
     /// Metadata of the session.
     pub metadata: SessionMetadata,
@@ -221,8 +203,7 @@ pub struct SessionDetail {
 }
 
 /// The beginning of one message; likely credentials are redacted.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct SessionEntry {
     /// Author of the message.
     pub kind: SessionRole,
@@ -237,8 +218,7 @@ pub struct SessionEntry {
 }
 
 /// The answer of `GET /v1/sessions/{id}?peek=true`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct SessionPeek {
     /// ID of the saved session, `sess_…`.
     pub session_id: String,
@@ -267,8 +247,7 @@ pub struct SessionPeek {
 }
 
 /// A saved session, in the form that the query selects.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 #[serde(untagged)]
 pub enum SessionView {
     /// The session with all its messages.

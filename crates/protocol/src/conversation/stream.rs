@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::{omit_none, wire};
 
 use crate::mode::Mode;
 use crate::turn_policy::turn_policy;
@@ -9,18 +10,15 @@ use crate::turns::{Status, TokenUsage};
 
 turn_policy! {
     /// The body of `POST /v1/stream`.
-    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[wire(Default, omit_none)]
     pub struct OneShot: request {
         /// Prompt of the user.
         pub prompt: String,
         ..model,
         ..permissions,
         /// Absolute path of the working directory. Default: the daemon's workspace.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub workspace: Option<String>,
         /// The JSON Schema that the final answer must match.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub output_schema: Option<Value>,
     }
 }
@@ -63,6 +61,7 @@ pub struct OneShotToolCompleted {
 }
 
 /// The frame `turn.completed`.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct OneShotCompleted {
     /// Token usage of the turn.
@@ -70,9 +69,7 @@ pub struct OneShotCompleted {
     /// Status at the end of the turn.
     pub status: Status,
     /// Reason of a failure or an interrupt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// The JSON value of the answer, if the turn completed and has an `output_schema`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
 }

@@ -1,6 +1,6 @@
 //! Threads: conversations with their settings.
 
-use serde::{Deserialize, Serialize};
+use windlass_macros::wire;
 
 use crate::answers::{PendingApproval, PendingUserInput};
 use crate::budgets::Budget;
@@ -12,8 +12,7 @@ use crate::turn_policy::turn_policy;
 use crate::turns::{Status, Turn};
 
 /// Handling of an open turn at a restart of the daemon.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum OnRestart {
     /// The open turn resumes.
@@ -24,8 +23,7 @@ pub enum OnRestart {
 
 turn_policy! {
     /// A conversation with its settings.
-    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[wire(omit_none)]
     pub struct Thread: record {
         /// The version of this record.
         pub schema_version: u32,
@@ -37,64 +35,48 @@ turn_policy! {
         pub updated_at: String,
         ..model,
         /// Provider of the model.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub model_provider: Option<String>,
         /// Configured name of the provider.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub model_provider_id: Option<String>,
         /// Model with its provider, as `provider/model`; absent if an external agent executes the turns.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub qualified_model: Option<String>,
         /// Absolute path of the working directory.
         pub workspace: String,
         ..permissions,
         /// ID of the newest turn.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub latest_turn_id: Option<String>,
         /// Whether it is archived, so that lists omit it by default.
         pub archived: bool,
         /// System prompt of the agent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub system_prompt: Option<String>,
         /// Task of the thread.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub task_id: Option<String>,
         /// Title for display.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub title: Option<String>,
         /// Reasoning effort of the model.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub reasoning_effort: Option<String>,
         /// Client tools of every turn.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
         /// Environments of the turns, the default one first.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub environments: Option<Vec<TurnEnvironmentParams>>,
         /// Handling of an open turn at a restart of the daemon.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub on_restart: Option<OnRestart>,
         /// Agent whose token created the thread.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub agent: Option<String>,
         /// Whether a remembered decision approves all calls. A fork does not inherit it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         pub approvals_remembered: bool,
         /// External agent that executes its turns.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub backend: Option<String>,
         /// Budget of the thread and its turns, in addition to the operator's limits.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub budget: Option<Budget>,
         /// Parent of the thread, if a model started it as an agent.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub parent: Option<ThreadParent>,
     }
 }
 
 /// The thread and the turn that started an agent's thread.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct ThreadParent {
     /// ID of the thread, `thr_…`.
     pub thread_id: String,
@@ -103,8 +85,7 @@ pub struct ThreadParent {
 }
 
 /// The answer of `GET /v1/threads/{id}`: one consistent cut at `latest_seq`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct ThreadDetail {
     /// The thread after the request.
     pub thread: Thread,
@@ -126,8 +107,7 @@ pub struct ThreadDetail {
 }
 
 /// One line of a list of threads.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct ThreadSummary {
     /// ID of the thread, `thr_…`.
     pub id: String,
@@ -165,8 +145,7 @@ pub struct ThreadSummary {
 
 turn_policy! {
     /// The body of `POST /v1/threads`.
-    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[wire(Default)]
     #[serde(default)]
     pub struct CreateThread: request {
         ..model,
@@ -200,8 +179,7 @@ turn_policy! {
 
 turn_policy! {
     /// The body of `PATCH /v1/threads/{id}`; an empty title or prompt clears it.
-    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[wire(Default)]
     #[serde(default)]
     pub struct PatchThread: request {
         /// Whether it is archived, so that lists omit it by default.
@@ -230,34 +208,28 @@ turn_policy! {
 pub type ForkedThread = Thread;
 
 /// A thread and its started turn.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct ThreadAndTurn {
     /// The thread after the request.
     pub thread: Thread,
     /// The turn after the request.
     pub turn: Turn,
     /// Restored files, if the request includes files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<RestoredFiles>,
 }
 
 /// The body of `POST …/fork`. An unknown field is refused, because a misspelt turn would create a different fork.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq, omit_none)]
 #[serde(deny_unknown_fields)]
 pub struct ForkThread {
     /// Last turn of the fork. Default: the last one that has ended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
     /// Model of the fork. Default: the model of the thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
 
 /// The body of `POST …/undo`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 #[serde(default)]
 pub struct UndoThread {
     /// Number of user turns to drop in addition to the last one.
@@ -269,8 +241,7 @@ pub struct UndoThread {
 }
 
 /// Result of restoring the files of turns. Paths are relative to the root of their environment.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct RestoredFiles {
     /// Paths that were restored.
     pub restored: Vec<String>,
@@ -279,21 +250,18 @@ pub struct RestoredFiles {
 }
 
 /// The answer of `POST …/undo`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct UndoneThread {
     /// The new thread.
     pub thread: Thread,
     /// Prompt of the first dropped turn.
     pub original_user_text: String,
     /// Restored files, if the request includes files.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub files: Option<RestoredFiles>,
 }
 
 /// Result of restoring files, in the format of `patch-undo`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct PatchResult {
     /// Whether any file was restored.
     pub files_restored: bool,
@@ -304,8 +272,7 @@ pub struct PatchResult {
 }
 
 /// The answer of `POST …/patch-undo`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct PatchUndone {
     /// Result of restoring the files.
     pub patch_result: PatchResult,
@@ -315,18 +282,15 @@ pub struct PatchUndone {
 }
 
 /// The body of `POST …/replay`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq, omit_none)]
 #[serde(deny_unknown_fields)]
 pub struct ReplayThread {
     /// Last turn to replay. Default: all turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
 }
 
 /// The answer of `POST …/replay`: whether the recorded decisions follow from the recorded inputs.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq, omit_none)]
 pub struct ReplayedThread {
     /// Number of reproduced records.
     pub records: usize,
@@ -335,21 +299,17 @@ pub struct ReplayedThread {
     /// Turns that would use another prompt, model or other tools today.
     pub reconfigured: Vec<String>,
     /// First difference; absent if all records are reproduced.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub divergence: Option<Divergence>,
 }
 
 /// A difference between a record and its replay.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq, omit_none)]
 pub struct Divergence {
     /// Index of the record, from 0.
     pub index: usize,
     /// Kind of the record; absent if the record ends before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded: Option<String>,
     /// Kind of the replayed event; absent if the replay ends before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub came_out: Option<String>,
     /// The difference, or why an event is missing.
     pub detail: String,

@@ -1,14 +1,12 @@
 //! Tools that a client registers and runs.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::wire;
 
 /// A tool that a client registers.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct DynamicToolSpec {
     /// Namespace of the name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The name; with the namespace it identifies the tool.
     pub name: String,
@@ -20,7 +18,6 @@ pub struct DynamicToolSpec {
     #[serde(default)]
     pub defer_loading: bool,
     /// Time limit for the result of a call, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
 
@@ -36,8 +33,7 @@ impl DynamicToolSpec {
 }
 
 /// Status of a client's tool call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum DynamicToolItemStatus {
     /// The call waits for its result.
@@ -49,8 +45,7 @@ pub enum DynamicToolItemStatus {
 }
 
 /// A call that a client should execute.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct DynamicToolCallParams {
     /// ID of the thread, `thr_…`.
     pub thread_id: String,
@@ -59,7 +54,6 @@ pub struct DynamicToolCallParams {
     /// ID of the call, `call_…`.
     pub call_id: String,
     /// The namespace that the tool was registered with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The name that the tool was registered with.
     pub tool: String,
@@ -68,23 +62,19 @@ pub struct DynamicToolCallParams {
 }
 
 /// A waiting call in events and details.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct PendingToolCall {
     /// The call as the model made it.
     #[serde(flatten)]
     pub call: DynamicToolCallParams,
     /// ID of the call's item.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item_id: Option<String>,
     /// Time at which the wait ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }
 
 /// Result of a call that a client executed.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct DynamicToolCallResult {
     /// Whether the call succeeded.
     pub success: bool,
@@ -94,8 +84,7 @@ pub struct DynamicToolCallResult {
 }
 
 /// One piece of a result.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum DynamicToolCallContent {
     /// Plain text in UTF-8.

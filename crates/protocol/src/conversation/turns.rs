@@ -1,7 +1,7 @@
 //! Turns, and the requests that start and steer them.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::wire;
 
 use crate::attachments::InputPart;
 use crate::budgets::Budget;
@@ -12,8 +12,7 @@ use crate::tools::DynamicToolSpec;
 use crate::turn_policy::turn_policy;
 
 /// Status of a turn or an item.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq, Hash, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
     /// The turn is in the queue.
@@ -32,8 +31,7 @@ pub enum Status {
 }
 
 /// Kind of input that a turn waits for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq, Hash)]
 #[serde(rename_all = "snake_case")]
 pub enum WaitKind {
     /// A call needs an approval.
@@ -45,39 +43,30 @@ pub enum WaitKind {
 }
 
 /// Token usage of model calls.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, omit_none)]
 pub struct TokenUsage {
     /// Input tokens, cached ones included.
     pub input_tokens: u64,
     /// Output tokens of all model calls.
     pub output_tokens: u64,
     /// Input tokens that came from a cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_cache_hit_tokens: Option<u64>,
     /// Input tokens that did not come from a cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_cache_miss_tokens: Option<u64>,
     /// Input tokens that were written to a cache.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt_cache_write_tokens: Option<u64>,
     /// Output tokens of reasoning.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_tokens: Option<u64>,
     /// Tokens of reasoning that was sent again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reasoning_replay_tokens: Option<u64>,
     /// Cost in US dollars, if known: as reported by the provider, else by the price list.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost_usd: Option<f64>,
     /// Uses of the provider's own tools.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server_tool_use: Option<Value>,
 }
 
 /// One input, processed to completion, failure or cancellation.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, omit_none)]
 pub struct Turn {
     /// The version of this record.
     pub schema_version: u32,
@@ -92,53 +81,39 @@ pub struct Turn {
     /// When the input was accepted.
     pub created_at: String,
     /// Start time, RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
     /// End time, RFC 3339.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
     /// Duration in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// Token usage of the turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub usage: Option<TokenUsage>,
     /// Provider of the model.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_provider: Option<String>,
     /// Configured name of the provider.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_provider_id: Option<String>,
     /// Model of the turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effective_model: Option<String>,
     /// Reason of a failure or an interrupt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Stable code of the failure.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error_code: Option<String>,
     /// IDs of the items, in their order.
     pub item_ids: Vec<String>,
     /// Number of steers.
     pub steer_count: u32,
     /// Environment of the turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<TurnEnvironmentParams>,
     /// What the job or turn waits for.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting_for: Option<Vec<WaitKind>>,
     /// Number of times it resumed after a restart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resumed_count: Option<u32>,
     /// Calls that did not run because their approval was refused or timed out.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unapproved_calls: Option<UnapprovedCalls>,
 }
 
 /// Calls of a turn that did not run because they were not approved.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq)]
 pub struct UnapprovedCalls {
     /// Calls that were denied.
     pub refused: u32,
@@ -147,73 +122,58 @@ pub struct UnapprovedCalls {
 }
 
 /// The answer of `GET …/turns/{turn_id}`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct TurnDetail {
     /// The turn after the request.
     pub turn: Turn,
     /// Items in the order of their start.
     pub items: Vec<Item>,
     /// The JSON value of the final answer, if the turn completed and was started with an `output_schema`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
 }
 
 turn_policy! {
     /// The body of `POST …/turns`.
-    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[wire(Default, omit_none)]
     pub struct StartTurn: request {
         /// Prompt of the user.
         pub prompt: String,
         /// Text, images and files that come after the prompt.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub input: Option<Vec<InputPart>>,
         /// Handling of the input while the thread has an open turn. Default: `refuse`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub on_busy: Option<OnBusy>,
         /// Short form of the input. Default: its beginning.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub input_summary: Option<String>,
         ..model,
         ..permissions,
         /// Client tools of this turn.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub dynamic_tools: Option<Vec<DynamicToolSpec>>,
         /// Environment of the turn.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub environment_id: Option<String>,
         ..reasoning_effort,
         /// The only tools of this turn: names or globs.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub allowed_tools: Option<Vec<String>>,
         /// Tools to exclude from this turn: names or globs.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub disallowed_tools: Option<Vec<String>>,
         /// Budget of the turn, in addition to the thread's limits.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub budget: Option<Budget>,
         /// The JSON Schema that the final answer must match. The model gets one attempt to repair an answer that does not; then the
         /// turn fails with `output_schema_mismatch`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub output_schema: Option<Value>,
     }
 }
 
 /// The body of `POST …/steer`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq, omit_none)]
 pub struct SteerTurn {
     /// Prompt of the user.
     pub prompt: String,
     /// Text, images and files that come after the prompt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Vec<InputPart>>,
 }
 
 /// The body of `POST …/retry`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq, omit_none)]
 pub struct RetryThread {
     /// Number of user turns to drop in addition to the last one.
     #[serde(default)]
@@ -222,10 +182,8 @@ pub struct RetryThread {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
     /// Prompt that replaces the original one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prompt: Option<String>,
     /// Model of the new turn. Default: the model of the retried turn.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Whether to restore the files that the dropped turns changed first. If that fails, no thread is created.
     #[serde(default)]
@@ -236,10 +194,8 @@ pub struct RetryThread {
 }
 
 /// The body of `POST …/compact`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq, omit_none)]
 pub struct CompactThread {
     /// Reason for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

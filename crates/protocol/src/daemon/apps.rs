@@ -1,11 +1,10 @@
 //! Skills and MCP servers.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::wire;
 
 /// A skill of the workspace.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct SkillEntry {
     /// Name, unique in its list.
     pub name: String,
@@ -22,8 +21,7 @@ pub struct SkillEntry {
 }
 
 /// The answer of `GET /v1/skills`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct SkillList {
     /// Directory that is searched first.
     pub directory: String,
@@ -36,16 +34,14 @@ pub struct SkillList {
 }
 
 /// The body of `POST /v1/skills/{name}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct SwitchSkill {
     /// Whether models can see and load the skill.
     pub enabled: bool,
 }
 
 /// The answer of `POST /v1/skills/{name}`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct SwitchedSkill {
     /// Name of the skill.
     pub name: String,
@@ -54,8 +50,7 @@ pub struct SwitchedSkill {
 }
 
 /// An MCP server of the operator.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct McpServerEntry {
     /// Name, unique in its list.
     pub name: String,
@@ -76,16 +71,14 @@ pub struct McpServerEntry {
 }
 
 /// The answer of `GET /v1/apps/mcp/servers`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct McpServerList {
     /// Configured servers by name.
     pub servers: Vec<McpServerEntry>,
 }
 
 /// A tool of an MCP server.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default)]
 pub struct McpToolEntry {
     /// Name of the server in the configuration.
     pub server: String,
@@ -100,8 +93,7 @@ pub struct McpToolEntry {
 }
 
 /// Why tools of a server are missing.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct McpServerFailure {
     /// Name of the server in the configuration.
     pub server: String,
@@ -110,8 +102,7 @@ pub struct McpServerFailure {
 }
 
 /// The answer of `GET /v1/apps/mcp/tools`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default)]
 pub struct McpToolList {
     /// Tools of the connected servers.
     pub tools: Vec<McpToolEntry>,

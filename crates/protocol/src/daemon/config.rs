@@ -1,13 +1,12 @@
 //! Settings of a daemon, and the providers of its models.
 
-use serde::{Deserialize, Serialize};
+use windlass_macros::wire;
 
 /// The answer of `GET /v1/config`. It contains no key, token or password.
 ///
 /// Clients show these values as a form, so all fields are always present. Settings that a daemon does not have, such as the appearance of a terminal,
 /// have a neutral value; [`settable`](Self::settable) lists the keys that can be changed.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default)]
 pub struct RuntimeConfig {
     /// The model of threads whose clients name none.
     pub model: String,
@@ -70,8 +69,7 @@ pub struct RuntimeConfig {
 }
 
 /// The body of `POST /v1/config`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct SetConfig {
     /// Key of the setting.
     pub key: String,
@@ -83,8 +81,7 @@ pub struct SetConfig {
 }
 
 /// The answer of `POST /v1/config`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct ConfigSet {
     /// Key of the setting.
     pub key: String,
@@ -99,8 +96,7 @@ pub struct ConfigSet {
 }
 
 /// The answer of `POST /v1/config/reload`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct ConfigReloaded {
     /// Message for people.
     pub message: String,
@@ -113,8 +109,7 @@ pub struct ConfigReloaded {
 }
 
 /// A provider of models.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct ProviderEntry {
     /// Name that threads and requests use.
     pub id: String,
@@ -134,8 +129,7 @@ pub struct ProviderEntry {
 }
 
 /// The answer of `GET /v1/models`: the current provider and its models.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct ModelList {
     /// Provider of threads whose clients name no model.
     pub provider: String,
@@ -146,8 +140,7 @@ pub struct ModelList {
 }
 
 /// The answer of `GET /v1/providers`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct ProviderList {
     /// Provider of threads whose clients name no model.
     pub current: String,
@@ -156,16 +149,14 @@ pub struct ProviderList {
 }
 
 /// A model of a provider.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct ProviderModel {
     /// Name of the model for threads.
     pub id: String,
 }
 
 /// The answer of `GET /v1/providers/{id}/models`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct ProviderModelList {
     /// Name of the provider, such as `anthropic`.
     pub provider: String,
@@ -174,8 +165,7 @@ pub struct ProviderModelList {
 }
 
 /// The body of `POST /v1/providers/{id}/switch`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 #[serde(default)]
 pub struct SwitchProvider {
     /// Model. Default: the default model of the provider.
@@ -183,8 +173,7 @@ pub struct SwitchProvider {
 }
 
 /// The answer of `POST /v1/providers/{id}/switch`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct SwitchedProvider {
     /// Name of the provider, such as `anthropic`.
     pub provider: String,

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use windlass_macros::wire;
 
 /// The environment that a thread or turn works in.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct TurnEnvironmentParams {
     /// Name of the environment, such as `local`.
     pub environment_id: String,
@@ -17,8 +17,7 @@ pub struct TurnEnvironmentParams {
 }
 
 /// Network access of tools.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum NetworkPolicy {
     /// The network access of the daemon.
@@ -31,8 +30,7 @@ pub enum NetworkPolicy {
 }
 
 /// Permissions in an environment. They narrow the permissions of thread and turn, and never widen them.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq)]
 #[serde(default, deny_unknown_fields)]
 pub struct EnvironmentPolicy {
     /// Whether tools may change files.
@@ -73,21 +71,18 @@ pub struct EnvironmentInfo {
 }
 
 /// The answer of `GET /v1/environments`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct EnvironmentList {
     /// `local` first, then by id.
     pub environments: Vec<EnvironmentInfo>,
 }
 
 /// The body of `POST /v1/environments`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq, omit_none)]
 pub struct CreateEnvironment {
     /// Name: lower-case letters, digits, `_` and `-`.
     pub id: String,
     /// `local` when absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// An absolute path of an existing directory.
     #[cfg_attr(feature = "openapi", schema(value_type = String))]

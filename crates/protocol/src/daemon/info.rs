@@ -1,10 +1,9 @@
 //! Information about a daemon.
 
-use serde::{Deserialize, Serialize};
+use windlass_macros::wire;
 
 /// The answer of `GET /health`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct Health {
     /// `ok`.
     pub status: String,
@@ -15,16 +14,14 @@ pub struct Health {
 }
 
 /// The answer of `GET /ready`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct Ready {
     /// `ready`.
     pub status: String,
 }
 
 /// Capabilities of the daemon. All fields are always present.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct RuntimeCapabilities {
     /// Whether threads are supported.
     pub threads: bool,
@@ -45,8 +42,7 @@ pub struct RuntimeCapabilities {
 }
 
 /// Capabilities that may still change.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct RuntimeExperimentalCapabilities {
     /// Whether environments are supported.
     #[serde(default)]
@@ -60,8 +56,7 @@ pub struct RuntimeExperimentalCapabilities {
 }
 
 /// The answer of `GET /v1/runtime/info`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct RuntimeInfo {
     /// Name of the program: `windlass`.
     pub service: String,

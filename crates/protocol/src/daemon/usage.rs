@@ -1,10 +1,9 @@
 //! Usage of turns.
 
-use serde::{Deserialize, Serialize};
+use windlass_macros::wire;
 
 /// Grouping of usage in a report.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum GroupBy {
     /// By the day on which the turn ended.
@@ -19,8 +18,7 @@ pub enum GroupBy {
 }
 
 /// Sums over turns. An unknown price makes `cost_complete` false, never a guessed cost.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default)]
 pub struct UsageTotals {
     /// Input tokens, cached ones included.
     pub input_tokens: u64,
@@ -63,8 +61,7 @@ pub struct UsageTotals {
 }
 
 /// The sums of one group.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct UsageBucket {
     /// The day, model, provider or thread.
     pub key: String,
@@ -74,8 +71,7 @@ pub struct UsageBucket {
 }
 
 /// The answer of `GET /v1/usage`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct UsageReport {
     /// Start of the period, RFC 3339.
     pub since: Option<String>,

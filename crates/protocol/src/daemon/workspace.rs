@@ -1,12 +1,11 @@
 //! The daemon's directory, and snapshots of files.
 
-use serde::{Deserialize, Serialize};
+use windlass_macros::wire;
 
 use crate::threads::RestoredFiles;
 
 /// The answer of `GET /v1/workspace/status`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct WorkspaceStatus {
     /// Absolute path of the working directory.
     pub workspace: String,
@@ -34,8 +33,7 @@ pub struct WorkspaceStatus {
 }
 
 /// The files before a turn changed them; an entry of `GET /v1/snapshots`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct Snapshot {
     /// ID of the turn, `turn_…`.
     pub id: String,
@@ -48,8 +46,7 @@ pub struct Snapshot {
 }
 
 /// The answer of `POST /v1/snapshots/{id}/restore`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct RestoredSnapshot {
     /// ID of the turn whose changes were reverted.
     pub restored: String,

@@ -1,7 +1,7 @@
 //! Payloads of events: one struct per event.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::wire;
 
 use crate::{ApprovalDecision, Item, Status, Thread, Turn};
 
@@ -9,8 +9,7 @@ use crate::{ApprovalDecision, Item, Status, Thread, Turn};
 macro_rules! payloads {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $ty:ty,)* })*) => {$(
         $(#[$doc])*
-        #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-        #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #[wire]
         pub struct $name { $($(#[$field_doc])* pub $field: $ty,)* }
     )*};
 }
@@ -327,8 +326,7 @@ payloads! {
 }
 
 /// The end of the wait for a client's result.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCallStatus {
     /// The client returned a result.
@@ -340,8 +338,7 @@ pub enum ToolCallStatus {
 }
 
 /// The kinds of items whose text is streamed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq)]
 #[serde(rename_all = "snake_case")]
 pub enum DeltaKind {
     /// The agent's answer.

@@ -1,27 +1,24 @@
 //! Agents that models start, each with a thread of its own.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::wire;
 
 /// The answer of `GET /v1/agent-runs`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default)]
 pub struct AgentRunList {
     /// The runs, newest first.
     pub runs: Vec<AgentRun>,
 }
 
 /// The body of `POST /v1/threads/{id}/agent-runs/nudge`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct NudgeAgentRuns {
     /// The agents that work for the thread: 1 to 64.
     pub agent_ids: Vec<String>,
 }
 
 /// The answer of `POST /v1/threads/{id}/agent-runs/nudge`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct NudgedAgentRuns {
     /// Whether the model gets the reminder; `false` if none of the agents is running.
     pub accepted: bool,
@@ -36,15 +33,13 @@ pub struct NudgedAgentRuns {
 }
 
 /// An agent that a model started: its request and its status.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct AgentRun {
     /// Request of the agent.
     pub spec: AgentRunSpec,
     /// `subagent`.
     pub actor_kind: String,
     /// Run ID of the parent agent; absent if the parent is not an agent run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
     /// Thread that started the agent.
     pub owner_session_id: String,
@@ -53,7 +48,6 @@ pub struct AgentRun {
     /// Thread of the agent.
     pub thread_id: String,
     /// Newest turn of the agent's thread.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
     /// Status at the time of the response.
     pub status: AgentRunStatus,
@@ -62,19 +56,14 @@ pub struct AgentRun {
     /// Time of the newest event, in milliseconds since 1970.
     pub updated_at_ms: i64,
     /// Start of the first turn, in milliseconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at_ms: Option<i64>,
     /// End of the last turn, in milliseconds since 1970.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at_ms: Option<i64>,
     /// Beginning of the newest message.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_message: Option<String>,
     /// The same text once the agent has completed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_summary: Option<String>,
     /// Reason of a failure or an interrupt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Number of model calls and tool calls that the last turn has started.
     pub steps_taken: u64,
@@ -93,18 +82,15 @@ pub struct AgentRun {
 }
 
 /// The request of an agent.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct AgentRunSpec {
     /// ID of the agent: its thread.
     pub worker_id: String,
     /// ID of the run; the same as `worker_id`.
     pub run_id: String,
     /// Run ID of the parent agent; absent if the parent is not an agent run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent_run_id: Option<String>,
     /// Name that the model gave the agent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session_name: Option<String>,
     /// Short form of the agent's prompt.
     pub objective: String,
@@ -125,14 +111,12 @@ pub struct AgentRunSpec {
     /// Number of agents above this one.
     pub spawn_depth: u32,
     /// External agent that executes the turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
 }
 
 /// Status of an agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[wire(Copy, Eq)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum AgentRunStatus {
     /// The first turn has not started.
     Starting,
@@ -149,27 +133,22 @@ pub enum AgentRunStatus {
 }
 
 /// Token usage of an agent.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq, omit_none)]
 pub struct AgentRunUsage {
     /// `reported`, or `unknown` until the first turn has ended.
     pub status: String,
     /// Input tokens of all turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_tokens: Option<u64>,
     /// Output tokens of all turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output_tokens: Option<u64>,
     /// Sum of input and output tokens.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total_tokens: Option<u64>,
     /// Explanation of the numbers, for people.
     pub note: String,
 }
 
 /// How a client can send an agent another input.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct AgentRunFollowUp {
     /// Method and path of the request to send.
     pub tool: String,
@@ -180,8 +159,7 @@ pub struct AgentRunFollowUp {
 }
 
 /// How a client can continue an agent's work.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct AgentRunTakeover {
     /// `thread`.
     pub kind: String,
@@ -194,8 +172,7 @@ pub struct AgentRunTakeover {
 }
 
 /// Whether the result of an agent was verified.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct AgentRunVerification {
     /// `self_report_only`.
     pub status: String,

@@ -1,14 +1,13 @@
 //! Automations: tasks on a schedule.
 
-use serde::{Deserialize, Serialize};
+use windlass_macros::wire;
 
 use crate::tasks::{JobHold, TaskStatus};
 use crate::turn_policy::turn_policy;
 use crate::turns::UnapprovedCalls;
 
 /// Whether the schedule of an automation is active.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Default, Eq, Hash)]
 #[serde(rename_all = "snake_case")]
 pub enum AutomationStatus {
     /// The schedule is active.
@@ -19,8 +18,7 @@ pub enum AutomationStatus {
 }
 
 /// Handling of runs that were missed while the daemon was not running.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Default, Eq, Hash)]
 #[serde(rename_all = "snake_case")]
 pub enum MissedRuns {
     /// Missed runs are skipped.
@@ -34,8 +32,7 @@ pub enum MissedRuns {
 
 turn_policy! {
     /// The body of `POST /v1/automations`.
-    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[wire(Default, Eq, omit_none)]
     pub struct CreateAutomation: request {
         /// Name for people.
         pub name: String,
@@ -52,22 +49,18 @@ turn_policy! {
         #[serde(default)]
         pub status: AutomationStatus,
         /// Time zone of the schedule, such as `Europe/Berlin`. Default: the time zone of the daemon.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub time_zone: Option<String>,
         /// Handling of runs that were missed while the daemon was not running.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub missed: Option<MissedRuns>,
         ..backend,
         /// Attempts of a failing run, 1 to 10. Default: 1.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub max_attempts: Option<u32>,
     }
 }
 
 turn_policy! {
     /// The body of `PATCH /v1/automations/{id}`; absent fields are unchanged.
-    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[wire(Default, Eq)]
     #[serde(default)]
     pub struct PatchAutomation: request {
         /// Name for people.
@@ -94,8 +87,7 @@ turn_policy! {
 
 turn_policy! {
     /// A prompt with a schedule.
-    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[wire(Default, Eq, omit_none)]
     pub struct AutomationRecord: request {
         /// The version of this record.
         pub schema_version: u32,
@@ -118,13 +110,10 @@ turn_policy! {
         /// Time of the last change, RFC 3339.
         pub updated_at: String,
         /// Time of the next run.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub next_run_at: Option<String>,
         /// Time of the last run.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub last_run_at: Option<String>,
         /// Time zone of the schedule; absent if it is the time zone of the daemon.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub time_zone: Option<String>,
         /// Handling of runs that were missed while the daemon was not running.
         #[serde(default)]
@@ -137,8 +126,7 @@ turn_policy! {
 }
 
 /// A run of an automation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq, omit_none)]
 pub struct AutomationRunRecord {
     /// The version of this record.
     pub schema_version: u32,
@@ -153,27 +141,19 @@ pub struct AutomationRunRecord {
     /// Creation time, RFC 3339.
     pub created_at: String,
     /// Start time of the task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<String>,
     /// End time of the task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<String>,
     /// ID of the task that this run queued.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// Thread of the task; absent until the task starts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
     /// Turn of the task's newest attempt.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn_id: Option<String>,
     /// Why the run failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Why the job is held; absent if it is not held.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<JobHold>,
     /// Calls of the last turn that did not run because they were not approved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unapproved_calls: Option<UnapprovedCalls>,
 }

@@ -2,68 +2,53 @@
 
 use std::collections::BTreeMap;
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::wire;
 
 use crate::tasks::JobHold;
 use crate::turn_policy::turn_policy;
 use crate::turns::UnapprovedCalls;
 
 /// The body of `POST /v1/fleet/runs`.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, omit_none)]
 pub struct CreateFleetRun {
     /// Name for people. Default: the ID of the workflow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// Target of the run; only `this_computer` is supported.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// Roles for tasks. If present, a task may name no other role.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub roles: Option<Vec<FleetRole>>,
     /// The tasks, as a named workflow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<FleetWorkflow>,
     /// The tasks, if there is no workflow.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Vec<FleetTaskSpec>>,
     /// The workers, instead of `max_workers`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<Vec<FleetWorkerRequest>>,
     /// Number of workers, 1 to 64. Default: the number of tasks, at most 8.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_workers: Option<usize>,
     /// Labels of the client.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub labels: Option<BTreeMap<String, String>>,
     /// Whether the run starts immediately. Default: it waits for `POST …/start`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<bool>,
     /// Refused: the task defines what its worker may do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub security_policy: Option<Value>,
 }
 
 /// A role that tasks name.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, omit_none)]
 pub struct FleetRole {
     /// Name, unique in its list.
     pub name: String,
     /// Refused: there are no profiles.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_profile: Option<String>,
 }
 
 /// A named list of tasks.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, omit_none)]
 pub struct FleetWorkflow {
     /// Name that threads and requests use.
     pub id: String,
     /// `parallel`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<String>,
     /// Tasks with IDs that are unique in the run.
     #[serde(alias = "task_specs")]
@@ -71,37 +56,29 @@ pub struct FleetWorkflow {
 }
 
 /// A worker that a client requests.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, omit_none)]
 pub struct FleetWorkerRequest {
     /// Role of the worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// External agent that executes its turns. Default: the daemon's own loop.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
 }
 
 turn_policy! {
     /// A task of a run, as requested.
-    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[wire(Default, omit_none)]
     pub struct FleetTaskSpec: request {
         /// ID of the task, unique in its run.
         pub id: String,
         /// Name for people.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub name: Option<String>,
         /// Short description of the goal.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub objective: Option<String>,
         /// Prompt of the task.
         pub instructions: String,
         /// Requirements for the worker.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub worker: Option<FleetTaskWorker>,
         /// Working directory of the task.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub workspace: Option<FleetTaskWorkspace>,
         /// Paths of files that the agent should read.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -110,24 +87,18 @@ turn_policy! {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         pub context: Vec<String>,
         /// Retry policy of the task.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub retry_policy: Option<FleetRetryPolicy>,
         ..backend,
         /// How freely the agent works.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub mode: Option<String>,
         ..unattended,
         /// Refused: use the budgets of the daemon or of the token.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub budget: Option<Value>,
         /// Refused: the daemon does not judge results.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub scorer: Option<Value>,
         /// Refused: the daemon sends no alerts.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub alert_policy: Option<Value>,
         /// Refused: a task ends with its turn.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub timeout_seconds: Option<u64>,
         /// Refused: the daemon collects no artifacts.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -136,20 +107,16 @@ turn_policy! {
 }
 
 /// The worker that a task requires.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, omit_none)]
 pub struct FleetTaskWorker {
     /// Role of the worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// Model of the worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
     /// Refused: there are no profiles.
     #[serde(default, alias = "profile", skip_serializing_if = "Option::is_none")]
     pub agent_profile: Option<String>,
     /// Refused: there are no profiles.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_profile: Option<String>,
     /// Refused: the task's `mode` and permissions limit the agent.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -160,11 +127,9 @@ pub struct FleetTaskWorker {
 }
 
 /// The working directory of a task.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, omit_none)]
 pub struct FleetTaskWorkspace {
     /// Absolute path of the working directory. Default: the daemon's workspace.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
     /// Refused: the daemon does not check files before a task starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -173,21 +138,18 @@ pub struct FleetTaskWorkspace {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub writable_paths: Vec<String>,
     /// Refused: the operator defines the variables.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Value>,
 }
 
 /// Retry policy of a task.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default)]
 pub struct FleetRetryPolicy {
     /// Maximum number of attempts, 1 to 10.
     pub max_attempts: u32,
 }
 
 /// Counts of a run, or of all runs of a list.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct FleetStatus {
     /// Number of runs; in a list, including other pages.
     pub runs: u64,
@@ -220,9 +182,8 @@ pub struct FleetStatus {
 }
 
 /// Status of a worker.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[wire(Copy, Eq)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum FleetWorkerStatus {
     /// The worker has no task.
     Online,
@@ -237,9 +198,8 @@ pub enum FleetWorkerStatus {
 }
 
 /// Status of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[wire(Copy, Eq)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum FleetRunStatus {
     /// The run has not been started.
     Pending,
@@ -256,9 +216,8 @@ pub enum FleetRunStatus {
 }
 
 /// Status of a task of a run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[wire(Copy, Eq)]
 #[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum FleetTaskStatus {
     /// The task waits for a worker.
     Enqueued,
@@ -273,8 +232,7 @@ pub enum FleetTaskStatus {
 }
 
 /// The state of a task of a run.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct FleetTaskState {
     /// ID of the task in its run.
     pub task_id: String,
@@ -305,8 +263,7 @@ pub struct FleetTaskState {
 }
 
 /// A run of the fleet with the state of its tasks.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct FleetRun {
     /// Unique ID in the daemon.
     pub id: String,
@@ -337,8 +294,7 @@ pub struct FleetRun {
 }
 
 /// The answer of `GET /v1/fleet/runs`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct FleetRunList {
     /// Counts of all runs.
     pub status: FleetStatus,
@@ -347,8 +303,7 @@ pub struct FleetRunList {
 }
 
 /// A run with its request.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct FleetRunDetail {
     /// The run after the request.
     #[serde(flatten)]
@@ -360,8 +315,7 @@ pub struct FleetRunDetail {
 }
 
 /// A worker of a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct FleetWorkerSpec {
     /// Unique ID in the daemon.
     pub id: String,
@@ -372,16 +326,13 @@ pub struct FleetWorkerSpec {
     /// Always 1: a worker executes one task at a time.
     pub max_concurrent_tasks: usize,
     /// Role of the worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// External agent that executes its turns.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backend: Option<String>,
 }
 
 /// The answer of `POST /v1/fleet/runs`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct CreatedFleetRun {
     /// `awaiting_start`, or `scheduled` if the run starts immediately.
     pub execution: String,
@@ -392,8 +343,7 @@ pub struct CreatedFleetRun {
 }
 
 /// The answer of `POST /v1/fleet/runs/{id}/start`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct StartedFleetRun {
     /// `start`.
     pub action: String,
@@ -412,8 +362,7 @@ pub struct StartedFleetRun {
 }
 
 /// The answer of `POST /v1/fleet/runs/{id}/stop`.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct StoppedFleetRun {
     /// `stop`.
     pub action: String,
@@ -426,8 +375,7 @@ pub struct StoppedFleetRun {
 }
 
 /// The answer of `GET /v1/fleet/runs/{id}/workers`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct FleetWorkerList {
     /// ID of the run.
     pub run_id: String,
@@ -436,8 +384,7 @@ pub struct FleetWorkerList {
 }
 
 /// The state of a worker.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct FleetWorker {
     /// ID of the worker, unique in the daemon.
     pub worker_id: String,
@@ -474,8 +421,7 @@ pub struct FleetWorker {
 }
 
 /// The newest event of a worker's thread.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct FleetWorkerEvent {
     /// Sequence number in the thread.
     pub seq: u64,
@@ -494,8 +440,7 @@ pub struct FleetWorkerEvent {
 }
 
 /// State of a worker's thread.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct FleetWorkerRuntime {
     /// `starting`, `running`, `waiting_for_user`, `completed`, `failed` or `interrupted`.
     pub agent_status: String,
@@ -512,13 +457,11 @@ pub struct FleetWorkerRuntime {
 }
 
 /// The answer of `POST /v1/fleet/workers/{id}/interrupt`, `restart` and `stop`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct FleetWorkerCommandResult {
     /// The command that was sent: `interrupt`, `restart` or `stop`.
     pub action: String,
     /// `scheduled`, of a restart.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub execution: Option<String>,
     /// ID of the run.
     pub run_id: String,
@@ -527,8 +470,7 @@ pub struct FleetWorkerCommandResult {
 }
 
 /// An event of a fleet run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(omit_none)]
 pub struct FleetRunEvent {
     /// Cursor of the position after this event.
     pub cursor: String,
@@ -538,10 +480,8 @@ pub struct FleetRunEvent {
     /// ID of the run.
     pub run_id: String,
     /// ID of the worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
     /// ID of the task in its run.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// Time of the event, RFC 3339.
     pub timestamp: String,
@@ -550,8 +490,7 @@ pub struct FleetRunEvent {
 }
 
 /// The answer of `GET /v1/fleet/runs/{id}/events/replay`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire]
 pub struct FleetEventReplay {
     /// ID of the run.
     pub run_id: String,

@@ -1,15 +1,14 @@
 //! Tasks: queued, unattended work, each in a thread of its own.
 
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use windlass_macros::wire;
 
 use crate::mode::Mode;
 use crate::turn_policy::turn_policy;
 use crate::turns::{UnapprovedCalls, WaitKind};
 
 /// Status of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq, Hash, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskStatus {
     /// The task waits for a worker.
@@ -26,8 +25,7 @@ pub enum TaskStatus {
 }
 
 /// Cause for which a job is held.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq, Hash)]
 #[serde(rename_all = "snake_case")]
 pub enum HoldCause {
     /// The limit on threads is reached.
@@ -49,8 +47,7 @@ pub enum HoldCause {
 }
 
 /// Why a job is held. It resumes when the cause is gone.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq, omit_none)]
 pub struct JobHold {
     /// What the job or turn waits for.
     pub cause: HoldCause,
@@ -59,32 +56,27 @@ pub struct JobHold {
     /// Time of the last attempt to start.
     pub tried_at: String,
     /// Time of the next attempt to start.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_at: Option<String>,
 }
 
 turn_policy! {
     /// The body of `POST /v1/tasks`.
-    #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[wire(Default, Eq, omit_none)]
     pub struct CreateTask: request {
         /// Prompt of the task.
         pub prompt: String,
         ..model,
         /// Working directory, inside the daemon's workspace.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub workspace: Option<String>,
         ..permissions,
         ..backend,
         /// Attempts while it fails, 1 to 10. Default: 1.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub max_attempts: Option<u32>,
     }
 }
 
 /// A task in a list.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct TaskSummary {
     /// ID of the task.
     pub id: String,
@@ -125,8 +117,7 @@ pub struct TaskSummary {
 }
 
 /// Number of tasks by status. Ended tasks count from the creation of the store, including removed ones.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Default, Eq)]
 pub struct TaskCounts {
     /// Queued or held tasks.
     pub queued: u64,
@@ -141,8 +132,7 @@ pub struct TaskCounts {
 }
 
 /// The answer of `GET /v1/tasks`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default, Eq)]
 pub struct TaskList {
     /// The tasks, the newest first.
     pub tasks: Vec<TaskSummary>,
@@ -155,8 +145,7 @@ pub struct TaskList {
 
 turn_policy! {
     /// A task with its timeline.
-    #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-    #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+    #[wire(Default)]
     pub struct TaskRecord: record {
         /// The version of this record.
         pub schema_version: u32,
@@ -233,8 +222,7 @@ turn_policy! {
 }
 
 /// The checklist of a task.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Default)]
 pub struct TaskChecklist {
     /// Always empty: the daemon creates no checklist.
     pub items: Vec<Value>,
@@ -247,8 +235,7 @@ pub struct TaskChecklist {
 }
 
 /// Status of a call of a task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Copy, Eq, Hash)]
 #[serde(rename_all = "snake_case")]
 pub enum TaskToolStatus {
     /// The call is running or parked.
@@ -262,8 +249,7 @@ pub enum TaskToolStatus {
 }
 
 /// A call of a task.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq)]
 pub struct TaskToolCall {
     /// ID of the call's item.
     pub id: String,
@@ -283,8 +269,7 @@ pub struct TaskToolCall {
 }
 
 /// An entry of a task's timeline.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[wire(Eq, omit_none)]
 pub struct TimelineEntry {
     /// Time of the entry, RFC 3339.
     pub timestamp: String,
@@ -293,6 +278,5 @@ pub struct TimelineEntry {
     /// Short description for people.
     pub summary: String,
     /// Never present; the thread contains the details.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail_path: Option<String>,
 }

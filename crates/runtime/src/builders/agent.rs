@@ -10,7 +10,8 @@ use windlass_core::tools::ToolDefinition;
 use windlass_core::typed_id::{AgentId, ModelId};
 
 use super::now;
-use crate::setters::{record_setters, setters};
+use crate::setters::record_setters;
+use windlass_core::setters;
 
 /// Builds an [`Agent`].
 ///

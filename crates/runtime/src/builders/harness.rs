@@ -9,7 +9,8 @@ use windlass_core::session_file::InitialFile;
 use windlass_core::typed_id::{HarnessId, ModelId};
 
 use super::now;
-use crate::setters::{record_setters, setters};
+use crate::setters::record_setters;
+use windlass_core::setters;
 
 /// Builds a [`Harness`].
 ///

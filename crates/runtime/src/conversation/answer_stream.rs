@@ -1,6 +1,5 @@
 //! Streaming of an answer.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
@@ -11,6 +10,7 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::events::{Event, EventData};
 use windlass_core::message::InputMessage;
 use windlass_core::typed_id::{SessionId, TurnId};
+use windlass_macros::OpaqueDebug;
 
 use super::error::ConversationError;
 use super::reply::Reply;
@@ -39,6 +39,7 @@ const BETWEEN_MESSAGES: &str = "\n\n";
 /// # Ok::<(), windlass_runtime::ConversationError>(())
 /// # }).unwrap();
 /// ```
+#[derive(OpaqueDebug)]
 pub struct AnswerStream {
     runtime: InProcessRuntime,
     session_id: SessionId,
@@ -154,15 +155,6 @@ impl Stream for AnswerStream {
             None => State::Ended(turn),
         };
         Poll::Ready(piece)
-    }
-}
-
-impl fmt::Debug for AnswerStream {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("AnswerStream")
-            .field("session_id", &self.session_id)
-            .field("turn_id", &self.turn_id)
-            .finish_non_exhaustive()
     }
 }
 

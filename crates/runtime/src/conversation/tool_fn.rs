@@ -1,6 +1,5 @@
 //! Closures as tools.
 
-use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,6 +13,7 @@ use windlass_core::tools::{
 };
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::SessionId;
+use windlass_macros::OpaqueDebug;
 
 /// The error of a tool closure; the model receives its text. `?` and `.into()` convert most errors.
 pub type ToolFnError = Box<dyn std::error::Error + Send + Sync>;
@@ -23,7 +23,7 @@ type ToolClosure = dyn Fn(Value, ToolContext) -> Pin<Box<dyn Future<Output = Too
     + Sync;
 
 /// A tool made of a closure.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct FnTool {
     name: String,
     description: String,
@@ -189,15 +189,6 @@ impl FnTool {
     pub fn with_hints(mut self, hints: ToolHints) -> Self {
         self.hints = hints;
         self
-    }
-}
-
-impl fmt::Debug for FnTool {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FnTool")
-            .field("name", &self.name)
-            .field("policy", &self.policy)
-            .finish_non_exhaustive()
     }
 }
 

@@ -8,7 +8,7 @@ use windlass_core::events::{
 use windlass_core::message::Message;
 use windlass_core::tools::ToolResult;
 use windlass_core::typed_id::ExecId;
-use windlass_turn::{Answer, Failure, Input, OUTPUT_SCHEMA_MISMATCH, RequestedCall, derive};
+use windlass_turn::{Answer, FailureDetails, Input, OUTPUT_SCHEMA_MISMATCH, RequestedCall, derive};
 
 use super::results::result_of;
 
@@ -60,7 +60,7 @@ fn end_of_summary(
         },
         None => Input::ModelFailed {
             exec_id,
-            failure: Failure {
+            failure: FailureDetails {
                 code: String::new(),
                 message: data.error.clone().unwrap_or_default(),
                 user_message: String::new(),
@@ -154,7 +154,7 @@ fn failed(
     let user_message = message.and_then(|message| message.text());
     Some(Input::ModelFailed {
         exec_id,
-        failure: Failure {
+        failure: FailureDetails {
             user_message: user_message.unwrap_or_default().to_owned(),
             ..failure
         },
@@ -163,11 +163,11 @@ fn failed(
 }
 
 /// Returns why a turn failed, if the event is a failure.
-pub(super) fn failure_of(event: &Event) -> Option<Failure> {
+pub(super) fn failure_of(event: &Event) -> Option<FailureDetails> {
     let EventData::TurnFailed(data) = &event.data else {
         return None;
     };
-    Some(Failure {
+    Some(FailureDetails {
         code: data.error_code.clone().unwrap_or_default(),
         message: data.error.clone(),
         user_message: String::new(),

@@ -16,7 +16,6 @@ mod spending;
 mod threads;
 mod turns;
 
-use std::fmt;
 use std::sync::Arc;
 
 use windlass_core::error::Result;
@@ -26,6 +25,7 @@ use windlass_core::runtime_context::AssembledTurnContext;
 use windlass_core::session::Session;
 use windlass_core::session_file::SessionFile;
 use windlass_core::typed_id::SessionId;
+use windlass_macros::OpaqueDebug;
 
 use crate::builder::InProcessRuntimeBuilder;
 use crate::inner::Inner;
@@ -46,18 +46,9 @@ pub(crate) use threads::apply_thread;
 pub(crate) use turns::CallerGuard;
 
 /// Runs agents inside of a program. Clones share all state.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct InProcessRuntime {
     pub(crate) inner: Arc<Inner>,
-}
-
-impl fmt::Debug for InProcessRuntime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InProcessRuntime")
-            .field("platform", &self.inner.platform)
-            .field("settings", &self.inner.settings)
-            .finish_non_exhaustive()
-    }
 }
 
 impl InProcessRuntime {

@@ -16,22 +16,18 @@ use windlass_core::events::{
 use windlass_core::message::{ContentPart, Message};
 use windlass_core::thread_record::ThreadRecord;
 use windlass_core::tools::ToolCall;
+use windlass_macros::OpaqueDebug;
 use windlass_turn::RecordMask;
 
 use super::Mask;
 
 /// The secrets that the events of one decision must not contain.
+#[derive(OpaqueDebug)]
 pub(crate) struct EventMask {
     /// All known secrets.
     pub(crate) all: Option<Mask>,
     /// The operator's secrets, which are masked in tool output too.
     pub(crate) operator: Option<Mask>,
-}
-
-impl std::fmt::Debug for EventMask {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("EventMask").finish_non_exhaustive()
-    }
 }
 
 impl RecordMask for EventMask {
@@ -60,7 +56,6 @@ fn mask_event(mask: &Mask, data: &mut EventData) {
         EventData::SessionUpdated(data) => {
             mask.optional(&mut data.title);
             mask_record(mask, &mut data.record);
-            mask.optional_value(&mut data.changes);
         }
         EventData::SessionForked(data) => mask_record(mask, &mut data.record),
         EventData::SessionActivated(data) => mask.optional(&mut data.input_text),

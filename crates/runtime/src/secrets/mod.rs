@@ -10,7 +10,7 @@ mod event_mask;
 mod forms;
 mod mask;
 mod output_secrets;
-mod watched_storage;
+mod tracked_storage;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,9 +25,10 @@ use windlass_core::typed_id::SessionId;
 pub(crate) use event_mask::{EventMask, mask_parts};
 pub(crate) use mask::{Mask, Secret, mask_of};
 use output_secrets::OutputSecrets;
+use windlass_macros::OpaqueDebug;
 
 use crate::lock::lock;
-pub(crate) use watched_storage::WatchedStorage;
+pub(crate) use tracked_storage::SecretTrackingStorage;
 
 /// Minimum length of a stored secret to be masked; a shorter one would match in ordinary words.
 pub(crate) const MIN_SECRET_BYTES: usize = 4;
@@ -55,7 +56,7 @@ impl SecretTable {
 }
 
 /// The secrets that this process knows.
-#[derive(Default)]
+#[derive(OpaqueDebug, Default)]
 pub(crate) struct KnownSecrets {
     /// Whether there ever was a secret. A runtime without secrets checks only this flag.
     any: AtomicBool,
@@ -177,17 +178,6 @@ impl KnownSecrets {
             Some(mask) => mask.error(error),
             None => error,
         }
-    }
-}
-
-/// Shows the number of known secrets only.
-impl std::fmt::Debug for KnownSecrets {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let table = lock(&self.table);
-        f.debug_struct("KnownSecrets")
-            .field("keys", &table.keys.len())
-            .field("sessions", &table.sessions.len())
-            .finish()
     }
 }
 

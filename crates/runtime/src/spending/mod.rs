@@ -7,6 +7,7 @@ use std::sync::Arc;
 use windlass_core::budget::{DayBudgetRefusal, DayLimits};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::typed_id::{ExecId, SessionId, TurnId};
+use windlass_macros::OpaqueDebug;
 use windlass_store::{Reservation, SpendingLedger};
 
 use crate::inner::Inner;
@@ -15,18 +16,10 @@ use crate::turn_context::TurnContext;
 pub(crate) use step::StepReservation;
 
 /// Limit on the daily spending of all sessions together. The ledger must be the one in which the journal settles its appends.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct DailyLimit {
     limits: DayLimits,
     ledger: Arc<dyn SpendingLedger>,
-}
-
-impl std::fmt::Debug for DailyLimit {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("DailyLimit")
-            .field("limits", &self.limits)
-            .finish_non_exhaustive()
-    }
 }
 
 impl DailyLimit {

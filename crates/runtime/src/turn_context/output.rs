@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
-use windlass_core::bounds::is_shallow;
+use windlass_core::bounds::{is_shallow, shortened};
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::llm_driver_registry::OutputSchema;
 use windlass_core::turn_request::{self, TurnRequest};
@@ -65,11 +65,8 @@ impl TurnOutput {
         let errors = inner
             .arguments
             .violations(&self.schema.schema, &value, MAX_ERRORS);
-        let cut = |error: String| match error.char_indices().nth(MAX_ERROR_CHARS) {
-            Some((at, _)) => format!("{}…", &error[..at]),
-            None => error,
-        };
-        errors.into_iter().map(cut).collect()
+        let errors = errors.iter();
+        errors.map(|it| shortened(it, MAX_ERROR_CHARS)).collect()
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use windlass_core::bounds::json_bytes;
+use windlass_core::bounds::{json_bytes, prefix_chars};
 use windlass_core::tools::{TOOL_SEARCH, Tool, ToolDefinition, ToolExecutionResult};
 
 use super::{Offer, deferred};
@@ -115,13 +115,6 @@ fn score(tool: &ToolDefinition, query: &str, words: &[&str]) -> u32 {
 fn words_of(text: &str) -> impl Iterator<Item = &str> {
     text.split(|c: char| !c.is_alphanumeric())
         .filter(|word| !word.is_empty())
-}
-
-fn prefix_chars(text: &str, chars: usize) -> &str {
-    match text.char_indices().nth(chars) {
-        Some((end, _)) => &text[..end],
-        None => text,
-    }
 }
 
 #[cfg(test)]

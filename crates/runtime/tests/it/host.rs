@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use windlass_core::ThreadRecord;
 use windlass_core::error::AgentLoopError;
-use windlass_core::events::{EventData, SessionStartedData, SessionUpdatedData};
+use windlass_core::events::{ChangedFields, EventData, SessionStartedData, SessionUpdatedData};
 use windlass_core::items::TurnLog;
 use windlass_core::message::InputMessage;
 use windlass_core::tools::{
@@ -50,7 +50,7 @@ async fn host_notes_belong_to_no_turn() {
     let updated = SessionUpdatedData {
         title: None,
         record,
-        changes: Some(json!({"mode": "plan"})),
+        changed_fields: Some(ChangedFields(vec!["mode".to_owned()])),
     };
     let event = runtime.note_session(session, updated).await.unwrap();
     assert_eq!(event.context.turn_id, None);

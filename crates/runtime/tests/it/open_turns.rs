@@ -97,7 +97,7 @@ async fn notes_and_refused_requests_resume_no_turn() {
     let note = windlass_core::events::SessionUpdatedData {
         title: Some("renamed".to_owned()),
         record: None,
-        changes: None,
+        changed_fields: None,
     };
     let (runtime, session) = (&second.runtime, second.session);
     soon(runtime.note_session(session, note)).await.unwrap();

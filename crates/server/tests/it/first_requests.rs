@@ -364,7 +364,7 @@ async fn slow_reader_gets_a_lag_event() {
         let data = SessionUpdatedData {
             title: Some(number.to_string()),
             record: None,
-            changes: None,
+            changed_fields: None,
         };
         daemon.runtime.note_session(id, data).await.unwrap();
     }

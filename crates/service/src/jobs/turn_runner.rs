@@ -98,7 +98,7 @@ impl ThreadTurnRunner {
                     open.filter(|open| open.turn_id() == work.turn_id)
                 }
                 None if stop.is_cancelled() => return Ok(refused(CANCELLED)),
-                None => match self.start(work).await {
+                None => match self.start_turn_of_job(work).await {
                     Ok(StartOutcome::Started(handle)) => Some(handle),
                     Ok(StartOutcome::Busy) => None,
                     Ok(StartOutcome::Held(hold)) => return Ok(TurnEnd::Held(hold)),
@@ -120,7 +120,7 @@ impl ThreadTurnRunner {
     }
 
     /// Starts the turn, and creates the thread if it does not exist.
-    async fn start(&self, work: &Assignment) -> Result<StartOutcome> {
+    async fn start_turn_of_job(&self, work: &Assignment) -> Result<StartOutcome> {
         let app = &self.app;
         let ctx = RequestContext::new(app.owner_as_caller(&work.owner)?);
         app.check_serving()?;
@@ -196,10 +196,12 @@ impl ThreadTurnRunner {
         if view.error_code.as_deref() != Some(BUDGET_EXCEEDED) {
             return Ok(None);
         }
-        let refusal = self
-            .app
-            .runtime
-            .day_budget_refusal(owner_agent(&work.owner));
+        // The end may be read after midnight, when the budget of that day no longer refuses anything.
+        let Some(ended_at) = view.ended_at else {
+            return Ok(None);
+        };
+        let owner = owner_agent(&work.owner);
+        let refusal = self.app.runtime.day_budget_refusal_at(owner, ended_at);
         Ok(refusal.await?.map(|refusal| refusal.renews_at))
     }
 }

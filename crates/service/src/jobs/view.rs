@@ -1,6 +1,7 @@
 //! Conversion of tasks, automations and runs to their wire types.
 
 use chrono::{DateTime, Utc};
+use windlass_core::bounds::shortened;
 use windlass_core::items::{Item, ItemKind, ItemStatus};
 use windlass_core::turn_policy::TurnPolicy;
 use windlass_jobs::{ActiveHold, Automation, JobSpec, RunWithTask, Task};
@@ -37,10 +38,7 @@ fn policy(spec: &JobSpec) -> Result<TurnPolicyParams> {
 }
 
 fn short(text: &str) -> String {
-    match text.char_indices().nth(SHORT) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
+    shortened(text, SHORT)
 }
 
 fn started_at(task: &Task) -> Option<DateTime<Utc>> {

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
+use windlass_macros::OpaqueDebug;
 use windlass_protocol::{EnvironmentInfo, ErrorCode};
 use windlass_store::{
     HostRecord, HostRecords, Maintenance, MaintenanceReport, MemoryHostRecords, MemoryRunLog,
@@ -27,18 +28,13 @@ const WRITE_TIME: std::time::Duration = std::time::Duration::from_secs(2);
 const MIN_FREE_BYTES: u64 = 4 * 1024 * 1024;
 
 /// Stores everything as host records.
+#[derive(OpaqueDebug)]
 pub struct HostWireStore {
     records: Arc<dyn HostRecords>,
     runs: Arc<dyn RunLog>,
     upkeep: Option<Arc<dyn Maintenance>>,
     max_answers: usize,
     stored: AtomicUsize,
-}
-
-impl std::fmt::Debug for HostWireStore {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HostWireStore").finish_non_exhaustive()
-    }
 }
 
 impl HostWireStore {

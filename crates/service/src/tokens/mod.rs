@@ -8,6 +8,7 @@ pub use file::{TokenFile, TokenRecord};
 pub(crate) use logins::is_session;
 pub use logins::{LoginSecret, Logins, NewSession, SessionLookup};
 pub use scope::{InvalidScope, TokenScope};
+use windlass_macros::OpaqueDebug;
 use windlass_protocol::ErrorCode;
 
 use crate::error::ApiError;
@@ -45,7 +46,7 @@ impl TokenLookup {
 }
 
 /// A client secret. `Debug` does not print it, and comparison takes constant time.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct Token(blake3::Hash);
 
 impl Token {
@@ -63,12 +64,6 @@ impl Token {
     /// Returns a text that identifies the secret and does not reveal it.
     pub(crate) fn fingerprint(&self) -> String {
         blake3::hash(self.0.as_bytes()).to_hex()[..32].to_owned()
-    }
-}
-
-impl std::fmt::Debug for Token {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Token")
     }
 }
 

@@ -1,7 +1,7 @@
 //! Events about a thread itself. They contain its record.
 
-use serde_json::json;
-use windlass_core::events::{Event, EventData};
+use serde_json::{Map, Value};
+use windlass_core::events::{Event, EventData, SessionUpdatedData};
 use windlass_core::items::SessionChange;
 use windlass_protocol::events::{ThreadForkedPayload, ThreadStartedPayload, ThreadUpdatedPayload};
 use windlass_protocol::{EventPayload, Thread};
@@ -28,7 +28,7 @@ pub(super) fn session(event: &Event, change: SessionChange<'_>) -> Option<EventP
         }
         SessionChange::Updated(data) => {
             EventPayload::ThreadUpdated(Box::new(ThreadUpdatedPayload {
-                changes: data.changes.clone().unwrap_or_else(|| json!({})),
+                changes: changes(&thread, data),
                 thread,
             }))
         }
@@ -40,4 +40,17 @@ pub(super) fn session(event: &Event, change: SessionChange<'_>) -> Option<EventP
             thread,
         })),
     })
+}
+
+fn changes(thread: &Thread, data: &SessionUpdatedData) -> Value {
+    let fields = fields(thread).unwrap_or_default();
+    let changed = data.changed_fields.iter().flat_map(|changed| &changed.0);
+    changed
+        .map(|name| (name.clone(), fields.get(name).cloned().unwrap_or_default()))
+        .collect()
+}
+
+/// The fields of a thread on the wire by name.
+pub(crate) fn fields(thread: &Thread) -> serde_json::Result<Map<String, Value>> {
+    serde_json::to_value(thread).and_then(serde_json::from_value)
 }

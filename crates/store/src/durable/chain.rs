@@ -5,9 +5,8 @@
 //! fork follows the last shared record of its parent. If the operator sets a key, `h` is keyed and `d` is not: `d` also identifies blobs, and any
 //! reader of the bytes can compute it.
 
-use std::fmt;
-
 use secrecy::{ExposeSecret, SecretBox};
+use windlass_macros::OpaqueDebug;
 
 use crate::journal::StreamKey;
 
@@ -20,6 +19,7 @@ pub(crate) fn digest(bytes: &[u8]) -> Digest {
 }
 
 /// The key of the chain. A valid chain cannot be computed without it.
+#[derive(OpaqueDebug)]
 pub struct ChainKey(SecretBox<[u8; 32]>);
 
 impl ChainKey {
@@ -32,13 +32,6 @@ impl ChainKey {
 impl Clone for ChainKey {
     fn clone(&self) -> Self {
         Self::new(*self.0.expose_secret())
-    }
-}
-
-/// Prints no part of the key.
-impl fmt::Debug for ChainKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("ChainKey(..)")
     }
 }
 

@@ -1,6 +1,5 @@
 //! A guard that requires an approval before a file is changed.
 
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -8,6 +7,7 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::session_file::{FileInfo, FileStat, GrepMatch, InitialFile, SessionFile};
 use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::SessionId;
+use windlass_macros::OpaqueDebug;
 
 use super::content::Content;
 use super::path::checked;
@@ -26,7 +26,7 @@ pub trait FileApprovalGate: Send + Sync {
 ///
 /// Changes that cannot succeed fail without a request. Only the approved change is written: if the file changes while the request is pending, the
 /// write fails.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct ApprovalGatingFileStore {
     inner: Arc<dyn SessionFileSystem>,
     gate: Arc<dyn FileApprovalGate>,
@@ -61,13 +61,6 @@ fn changed(path: &str) -> AgentLoopError {
     AgentLoopError::tool(format!(
         "the file changed while its write waited for approval: {path}"
     ))
-}
-
-impl fmt::Debug for ApprovalGatingFileStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ApprovalGatingFileStore")
-            .finish_non_exhaustive()
-    }
 }
 
 #[async_trait]

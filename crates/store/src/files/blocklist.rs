@@ -1,7 +1,6 @@
 //! A guard that rejects writes to some directories.
 
 use std::collections::BTreeSet;
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -9,6 +8,7 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::session_file::{FileInfo, FileStat, GrepMatch, InitialFile, SessionFile};
 use windlass_core::traits::SessionFileSystem;
 use windlass_core::typed_id::SessionId;
+use windlass_macros::OpaqueDebug;
 
 use super::path::{checked, segments, stable_form};
 
@@ -27,7 +27,7 @@ pub const DEFAULT_WRITE_BLOCKLIST: &[&str] = &[
 ];
 
 /// Rejects every change at or below a blocked name; reads pass.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct WriteBlocklistFileStore {
     inner: Arc<dyn SessionFileSystem>,
     blocked: BTreeSet<String>,
@@ -94,14 +94,6 @@ fn folded(name: &str) -> std::borrow::Cow<'_, str> {
         name.to_lowercase().into()
     } else {
         name.into()
-    }
-}
-
-impl fmt::Debug for WriteBlocklistFileStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriteBlocklistFileStore")
-            .field("blocked", &self.blocked)
-            .finish_non_exhaustive()
     }
 }
 

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 use std::ops::ControlFlow;
 
 use regex::{Regex, RegexBuilder};
+use windlass_core::bounds::prefix_chars;
 use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::session_file::GrepMatch;
 
@@ -107,7 +108,7 @@ impl<'a> Search<'a> {
             self.hits.push(GrepMatch {
                 path: path.to_owned(),
                 line_number: index + 1,
-                line: cut(line).to_owned(),
+                line: prefix_chars(line, MAX_LINE_CHARS).to_owned(),
             });
             if self.hits.len() == MAX_HITS {
                 return ControlFlow::Break(());
@@ -118,13 +119,6 @@ impl<'a> Search<'a> {
 
     pub(crate) fn into_hits(self) -> Vec<GrepMatch> {
         self.hits
-    }
-}
-
-fn cut(line: &str) -> &str {
-    match line.char_indices().nth(MAX_LINE_CHARS) {
-        Some((end, _)) => &line[..end],
-        None => line,
     }
 }
 

@@ -6,7 +6,6 @@ mod shared;
 pub(crate) mod stream;
 
 use std::collections::HashMap;
-use std::fmt;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 
@@ -26,6 +25,7 @@ use crate::queries::usage::{RetainedUsage, TurnUsage};
 use feed::Feed;
 use rows::RunPositions;
 use stream::MemoryStream;
+use windlass_macros::OpaqueDebug;
 
 /// Receives the events that retention removes.
 pub trait EventSink: Send + Sync {
@@ -34,21 +34,12 @@ pub trait EventSink: Send + Sync {
 }
 
 /// The retention limit of each stream.
-#[derive(Clone, Default)]
+#[derive(OpaqueDebug, Clone, Default)]
 pub struct Retention {
     /// The number of events that a stream retains; `None` retains all. Open turns are always retained whole.
     pub max_events: Option<usize>,
     /// Receives the removed events.
     pub sink: Option<Arc<dyn EventSink>>,
-}
-
-impl fmt::Debug for Retention {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Retention")
-            .field("max_events", &self.max_events)
-            .field("sink", &self.sink.is_some())
-            .finish()
-    }
 }
 
 /// A journal in memory.

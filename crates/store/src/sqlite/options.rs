@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use windlass_core::setters;
+
 use super::stores::secrets::SecretsKey;
 use crate::durable::chain::ChainKey;
 
@@ -77,39 +79,20 @@ impl SqliteOptions {
             expendable_records: &[],
         }
     }
-    /// Sets the key of the chain.
-    pub fn with_chain_key(mut self, key: ChainKey) -> Self {
-        self.chain_key = Some(key);
-        self
-    }
-    /// Sets the key that secrets are sealed with.
-    pub fn with_secrets_key(mut self, key: SecretsKey) -> Self {
-        self.secrets_key = Some(key);
-        self
-    }
-    /// Sets the limits of retention.
-    pub fn with_retention(mut self, retention: SqliteRetention) -> Self {
-        self.retention = retention;
-        self
-    }
-    /// Sets the reaction to missing commits.
-    pub fn on_lost_commits(mut self, policy: OnLostCommits) -> Self {
-        self.on_lost_commits = policy;
-        self
-    }
-    /// Sets the extent of the check before use.
-    pub fn with_check(mut self, check: OpenCheck) -> Self {
-        self.check = check;
-        self
-    }
-    /// Sets the kinds of host records that go before the records of sessions.
-    pub fn with_expendable_records(mut self, kinds: &'static [&'static str]) -> Self {
-        self.expendable_records = kinds;
-        self
-    }
-    /// Sets the maximum size of the database in bytes.
-    pub fn with_max_bytes(mut self, bytes: u64) -> Self {
-        self.max_bytes = Some(bytes);
-        self
+    setters! {
+        /// Sets the key of the chain.
+        with_chain_key(ChainKey) |builder, key| builder.chain_key = Some(key);
+        /// Sets the key that secrets are sealed with.
+        with_secrets_key(SecretsKey) |builder, key| builder.secrets_key = Some(key);
+        /// Sets the limits of retention.
+        with_retention(SqliteRetention) |builder, retention| builder.retention = retention;
+        /// Sets the reaction to missing commits.
+        on_lost_commits(OnLostCommits) |builder, policy| builder.on_lost_commits = policy;
+        /// Sets the extent of the check before use.
+        with_check(OpenCheck) |builder, check| builder.check = check;
+        /// Sets the kinds of host records that go before the records of sessions.
+        with_expendable_records(&'static [&'static str]) |builder, kinds| builder.expendable_records = kinds;
+        /// Sets the maximum size of the database in bytes.
+        with_max_bytes(u64) |builder, bytes| builder.max_bytes = Some(bytes);
     }
 }

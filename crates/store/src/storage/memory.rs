@@ -1,7 +1,6 @@
 //! Keys and secrets in memory.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt;
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -9,6 +8,7 @@ use secrecy::{ExposeSecret, SecretString};
 use windlass_core::error::Result;
 use windlass_core::traits::{KeyInfo, SecretInfo, SessionStorageStore};
 use windlass_core::typed_id::SessionId;
+use windlass_macros::OpaqueDebug;
 
 use crate::lock::Shared;
 
@@ -29,7 +29,7 @@ struct SessionEntries {
 }
 
 /// Keys and secrets in memory, separately for each session; clones share them.
-#[derive(Default, Clone)]
+#[derive(OpaqueDebug, Default, Clone)]
 pub struct InMemorySessionStorageStore {
     sessions: Shared<HashMap<SessionId, SessionEntries>>,
 }
@@ -90,19 +90,6 @@ fn list<V, I>(
     names
         .map(|(name, entry)| info(name.clone(), entry.created_at, entry.updated_at))
         .collect()
-}
-
-/// Prints the number of values, never a name or a value.
-impl fmt::Debug for InMemorySessionStorageStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let sessions = self.sessions.read();
-        let count = |of: fn(&SessionEntries) -> usize| sessions.values().map(of).sum::<usize>();
-        f.debug_struct("InMemorySessionStorageStore")
-            .field("sessions", &sessions.len())
-            .field("values", &count(|entries| entries.values.len()))
-            .field("secrets", &count(|entries| entries.secrets.len()))
-            .finish()
-    }
 }
 
 #[async_trait]

@@ -11,13 +11,14 @@ use std::sync::Arc;
 use globset::GlobMatcher;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_core::bounds::shortened;
 use windlass_core::tools::ToolHints;
 use windlass_core::traits::SecretPlaces;
 
 use super::glob::matcher;
 use crate::outputs::SessionOutputs;
 use crate::secrets;
-use crate::tool::{FileCall, FileTool, object, read_only_hints, truncate_line, with_remarks};
+use crate::tool::{FileCall, FileTool, object, read_only_hints, with_remarks};
 use crate::workspace::{FileError, OpenFile, ResolvedWorkspace, is_binary};
 use pattern::Pattern;
 
@@ -218,7 +219,7 @@ impl Search {
     ) -> Match {
         let mut bytes = path.len();
         let mut cut = |line: &str| {
-            let line = truncate_line(line, MAX_LINE_CHARS);
+            let line = shortened(line, MAX_LINE_CHARS);
             bytes += line.len();
             line
         };

@@ -4,10 +4,8 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use rmcp::model::{CallToolResult, ContentBlock, ResourceContents};
 use serde_json::{Value, json};
-use windlass_core::bounds::{is_shallow, json_bytes, lines, one_line};
+use windlass_core::bounds::{is_shallow, json_bytes, lines, one_line, prefix};
 use windlass_core::tools::{ToolExecutionResult, ToolResultImage};
-
-use crate::tool::char_floor;
 
 /// Maximum size of an answer's text in bytes.
 const MAX_TEXT: usize = 1024 * 1024;
@@ -148,9 +146,9 @@ impl ToolAnswer {
         if !self.text.is_empty() {
             self.text.push('\n');
         }
-        let end = char_floor(text, MAX_TEXT.saturating_sub(self.text.len()));
-        self.text.push_str(&text[..end]);
-        self.is_cut = end < text.len();
+        let shown = prefix(text, MAX_TEXT.saturating_sub(self.text.len()));
+        self.text.push_str(shown);
+        self.is_cut = shown.len() < text.len();
     }
 }
 

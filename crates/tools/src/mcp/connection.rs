@@ -13,7 +13,7 @@ use rmcp::model::{
 use rmcp::service::{Peer, PeerRequestOptions, RequestHandle, RunningService, ServiceError};
 use rmcp::transport::IntoTransport;
 use rmcp::{RoleClient, serve_client};
-use windlass_core::bounds::lines;
+use windlass_core::bounds::{lines, shortened};
 use windlass_core::traits::ToolContext;
 use windlass_process::Output;
 
@@ -21,7 +21,6 @@ use super::definition::OfferedTool;
 use super::handler::NotificationHandler;
 use super::rate_limit::RateLimit;
 use crate::lock::lock;
-use crate::tool::truncate_line;
 
 /// Maximum number of tools of a server.
 const MAX_TOOLS: usize = 128;
@@ -316,7 +315,7 @@ impl Drop for OpenCall<'_> {
 
 /// Returns a server's error message, truncated and escaped.
 pub(super) fn clean(text: &str) -> String {
-    truncate_line(&lines(text), MAX_ERROR)
+    shortened(&lines(text), MAX_ERROR)
 }
 
 async fn with_stderr(why: &str, stderr: Option<&Output>) -> String {

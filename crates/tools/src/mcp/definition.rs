@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use rmcp::model::Tool as RawTool;
 use serde_json::{Map, Value, json};
-use windlass_core::bounds::{SchemaCost, json_bytes, lines, one_line, schema_cost};
+use windlass_core::bounds::{SchemaCost, json_bytes, lines, one_line, schema_cost, shortened};
 use windlass_core::digest::Digest128;
 use windlass_core::mcp::{
     DiscoveredTool, McpApproval, McpToolDiscovery, McpTransportType, ScopedMcpServer,
@@ -14,7 +14,7 @@ use windlass_core::tools::{
 };
 
 use super::names::tool_name;
-use crate::tool::{CHANGES, truncate_line};
+use crate::tool::CHANGES;
 
 /// Maximum number of characters of a description; the rest is truncated.
 const MAX_DESCRIPTION: usize = 4096;
@@ -64,7 +64,7 @@ impl OfferedTool {
         })?;
         let parameters =
             require_object(parameters).ok_or_else(|| refused("its arguments are not an object"))?;
-        let description = truncate_line(&lines(description), MAX_DESCRIPTION);
+        let description = shortened(&lines(description), MAX_DESCRIPTION);
         Ok(Self {
             tool: name.to_owned(),
             bytes: description.len() + json_bytes(&parameters) + name.len(),

@@ -20,7 +20,6 @@ mod tool;
 mod tool_cache;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -40,6 +39,7 @@ use self::tool_cache::{AnswersKey, ToolCache};
 pub use names::may_be_tool_of;
 pub use servers::{McpServersError, servers_from_json};
 pub use settings::McpSettings;
+use windlass_macros::OpaqueDebug;
 
 use crate::environments::Environments;
 use crate::shell::ShellSettings;
@@ -53,6 +53,7 @@ const MAX_DEFINITIONS: usize = 1024 * 1024;
 const MAX_TOOLS: usize = 512;
 
 /// Client of MCP servers: those that the operator configures for all sessions, and those of records.
+#[derive(OpaqueDebug)]
 pub struct McpClient {
     own: ScopedMcpServers,
     pool: Arc<Pool>,
@@ -168,14 +169,6 @@ fn origin(url: &str) -> String {
     let origin = url::Url::parse(url).map(|url| url.origin());
     let known = origin.ok().filter(url::Origin::is_tuple);
     known.map_or_else(String::new, |origin| origin.ascii_serialization())
-}
-
-impl fmt::Debug for McpClient {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("McpClient")
-            .field("own", &self.own.keys())
-            .finish_non_exhaustive()
-    }
 }
 
 #[async_trait]

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::Value;
 use windlass_core::mcp::{DiscoveredTool, McpApproval, McpScope, ScopedMcpServer};
+use windlass_core::session_tool::no_session;
 use windlass_core::tools::{Tool, ToolDefinition, ToolExecutionResult, ToolHints, ToolPolicy};
 use windlass_core::traits::ToolContext;
 
@@ -12,7 +13,7 @@ use super::answer;
 use super::connection::CallTimeouts;
 use super::pool::Pool;
 use crate::checkpoint::CheckpointedWork;
-use crate::tool::{CHANGES, no_session, turn_of};
+use crate::tool::{CHANGES, turn_of};
 
 /// A tool of a server, as recorded.
 pub(super) struct McpTool {

@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::watch;
 use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
+use windlass_macros::OpaqueDebug;
 use windlass_process::OutputSink;
 
 use super::{OpenOutputFile, Outputs, output_path};
@@ -48,14 +49,8 @@ struct State {
 }
 
 /// The secrets of the session, for masking.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 struct OutputSecrets(Option<Arc<dyn SecretPlaces>>);
-
-impl std::fmt::Debug for OutputSecrets {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Places").field(&self.0.is_some()).finish()
-    }
-}
 
 /// The current extent of an output.
 #[derive(Debug, Clone, PartialEq, Eq)]

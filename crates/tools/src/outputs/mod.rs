@@ -15,6 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use cap_std::fs::File;
+use windlass_core::bounds::shortened;
+#[cfg(feature = "mcp")]
+use windlass_core::bounds::{prefix, suffix};
 use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
 
@@ -22,8 +25,6 @@ pub(crate) use file::{OutputExtent, StoredOutput, StoredOutputSink};
 pub(crate) use record::{CommandEnd, CommandRecord};
 
 use crate::lock::lock;
-#[cfg(feature = "mcp")]
-use crate::tool::char_floor;
 use crate::workspace::{FileError, OpenFile};
 
 /// Prefix of an ID in a model's path.
@@ -144,18 +145,10 @@ impl Outputs {
         output.write(text.as_bytes());
         output.end();
         let remark = output.remark().unwrap_or_default();
-        let head = char_floor(&text, max_bytes / 2);
-        let mut tail = text.len() - max_bytes / 2;
-        while !text.is_char_boundary(tail) {
-            tail += 1;
-        }
-        let left_out = tail - head;
-        format!(
-            "{}\n[… {left_out} of {} bytes left out; {remark} …]\n{}",
-            &text[..head],
-            text.len(),
-            &text[tail..]
-        )
+        let (head, tail) = (prefix(&text, max_bytes / 2), suffix(&text, max_bytes / 2));
+        let all = text.len();
+        let left_out = all - head.len() - tail.len();
+        format!("{head}\n[… {left_out} of {all} bytes left out; {remark} …]\n{tail}")
     }
 
     fn directory_of(&self, session_id: SessionId) -> PathBuf {
@@ -245,7 +238,7 @@ impl SessionOutputs {
         let id = path.strip_prefix(PREFIX)?;
         let opened = of.and_then(|of| of.open(id));
         Some(opened.ok_or_else(|| FileError::NoSuchOutput {
-            path: crate::tool::truncate_line(path, 100),
+            path: shortened(path, 100),
         }))
     }
 

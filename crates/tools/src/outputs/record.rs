@@ -4,9 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use windlass_core::bounds::shortened;
 use windlass_core::typed_id::SessionId;
-
-use crate::tool::truncate_line;
 
 use super::{Outputs, RECORD, files_of_session, is_id};
 
@@ -60,7 +59,7 @@ impl CommandRecord {
     /// Sets the end of the command and the remark about its network.
     pub(crate) fn set_end(&mut self, end: CommandEnd, network: Option<String>) {
         self.end = Some(end);
-        self.network = network.map(|network| truncate_line(&network, MAX_NETWORK_CHARS));
+        self.network = network.map(|network| shortened(&network, MAX_NETWORK_CHARS));
     }
 }
 

@@ -17,6 +17,7 @@ use tokio::io::Interest;
 use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 use windlass_core::network_access::NetworkAccessList;
+use windlass_core::setters;
 use windlass_core::typed_id::SessionId;
 use windlass_process::{InnerListener, Launcher, Proxied};
 
@@ -57,19 +58,12 @@ impl ShellProxy {
         }
     }
 
-    /// Sets the limit of open connections of all calls together; the default is 256. The calls of one session can use a quarter of it. Further
-    /// connections get a 503.
-    #[must_use]
-    pub fn with_open_connections(mut self, count: usize) -> Self {
-        self.slots = ConnectionSlots::new(count);
-        self
-    }
-
-    /// Sets the network limits of one call.
-    #[must_use]
-    pub fn with_limits(mut self, limits: ProxyLimits) -> Self {
-        self.limits = limits;
-        self
+    setters! {
+        /// Sets the limit of open connections of all calls together; the default is 256. The calls of one session can use a quarter of it. Further
+        /// connections get a 503.
+        with_open_connections(usize) |builder, count| builder.slots = ConnectionSlots::new(count);
+        /// Sets the network limits of one call.
+        with_limits(ProxyLimits) |builder, limits| builder.limits = limits;
     }
 
     /// Creates the proxy of one call, which starts when the sandbox sends its listener.

@@ -2,10 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use windlass_core::bounds::one_line;
+use windlass_core::bounds::{one_line, prefix};
 
 use super::quoted;
-use crate::tool::char_floor;
 use crate::workspace::{FileError, ResolvedWorkspace};
 
 const NAME: &str = "AGENTS.md";
@@ -66,12 +65,12 @@ fn format_file(file: InstructionFile, left: &mut usize) -> String {
         Err(why) => return format!("{path} cannot be shown:\n{}", quoted(&why)),
     };
     let text = text.trim();
-    let end = char_floor(text, *left);
-    *left -= end;
-    let cut = if end < text.len() {
-        format!("\n[cut: {end} of {} bytes]", text.len())
+    let shown = prefix(text, *left);
+    *left -= shown.len();
+    let cut = if shown.len() < text.len() {
+        format!("\n[cut: {} of {} bytes]", shown.len(), text.len())
     } else {
         String::new()
     };
-    format!("{path}:\n{}{cut}", quoted(&text[..end]))
+    format!("{path}:\n{}{cut}", quoted(shown))
 }

@@ -5,11 +5,11 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::bounds::{lines, one_line};
+use windlass_core::bounds::{lines, one_line, shortened};
 use windlass_core::capabilities::{Skill, parse_skill};
 use windlass_core::tools::ToolHints;
 
-use crate::tool::{FileCall, FileTool, object, read_only_hints, truncate_line, with_remarks};
+use crate::tool::{FileCall, FileTool, object, read_only_hints, with_remarks};
 use crate::workspace::{FileError, ResolvedWorkspace};
 
 /// Directories of skills, relative to the root. If a name occurs in both, the first takes precedence.
@@ -73,7 +73,7 @@ pub(super) fn find_skills(at: &ResolvedWorkspace) -> RepositorySkills {
                 Ok(skill) => {
                     let description = one_line(&skill.description).into_owned();
                     found.skills.push(RepositorySkill {
-                        description: truncate_line(&description, MAX_DESCRIPTION_CHARS),
+                        description: shortened(&description, MAX_DESCRIPTION_CHARS),
                         name,
                         path,
                     });
@@ -191,7 +191,7 @@ impl FileTool for ActivateSkill {
             what: "name",
             why: format!(
                 "the repository has no skill `{}`",
-                truncate_line(&one_line(name), 80)
+                shortened(&one_line(name), 80)
             ),
         };
         if !is_name(name) {

@@ -20,9 +20,8 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::capabilities::{Capability, RiskLevel};
-use windlass_core::tools::{
-    SideEffectClass, Tool, ToolExecutionResult, ToolHints, ToolPolicy, ToolShape,
-};
+use windlass_core::session_tool::{SessionTool, ToolFailure, object, session_tool};
+use windlass_core::tools::{SideEffectClass, Tool, ToolHints, ToolPolicy, ToolShape};
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::SessionId;
 
@@ -39,7 +38,7 @@ use stop_tool::ShellStopTool;
 
 use crate::approval::{Approval, approvable_tools};
 use crate::environments::Environments;
-use crate::tool::{SessionTool, changing_hints, object, session_tool, tool_result};
+use crate::tool::changing_hints;
 
 /// Name of the tool for the model.
 const NAME: &str = "shell";
@@ -186,11 +185,12 @@ impl SessionTool for ShellTool {
     fn policy(&self) -> ToolPolicy {
         self.policy
     }
-    async fn run(&self, args: Args, context: &ToolContext) -> ToolExecutionResult {
-        tool_result(if args.background {
+    async fn run(&self, args: Args, context: &ToolContext) -> Result<Value, ToolFailure> {
+        let result = if args.background {
             self.run_in_background(args, context).await
         } else {
             self.run(args, context).await
-        })
+        };
+        result.map_err(ToolFailure::error)
     }
 }

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
-use windlass_core::tools::{ToolExecutionResult, ToolHints};
+use windlass_core::bounds::shortened;
+use windlass_core::session_tool::{SessionTool, ToolFailure, object};
+use windlass_core::tools::ToolHints;
 use windlass_core::traits::ToolContext;
 use windlass_core::typed_id::SessionId;
 
@@ -14,7 +16,7 @@ use super::background::Commands;
 use super::error::ShellError;
 use super::slice::CommandOutput;
 use crate::outputs::{CommandEnd, CommandRecord, SessionOutputs, output_path};
-use crate::tool::{SessionTool, object, read_only_hints, tool_result};
+use crate::tool::read_only_hints;
 
 /// Maximum time that a call waits for new output.
 const MAX_WAIT_MS: u64 = 60_000;
@@ -34,11 +36,9 @@ pub(super) struct Args {
 impl SessionTool for ShellOutputTool {
     type Args = Args;
     const NAME: &'static str = "shell_output";
+    const DESCRIPTION: &'static str = "Show the output of a background command, and whether it still runs. Without an `id`, list the commands of this \
+         conversation. Without `after`, show the end of the output; with it, the output after that many bytes.";
 
-    fn description(&self) -> &str {
-        "Show the output of a background command, and whether it still runs. Without an `id`, list the commands of this \
-         conversation. Without `after`, show the end of the output; with it, the output after that many bytes."
-    }
     fn schema(&self) -> Value {
         object(
             json!({
@@ -52,7 +52,7 @@ impl SessionTool for ShellOutputTool {
     fn hints(&self) -> ToolHints {
         read_only_hints().with_timeout_ms(MAX_WAIT_MS * 2)
     }
-    async fn run(&self, args: Args, context: &ToolContext) -> ToolExecutionResult {
+    async fn run(&self, args: Args, context: &ToolContext) -> Result<Value, ToolFailure> {
         let commands = self.0.clone();
         let result = match args.id {
             None => commands.list(context.session_id).await,
@@ -63,7 +63,7 @@ impl SessionTool for ShellOutputTool {
                     .await
             }
         };
-        tool_result(result)
+        result.map_err(ToolFailure::error)
     }
 }
 
@@ -126,7 +126,7 @@ impl Commands {
         let (outputs, max_bytes) = (self.outputs.clone(), self.max_bytes);
         let looking = tokio::task::spawn_blocking(move || {
             let missing = || ShellError::NoSuchCommand {
-                id: crate::tool::truncate_line(&id, 40),
+                id: shortened(&id, 40),
             };
             let mut record = outputs.record(session_id, &id).ok_or_else(missing)?;
             record.network = record.network.or(network);

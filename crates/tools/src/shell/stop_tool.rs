@@ -3,11 +3,11 @@
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use windlass_core::tools::{SideEffectClass, ToolExecutionResult, ToolHints};
+use windlass_core::session_tool::{SessionTool, ToolFailure, object};
+use windlass_core::tools::{SideEffectClass, ToolHints};
 use windlass_core::traits::ToolContext;
 
 use super::background::Commands;
-use crate::tool::{SessionTool, object, tool_result};
 
 /// Needs no approval: it only stops commands that the same conversation started.
 pub(super) struct ShellStopTool(pub(super) Commands);
@@ -21,10 +21,8 @@ pub(super) struct Args {
 impl SessionTool for ShellStopTool {
     type Args = Args;
     const NAME: &'static str = "shell_stop";
+    const DESCRIPTION: &'static str = "Stop a background command and show the end of its output. A command that has ended is not affected.";
 
-    fn description(&self) -> &str {
-        "Stop a background command and show the end of its output. A command that has ended is not affected."
-    }
     fn schema(&self) -> Value {
         object(
             json!({ "id": { "type": "string", "minLength": 1, "description": "ID of the command from the result of shell" } }),
@@ -37,11 +35,12 @@ impl SessionTool for ShellStopTool {
             .with_idempotent(true)
             .with_side_effect_class(SideEffectClass::Idempotent)
     }
-    async fn run(&self, args: Args, context: &ToolContext) -> ToolExecutionResult {
+    async fn run(&self, args: Args, context: &ToolContext) -> Result<Value, ToolFailure> {
         if let Some(command) = self.0.background.find(context.session_id, &args.id) {
             command.stop();
             command.ended().await;
         }
-        tool_result(self.0.show(context, args.id, None).await)
+        let shown = self.0.show(context, args.id, None).await;
+        shown.map_err(ToolFailure::error)
     }
 }

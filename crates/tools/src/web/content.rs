@@ -7,14 +7,14 @@ use std::io::Read;
 use flate2::read::MultiGzDecoder;
 use serde_json::{Value, json};
 use url::Url;
-use windlass_core::bounds::is_active;
+use windlass_core::bounds::{is_active, prefix};
 use windlass_core::traits::SecretPlaces;
 
 use super::error::WebError;
 use super::html;
 use super::settings::WebSettings;
 use crate::secrets;
-use crate::tool::{char_floor, with_remarks};
+use crate::tool::with_remarks;
 
 /// The characters of 0x80 to 0x9f in Windows-1252, which browsers also use for Latin-1.
 const WINDOWS: &str = "€\u{81}‚ƒ„…†‡ˆ‰Š‹Œ\u{8d}Ž\u{8f}\u{90}‘’“”•–—˜™š›œ\u{9d}žŸ";
@@ -187,7 +187,8 @@ pub(super) fn shown(
         (None, clean(&text))
     };
     let text = without_secrets(text, fetched.is_cut, places);
-    let (all, end) = (text.len(), char_floor(&text, max_bytes));
+    let shown = prefix(&text, max_bytes);
+    let (all, end) = (text.len(), shown.len());
     if end < all {
         remarks.push(format!("the first {end} of {all} bytes of text are shown"));
     }
@@ -195,7 +196,7 @@ pub(super) fn shown(
         "url": fetched.url.as_str(),
         "status": fetched.status,
         "content_type": clean(&fetched.content_type),
-        "text": &text[..end],
+        "text": shown,
     });
     if let Some(title) = title {
         result["title"] = clean(&title).into();

@@ -1,7 +1,6 @@
 //! Network access: a name is resolved once, all its addresses are checked, and the connection uses one of them.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::pin::Pin;
@@ -21,6 +20,8 @@ use windlass_core::egress::{
     EgressStreamResponse,
 };
 use windlass_core::network_access::is_private_address;
+use windlass_core::setters;
+use windlass_macros::OpaqueDebug;
 
 use super::rules::WebRules;
 
@@ -52,20 +53,12 @@ impl Resolver for SystemResolver {
 /// A name is resolved once, and the connection uses the addresses that were checked: a second lookup could return others. One private address among
 /// them is enough to refuse the name. No state is shared: no redirects are followed, and cookies, the host's proxy settings and connections of other
 /// requests are not used.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct WebEgress {
     rules: Arc<WebRules>,
     resolver: Arc<dyn Resolver>,
     certificates: Vec<Certificate>,
     default_timeout: Duration,
-}
-
-impl fmt::Debug for WebEgress {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WebEgress")
-            .field("rules", &self.rules)
-            .finish_non_exhaustive()
-    }
 }
 
 impl WebEgress {
@@ -80,18 +73,11 @@ impl WebEgress {
         }
     }
 
-    /// Replaces the system's resolver.
-    #[must_use]
-    pub fn with_resolver(mut self, resolver: Arc<dyn Resolver>) -> Self {
-        self.resolver = resolver;
-        self
-    }
-
-    /// Sets the timeout of requests that specify none; the default is one minute.
-    #[must_use]
-    pub fn with_default_timeout(mut self, timeout: Duration) -> Self {
-        self.default_timeout = timeout;
-        self
+    setters! {
+        /// Replaces the system's resolver.
+        with_resolver(Arc<dyn Resolver>) |builder, resolver| builder.resolver = resolver;
+        /// Sets the timeout of requests that specify none; the default is one minute.
+        with_default_timeout(Duration) |builder, timeout| builder.default_timeout = timeout;
     }
 
     /// Trusts the certificates of a PEM file in addition to the system's.

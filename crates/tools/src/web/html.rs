@@ -2,8 +2,7 @@
 
 use html5gum::{DefaultEmitter, Token, Tokenizer};
 use url::Url;
-
-use crate::tool::char_floor;
+use windlass_core::bounds::prefix;
 
 /// Maximum size of the text: links are written out, so it can be larger than the page.
 const MAX_TEXT: usize = 1024 * 1024;
@@ -163,7 +162,7 @@ impl TextWriter {
         if self.in_title {
             // Only the beginning of the title is retained.
             let left = (4 * MAX_TITLE).saturating_sub(self.title.len());
-            self.title.push_str(&text[..char_floor(text, left)]);
+            self.title.push_str(prefix(text, left));
             return;
         }
         if self.verbatim > 0 {

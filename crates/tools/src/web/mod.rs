@@ -12,6 +12,7 @@ mod settings;
 use std::sync::Arc;
 
 use windlass_core::capabilities::{Capability, RiskLevel};
+use windlass_core::session_tool::session_tool;
 use windlass_core::tools::Tool;
 
 pub use egress::{Resolver, WebEgress};
@@ -20,7 +21,6 @@ pub use settings::WebSettings;
 
 use crate::approval::{Approval, approvable_tools};
 use crate::environments::Environments;
-use crate::tool::session_tool;
 use fetch::WebFetch;
 
 /// Name of the tool for the model.

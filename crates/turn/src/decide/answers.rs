@@ -39,7 +39,11 @@ impl Draft<'_> {
         Ok(())
     }
 
-    pub(super) fn approval(&mut self, name: &str, approval: Approval) -> Result<(), Rejected> {
+    pub(super) fn record_approval(
+        &mut self,
+        name: &str,
+        approval: Approval,
+    ) -> Result<(), Rejected> {
         self.turn_id = self.turn().map(|turn| turn.id);
         let decision = approval.decision();
         let digest = verdict_digest(decision == Decision::Allow);

@@ -15,7 +15,7 @@ use super::end::WaitEndCause;
 use super::reason::UnfinishedText;
 use crate::decision::{Command, Rejected};
 use crate::draft::Draft;
-use crate::input::{Failure, UnflushedText};
+use crate::input::{FailureDetails, UnflushedText};
 use crate::run::{LastRun, Run};
 use crate::state::CallState;
 
@@ -95,7 +95,7 @@ impl Draft<'_> {
     ) {
         let Some(turn) = self.turn() else { return };
         let Some(plan) = &self.plan().backend else {
-            return self.fail_turn(&Failure::new(
+            return self.fail_turn(&FailureDetails::new(
                 "configuration",
                 "the turn's backend is no longer configured",
                 "The turn's agent is no longer available.",
@@ -223,7 +223,7 @@ impl Draft<'_> {
     }
 
     /// An external agent may run indefinitely: it is stopped when the session reaches its limits.
-    fn end_full_run(&mut self, failure: &Failure) {
+    fn end_full_run(&mut self, failure: &FailureDetails) {
         let why = "cancelled: the session has reached its limit";
         self.stop_steps(why, WaitEndCause::TurnEnded);
         self.fail_turn(failure);

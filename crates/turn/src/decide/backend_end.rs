@@ -14,7 +14,7 @@ use windlass_core::typed_id::ExecId;
 use super::reason::{UnfinishedText, millis, no_output};
 use crate::decision::Rejected;
 use crate::draft::Draft;
-use crate::input::Failure;
+use crate::input::FailureDetails;
 use crate::state::{Call, CallState, Phase};
 
 /// Length of the first wait for a provider's limit if its end is unknown; each further wait doubles it.
@@ -245,10 +245,10 @@ impl Draft<'_> {
     }
 }
 
-fn failure_of(error: &BackendError) -> Failure {
+fn failure_of(error: &BackendError) -> FailureDetails {
     // The agent's message usually contains the remedy: log in, wait, install it.
     let user_message = format!("The agent could not complete the turn: {error}");
-    Failure::new(code(error.kind), error.to_string(), user_message)
+    FailureDetails::new(code(error.kind), error.to_string(), user_message)
 }
 
 fn code(kind: BackendErrorKind) -> &'static str {

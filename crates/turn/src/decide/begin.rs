@@ -13,7 +13,7 @@ use windlass_core::typed_id::{MessageId, TurnId};
 use super::reason::whole_millis;
 use crate::decision::Rejected;
 use crate::draft::Draft;
-use crate::input::{Failure, OnBusy};
+use crate::input::{FailureDetails, OnBusy};
 
 /// The position at which an input joins the queue.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -84,7 +84,7 @@ impl Draft<'_> {
     pub(super) fn begin_queued(
         &mut self,
         turn_id: TurnId,
-        failure: Option<Failure>,
+        failure: Option<FailureDetails>,
     ) -> Result<(), Rejected> {
         let next = match (self.turn(), self.thread.queue.front()) {
             (None, Some(next)) if next.turn_id == turn_id => next.clone(),

@@ -9,7 +9,7 @@ use windlass_core::typed_id::{ExecId, TurnId};
 use super::begin::check_input;
 use crate::decision::Rejected;
 use crate::draft::Draft;
-use crate::input::{Answer, Failure};
+use crate::input::{Answer, FailureDetails};
 use crate::state::{Compaction, Phase};
 
 /// The end of a compaction that changes nothing.
@@ -85,7 +85,7 @@ impl Draft<'_> {
             ..
         } = answer;
         if text.trim().is_empty() {
-            let failure = Failure::new(
+            let failure = FailureDetails::new(
                 "empty_summary",
                 "The model returned no summary",
                 "The conversation could not be summarised.",
@@ -110,7 +110,7 @@ impl Draft<'_> {
     pub(super) fn compaction_failed(
         &mut self,
         exec_id: ExecId,
-        failure: &Failure,
+        failure: &FailureDetails,
         metadata: LlmGenerationMetadata,
     ) {
         self.finished = Some(exec_id);

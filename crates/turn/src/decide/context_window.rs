@@ -6,7 +6,7 @@ use windlass_core::typed_id::ExecId;
 
 use crate::discovered_tools::tokens_of_discovered;
 use crate::draft::Draft;
-use crate::input::Failure;
+use crate::input::FailureDetails;
 use crate::plan::CompactionPlan;
 
 /// Maximum number of compactions before one model call, and of consecutive failures.
@@ -62,7 +62,7 @@ impl Draft<'_> {
         self.record_step(exec_id, data);
     }
 
-    pub(super) fn context_full(&self, cause: Option<&str>) -> Failure {
+    pub(super) fn context_full(&self, cause: Option<&str>) -> FailureDetails {
         let window = self.plan().compaction.map_or(0, |plan| plan.window_tokens);
         let cause = cause.map_or_else(String::new, |cause| format!(" ({cause})"));
         let message = format!(
@@ -70,7 +70,7 @@ impl Draft<'_> {
             compact it, go back to an earlier turn, begin a new conversation, offer fewer tools, or take a model with a larger window"
         );
         let user_message = "The conversation has become too long for the model.";
-        Failure::new("context_full", message, user_message)
+        FailureDetails::new("context_full", message, user_message)
     }
 
     /// Returns the tokens of the next request: the provider's count of the last one, plus an estimate of the messages since.

@@ -13,7 +13,7 @@ use super::compact::CompactionEnd;
 use super::reason::{UnfinishedText, millis, preview, whole_millis};
 use crate::decision::Rejected;
 use crate::draft::Draft;
-use crate::input::Failure;
+use crate::input::FailureDetails;
 use crate::state::{Call, CallState, Phase};
 use crate::{PROCESS_RESTART, PROCESS_STOPPED};
 
@@ -60,7 +60,7 @@ impl Draft<'_> {
         self.record(SessionIdledData {});
     }
 
-    pub(super) fn fail_turn(&mut self, failure: &Failure) {
+    pub(super) fn fail_turn(&mut self, failure: &FailureDetails) {
         let Some(turn) = self.turn() else { return };
         let data = TurnFailedData {
             turn_id: turn.id,
@@ -86,7 +86,11 @@ impl Draft<'_> {
         self.close_open_calls(&why, WaitEndCause::TurnEnded);
         let message = format!("Max iterations reached: {limit}");
         let user_message = "The turn reached its limit of model calls.";
-        self.fail_turn(&Failure::new("max_iterations", message, user_message));
+        self.fail_turn(&FailureDetails::new(
+            "max_iterations",
+            message,
+            user_message,
+        ));
     }
 
     pub(super) fn interrupt(
@@ -159,7 +163,7 @@ impl Draft<'_> {
             let took = millis(turn.started_at, now);
             let timed_out = || {
                 let message = format!("The turn timed out after {took} ms");
-                Failure::new("turn_timeout", message, "The turn ran out of time.")
+                FailureDetails::new("turn_timeout", message, "The turn ran out of time.")
             };
             let failure = self.time_failure().unwrap_or_else(timed_out);
             self.stop_steps(

@@ -5,17 +5,17 @@ mod answers;
 mod backend;
 mod backend_end;
 mod begin;
+mod budget;
 mod compact;
 mod context_window;
-mod emit;
 mod end;
 mod note;
 mod permission;
 mod queue;
-mod quota;
 mod reason;
 mod recover;
 mod rewind;
+mod step_events;
 
 use crate::decision::{Decision, Rejected};
 use crate::draft::Draft;
@@ -59,7 +59,7 @@ impl Thread {
             } => draft.backend_steered(exec_id, message_id)?,
             Input::BackendEnded { exec_id, outcome } => draft.backend_ended(exec_id, &outcome)?,
             Input::ToolResults { results } => draft.tool_results(results)?,
-            Input::Approval { call, approval } => draft.approval(&call, approval)?,
+            Input::Approval { call, approval } => draft.record_approval(&call, approval)?,
             Input::UserAnswer { request, answer } => draft.user_answer(&request, answer)?,
             Input::Emit { exec_id, data } => draft.emit(exec_id, data)?,
             Input::Note { data } => draft.note(data)?,

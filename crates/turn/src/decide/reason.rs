@@ -21,7 +21,7 @@ use super::context_window::ContextWindow;
 use crate::OUTPUT_SCHEMA_MISMATCH;
 use crate::decision::{Decision, Rejected};
 use crate::draft::Draft;
-use crate::input::{Answer, DecisionContext, Failure, RequestedCall, UnflushedText};
+use crate::input::{Answer, DecisionContext, FailureDetails, RequestedCall, UnflushedText};
 use crate::state::{Phase, Reason, Thread, Turn};
 
 /// Length limit of an answer's preview, in characters.
@@ -33,9 +33,9 @@ pub(super) enum UnfinishedText<'a> {
     /// The text is the model's own and remains in the conversation.
     Keep,
     /// The message is completed and marked with the failure; without text, it contains a report of the failure.
-    Fail(&'a Failure),
+    Fail(&'a FailureDetails),
     /// The text was shown to users and remains visible to them; the model does not see it again.
-    Void(&'a Failure),
+    Void(&'a FailureDetails),
     /// The text is complete and remains in the conversation.
     Whole,
 }
@@ -84,17 +84,17 @@ pub(super) fn preview(text: &str) -> Option<String> {
 }
 
 /// The failure of a turn without any model output. If it counted as completed, users would wait for an answer.
-pub(super) fn no_output() -> Failure {
+pub(super) fn no_output() -> FailureDetails {
     let text = "Turn completed without engine output";
-    Failure::new("no_output", text, text)
+    FailureDetails::new("no_output", text, text)
 }
 
-fn output_mismatch(errors: Vec<String>) -> Failure {
+fn output_mismatch(errors: Vec<String>) -> FailureDetails {
     let listed = errors.join("; ");
     let text = format!("The answer does not match the output schema: {listed}");
-    Failure {
+    FailureDetails {
         fields: Some(ErrorFields::from([("errors".to_owned(), errors.into())])),
-        ..Failure::new(OUTPUT_SCHEMA_MISMATCH, text.clone(), text)
+        ..FailureDetails::new(OUTPUT_SCHEMA_MISMATCH, text.clone(), text)
     }
 }
 
@@ -292,7 +292,7 @@ impl Draft<'_> {
     pub(super) fn model_failed(
         &mut self,
         exec_id: ExecId,
-        failure: Failure,
+        failure: FailureDetails,
         metadata: LlmGenerationMetadata,
     ) -> Result<(), Rejected> {
         if self.running_compaction(exec_id).is_some() {
@@ -408,7 +408,7 @@ impl Draft<'_> {
         &mut self,
         exec_id: ExecId,
         message: Message,
-        failure: Option<&Failure>,
+        failure: Option<&FailureDetails>,
         completeness: Completeness,
     ) {
         let reason = self.open_message(exec_id);

@@ -7,7 +7,7 @@ use super::compact::CompactionEnd;
 use super::end::WaitEndCause;
 use super::reason::{UnfinishedText, millis};
 use crate::draft::Draft;
-use crate::input::Failure;
+use crate::input::FailureDetails;
 use crate::state::{Call, CallState, Phase};
 
 /// Consecutive crashes of a turn, with no tool call completing in between, after which the turn fails at the next restart.
@@ -111,7 +111,7 @@ impl Draft<'_> {
     }
 
     /// Ends a turn of a previous process that cannot resume.
-    fn give_up(&mut self, failure: &Failure) {
+    fn give_up(&mut self, failure: &FailureDetails) {
         self.turn_id = self.turn().map(|turn| turn.id);
         self.close_lost_calls();
         self.stop_steps(
@@ -122,6 +122,6 @@ impl Draft<'_> {
     }
 }
 
-fn failure(code: &str, message: &str) -> Failure {
-    Failure::new(code, message, "The turn could not be completed.")
+fn failure(code: &str, message: &str) -> FailureDetails {
+    FailureDetails::new(code, message, "The turn could not be completed.")
 }

@@ -15,9 +15,9 @@ use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, SessionId, TurnId};
 use windlass_turn::{
-    Answer, Approval, Command, Decision, DecisionContext, Failure, Input, OnBusy, Phase, QueueEdit,
-    Rejected, RequestedCall, RequiredWait, Thread, ToolOutcome, ToolSpec, TurnPlan, UnflushedText,
-    derive,
+    Answer, Approval, Command, Decision, DecisionContext, FailureDetails, Input, OnBusy, Phase,
+    QueueEdit, Rejected, RequestedCall, RequiredWait, Thread, ToolOutcome, ToolSpec, TurnPlan,
+    UnflushedText, derive,
 };
 
 /// An action on a thread. Calls are named by the provider's id; `#id` names the step of that call.
@@ -531,7 +531,7 @@ impl World {
                 data: EventData::from(SessionUpdatedData {
                     title: None,
                     record: None,
-                    changes: None,
+                    changed_fields: None,
                 }),
             },
             ThreadAction::After(seconds) => {
@@ -634,8 +634,8 @@ fn call(id: &str, tool: &str) -> ToolCall {
     }
 }
 
-fn failure() -> Failure {
-    Failure {
+fn failure() -> FailureDetails {
+    FailureDetails {
         code: "server".to_owned(),
         message: "the provider failed".to_owned(),
         user_message: "Something went wrong.".to_owned(),

@@ -7,3 +7,4 @@ pub(crate) mod ids;
 #[cfg(test)]
 pub(crate) mod stub_api_test;
 pub(crate) mod thread_session;
+pub(crate) mod thread_status;

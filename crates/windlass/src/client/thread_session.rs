@@ -270,7 +270,7 @@ impl TurnView<'_> {
         let _echo_off = EchoOff::begin(ahead);
         let (mut is_stopping, mut is_interrupted) = (false, false);
         for (item, call) in std::mem::take(&mut self.earlier_calls) {
-            screen.begin_call(&item, &call, None);
+            screen.begin_call(&item, &call, None)?;
         }
         loop {
             self.settle(screen).await?;

@@ -55,7 +55,7 @@ Examples:
   windlass run --backend claude-code \"Fix the failing test\"
   windlass run --continue \"Now the documentation\"
   windlass run --image screenshot.png \"What is wrong here?\"
-  windlass run --output-schema city.json \"Which city is the largest of Norway?\" | jq -r .name
+  windlass run --output-schema city.json \"Which is the largest city in Norway?\" | jq -r .name
   windlass run --json \"List the files\" | jq -r .event
 
 The agent works in the current directory with files and a shell, and asks before it changes anything. Everything is recorded: --continue resumes \
@@ -155,6 +155,7 @@ impl Run {
             Some(_) => Screen::for_value(self.json),
             None => Screen::new(self.json),
         };
+        screen.name_model();
         let session = self.session(daemon, cwd, approvals).await;
         let mut session = session.map_err(Stopped::Before)?;
         session.turn_options.output_schema = schema;

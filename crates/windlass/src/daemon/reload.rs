@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, bail};
 use async_trait::async_trait;
 use windlass_core::in_memory::InMemoryLlmProviderStore;
+use windlass_macros::OpaqueDebug;
 use windlass_server::{Models, Reload, Reloaded};
 
 use super::agent::{register, register_providers, unknown_models};
@@ -32,6 +33,7 @@ pub(crate) struct ConfigSource {
     pub(crate) layers: Layers,
 }
 
+#[derive(OpaqueDebug)]
 pub(super) struct ConfigReload {
     pub(super) source: ConfigSource,
     pub(super) data: PathBuf,
@@ -45,12 +47,6 @@ pub(super) struct ConfigReload {
     pub(super) models: Models,
     /// The layers of the last successful reload.
     pub(super) last: Mutex<Layers>,
-}
-
-impl std::fmt::Debug for ConfigReload {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("ConfigReload").finish_non_exhaustive()
-    }
 }
 
 impl ConfigReload {

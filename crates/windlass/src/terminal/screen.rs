@@ -6,12 +6,19 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::{Value, json};
-use windlass_core::bounds::{lines, one_line};
+use windlass_core::bounds::{lines, one_line, prefix};
 use windlass_protocol::events::DeltaKind;
-use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Status, Turn};
+use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Turn};
 
-use super::word_wrap::WordWrap;
-use super::{Colour, ShownCall, Style, columns, main_argument, width_of, wrap_rows, wrap_words};
+use super::call_line::{CallLine, outcome_mark, thought_mark};
+use super::call_result::{excerpt, is_cut_off, is_success, result_lines, summary};
+use super::details::Details;
+use super::proposal::StyledLine;
+use super::units::{count, spent, time};
+use super::{
+    Colour, Markdown, SIMULATOR, ShownCall, Style, columns, is_for_screen_reader, main_argument,
+    width_of, wrap_rows, wrap_words,
+};
 use crate::inert_json::{event_line, json_line};
 
 /// Interval between redraws of the live line.
@@ -21,6 +28,8 @@ const LIVE_DELAY: Duration = Duration::from_millis(400);
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// Maximum stored length of a call's main argument, in characters.
 const MAX_SUMMARY: usize = 400;
+/// Indent of the lines below a call.
+const INDENT: &str = "    ";
 const PLAIN_SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 /// Moves to the beginning of the line and clears it.
 const CLEAR: &str = "\r\x1b[2K";
@@ -31,7 +40,8 @@ pub(crate) struct Screen {
     out: io::Stdout,
     /// Whether the cursor of stdout is in the middle of a line.
     in_line: bool,
-    wrap: WordWrap,
+    /// Renders the answer on a terminal.
+    markdown: Markdown,
     /// The last character of the answer: the mark of questions may be split between pieces.
     last: Option<char>,
     /// Whether the live line is drawn.
@@ -42,8 +52,22 @@ pub(crate) struct Screen {
     running: Vec<RunningCall>,
     /// Since when the model has sent nothing.
     silent_since: Option<Instant>,
+    /// The model's current reasoning.
+    thought: Option<Thought>,
+    /// Whether excerpts of results and reasoning are shown.
+    shows_excerpts: bool,
+    /// Whether the start of a call is shown as a line, because there is no live line.
+    announces_calls: bool,
+    /// Whether the model is named at the start of the turn.
+    names_model: bool,
+    /// The model of the turn.
+    model: Option<String>,
+    /// Where the complete results are stored, if the user can open them.
+    details: Option<Details>,
+    /// When the turn was first shown.
+    begun: Instant,
     /// Number of ended calls.
-    pub(crate) calls: usize,
+    calls: usize,
     /// The agent's last message, for the final JSON line.
     answer: Option<String>,
     /// Whether the answer is shown as the JSON value at the end of the turn.
@@ -68,16 +92,32 @@ struct RunningCall {
     argument: String,
     /// When it started; `None` while it waits for the user, and for a call that an earlier process started.
     since: Option<Instant>,
+    /// Whether the user was shown the call before it ran.
+    is_proposed: bool,
+}
+
+/// The model's reasoning before its next answer or call.
+struct Thought {
+    since: Instant,
+    text: String,
 }
 
 impl Screen {
     pub(crate) fn new(is_json: bool) -> Self {
+        let has_terminal = io::stderr().is_terminal();
         Self {
             style: Style::for_stderr(),
+            thought: None,
+            shows_excerpts: has_terminal,
+            announces_calls: has_terminal && is_for_screen_reader(),
+            names_model: false,
+            model: None,
+            details: None,
+            begun: Instant::now(),
             is_json,
             out: io::stdout(),
             in_line: false,
-            wrap: WordWrap::default(),
+            markdown: Markdown::new(Style::for_stdout()),
             last: None,
             is_drawn: false,
             question_state: QuestionState::Closed,
@@ -97,6 +137,19 @@ impl Screen {
             shows_value: true,
             ..Self::new(is_json)
         }
+    }
+
+    /// Creates the screen of a chat, where the user can open the results.
+    pub(crate) fn for_chat(details: &Details) -> Self {
+        Self {
+            details: Some(details.clone()),
+            ..Self::new(false)
+        }
+    }
+
+    /// Names the model at the start of the turn.
+    pub(crate) fn name_model(&mut self) {
+        self.names_model = true;
     }
 
     /// Shows the value of the answer.
@@ -126,20 +179,34 @@ impl Screen {
             return self.write_line(&line);
         }
         if let EventPayload::ItemDelta(piece) = &event.payload {
-            if piece.kind == DeltaKind::AgentMessage && !self.shows_value {
-                self.write_answer(&piece.delta)?;
+            match piece.kind {
+                DeltaKind::AgentMessage if !self.shows_value => {
+                    self.end_thought()?;
+                    self.write_answer(&piece.delta)?;
+                }
+                DeltaKind::AgentReasoning => self.thought().text.push_str(&piece.delta),
+                DeltaKind::AgentMessage | DeltaKind::ToolCall => {}
             }
             return Ok(());
         }
         self.write_held_back()?;
         match &event.payload {
+            EventPayload::TurnStarted(started) => self.begin_turn(&started.turn)?,
+            EventPayload::ItemStarted(started) if started.item.kind == ItemKind::AgentReasoning => {
+                self.thought();
+            }
             EventPayload::ItemStarted(started) => {
                 if let Some(tool) = started.tool.clone() {
-                    self.begin_call(&started.item.id, &tool.into(), Some(Instant::now()));
+                    self.end_thought()?;
+                    self.begin_call(&started.item.id, &tool.into(), Some(Instant::now()))?;
                 }
             }
             EventPayload::ApprovalRequired(approval) => {
                 self.set_timer(&approval.item_id, None);
+                let mut running = self.running.iter_mut();
+                if let Some(call) = running.find(|it| it.item_id == approval.item_id) {
+                    call.is_proposed = true;
+                }
             }
             EventPayload::ApprovalDecided(decided) => {
                 self.set_timer(&decided.item_id, Some(Instant::now()));
@@ -166,16 +233,14 @@ impl Screen {
     /// Writes a piece of the answer.
     fn write_answer(&mut self, text: &str) -> io::Result<()> {
         self.clear()?;
-        let is_terminal = self.out.is_terminal();
-        // A pipe may still lead to the terminal with the questions, as with `| tee`.
-        let mut shown = if is_terminal || io::stderr().is_terminal() {
+        let shown = if self.out.is_terminal() {
+            self.markdown.add(text, columns())
+        } else if io::stderr().is_terminal() {
+            // The pipe may still lead to the terminal with the questions, as with `| tee`.
             self.style.unmarked(&lines(text), &mut self.last)
         } else {
             text.to_owned()
         };
-        if is_terminal {
-            shown = self.wrap.add(&shown, columns());
-        }
         self.out.write_all(shown.as_bytes())?;
         self.out.flush()?;
         if !text.is_empty() {
@@ -185,12 +250,13 @@ impl Screen {
         Ok(())
     }
 
-    /// Writes the end of the answer that word wrapping held back.
+    /// Writes the text that the renderer held back.
     fn write_held_back(&mut self) -> io::Result<()> {
-        let rest = self.wrap.finish(columns());
+        let rest = self.markdown.flush(columns());
         if rest.is_empty() {
             return Ok(());
         }
+        self.in_line = true;
         self.clear()?;
         self.out.write_all(rest.as_bytes())?;
         self.out.flush()
@@ -204,9 +270,67 @@ impl Screen {
         }
     }
 
+    fn begin_turn(&mut self, turn: &Turn) -> io::Result<()> {
+        self.model = model_of(turn);
+        match &self.model {
+            Some(model) if self.names_model => {
+                let text = format!("model {}", one_line(model));
+                self.notify(Colour::Dim, &text)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the current reasoning, and begins it if there is none.
+    fn thought(&mut self) -> &mut Thought {
+        self.thought.get_or_insert_with(|| Thought {
+            since: Instant::now(),
+            text: String::new(),
+        })
+    }
+
+    /// Replaces the current reasoning by one line.
+    fn end_thought(&mut self) -> io::Result<()> {
+        let Some(Thought { since, text }) = self.thought.take() else {
+            return Ok(());
+        };
+        let text = text.trim();
+        if text.is_empty() || !self.shows_excerpts {
+            return Ok(());
+        }
+        let inert = |line| (Colour::Dim, self.style.unmarked(&lines(line), &mut None));
+        let inert: Vec<StyledLine> = text.lines().map(inert).collect();
+        let first = text.lines().next().unwrap_or_default();
+        let mut end = time(since.elapsed());
+        if inert.len() > 1 {
+            end = format!("{end}  {}", count(inert.len(), "line"));
+        }
+        let line = CallLine {
+            name: "thought",
+            argument: &one_line(first.trim_matches(['*', '#', ' '])),
+            end: &end,
+            number: self.store("thought", inert),
+        };
+        let line = line.format(self.style, columns().saturating_sub(5));
+        let line = format!("{} {line}", thought_mark(self.style));
+        self.write_message(&self.style.paint(Colour::Dim, &line))
+    }
+
+    /// Stores the lines of a result, so that the user can open them by the returned number.
+    fn store(&self, heading: &str, lines: Vec<StyledLine>) -> Option<usize> {
+        let details = self.details.as_ref().filter(|_| !lines.is_empty())?;
+        Some(details.add(heading.to_owned(), lines))
+    }
+
     /// Shows a running call; `since` is `None` if an earlier process started it.
-    pub(crate) fn begin_call(&mut self, item: &str, tool: &ShownCall, since: Option<Instant>) {
-        self.running.push(RunningCall {
+    pub(crate) fn begin_call(
+        &mut self,
+        item: &str,
+        tool: &ShownCall,
+        since: Option<Instant>,
+    ) -> io::Result<()> {
+        let call = RunningCall {
+            is_proposed: false,
             item_id: item.to_owned(),
             name: one_line(&tool.name).into_owned(),
             // Every frame measures the text, and no line is wider.
@@ -215,12 +339,31 @@ impl Screen {
                 .take(MAX_SUMMARY)
                 .collect(),
             since,
-        });
+        };
+        if self.announces_calls {
+            let line = self.line(&call, "running", None);
+            self.write_message(&line)?;
+        }
+        self.running.push(call);
+        Ok(())
     }
 
     fn end_call(&mut self, item: &Item) -> io::Result<()> {
-        if item.kind == ItemKind::Status {
-            return self.notify(Colour::Warning, item.detail.as_deref().unwrap_or_default());
+        match item.kind {
+            ItemKind::Status => {
+                let text = item.detail.as_deref().unwrap_or_default();
+                return self.notify(Colour::Warning, text);
+            }
+            ItemKind::AgentReasoning => {
+                if let Some(thought) = &mut self.thought
+                    && thought.text.is_empty()
+                {
+                    thought.text = item.detail.clone().unwrap_or_default();
+                }
+                return self.end_thought();
+            }
+            ItemKind::AgentMessage => self.markdown.end_message(),
+            _ => {}
         }
         let at = self.running.iter().position(|it| it.item_id == item.id);
         let Some(at) = at else {
@@ -229,40 +372,61 @@ impl Screen {
         let call = self.running.remove(at);
         self.calls += 1;
         self.silent_since = Some(Instant::now());
-        // A command that completed with a failing exit code is not a success.
-        let is_good = item.status == Status::Completed && exit_code(item).is_none();
-        let (mark, colour) = match (is_good, self.style.has_unicode) {
-            (true, true) => ("✓", Colour::Good),
-            (true, false) => ("+", Colour::Good),
-            (false, true) => ("✗", Colour::Bad),
-            (false, false) => ("x", Colour::Bad),
-        };
+        let mark = outcome_mark(is_success(item), self.style);
         let end = match call.since {
-            Some(since) => format!("{}  {}", time(since.elapsed()), result(item)),
+            Some(since) => format!("{}  {}", time(since.elapsed()), summary(item)),
             // The duration is unknown. The complete message does not fit into the line.
             None if is_cut_off(item) => "cut off, its outcome is unknown".to_owned(),
-            None => result(item),
+            None => summary(item),
         };
-        let line = self.line(&call, &end);
-        let mark = self.style.paint(colour, mark);
-        self.write_message(&format!("{mark} {line}"))
+        if !self.shows_excerpts {
+            let line = self.line(&call, &end, None);
+            return self.write_message(&format!("{mark} {line}"));
+        }
+        let lines = result_lines(item, self.style);
+        let shown = excerpt(item, &lines, call.is_proposed);
+        let (is_end, shown) = (shown.is_end, shown.lines.to_vec());
+        let folded = lines.len() - shown.len();
+        let heading = format!("{}  {}", call.name, call.argument);
+        let number = self.store(&heading, lines);
+        let line = self.line(&call, end.trim_end(), number);
+        self.write_message(&format!("{mark} {line}"))?;
+        self.write_excerpt(&shown, is_end, folded)
+    }
+
+    /// Writes the shown lines of a result. `folded` is the number of lines that are not shown.
+    fn write_excerpt(
+        &mut self,
+        shown: &[StyledLine],
+        is_end: bool,
+        folded: usize,
+    ) -> io::Result<()> {
+        let width = columns().saturating_sub(INDENT.len() + 1);
+        let fold = match (folded, shown.len()) {
+            (0, _) | (_, 0) => None,
+            (folded, _) => Some((
+                Colour::Dim,
+                format!("{} {}", self.style.dots(), count(folded, "more line")),
+            )),
+        };
+        let (before, after) = if is_end { (fold, None) } else { (None, fold) };
+        for (colour, line) in before.iter().chain(shown).chain(after.iter()) {
+            let line = self.style.paint(*colour, &self.style.cut(line, width));
+            self.write_message(&format!("{INDENT}{line}"))?;
+        }
+        Ok(())
     }
 
     /// Formats a call as one line, with its result or status at the end.
-    fn line(&self, call: &RunningCall, end: &str) -> String {
+    fn line(&self, call: &RunningCall, end: &str, number: Option<usize>) -> String {
+        let line = CallLine {
+            name: &call.name,
+            argument: &call.argument,
+            end,
+            number,
+        };
         // Two columns are for the mark, three for the `^C` that a terminal echoes, so that nothing wraps.
-        let width = columns().saturating_sub(5);
-        let cut = |text: &str, width| self.style.cut(&self.style.unmarked(text, &mut None), width);
-        let end = cut(end, width / 2);
-        let name = cut(&call.name, width / 3);
-        let used = width_of(&name) + width_of(&end) + 4;
-        let argument = cut(&call.argument, width.saturating_sub(used));
-        let end = self.style.paint(Colour::Dim, &end);
-        if argument.is_empty() {
-            format!("{name}  {end}")
-        } else {
-            format!("{name}  {argument}  {end}")
-        }
+        line.format(self.style, columns().saturating_sub(5))
     }
 
     /// Writes a message that is not part of the answer.
@@ -301,7 +465,7 @@ impl Screen {
     /// Starts a new line if the answer is in the middle of one.
     fn finish_line(&mut self) -> io::Result<()> {
         self.write_held_back()?;
-        self.wrap.begin_line();
+        self.markdown.begin_line();
         if std::mem::take(&mut self.in_line) {
             writeln!(self.out)?;
             self.out.flush()?;
@@ -335,10 +499,11 @@ impl Screen {
                 };
                 let took = call.since.map(|since| time(since.elapsed()));
                 let took = took.unwrap_or_else(|| "waiting".to_owned());
-                self.line(call, &format!("{took}{others}"))
+                self.line(call, &format!("{took}{others}"), None)
             }
             (None, Some(waited)) if waited > LIVE_DELAY => {
-                let text = format!("waiting for the model  {}", time(waited));
+                let text = self.progress(waited);
+                let text = self.style.cut(&text, columns().saturating_sub(5));
                 self.style.paint(Colour::Dim, &text)
             }
             _ => return self.clear(),
@@ -353,6 +518,24 @@ impl Screen {
         let mut err = io::stderr();
         write!(err, "{CLEAR}{spinner} {text}")?;
         err.flush()
+    }
+
+    /// Formats what the model does while it sends no text.
+    fn progress(&self, waited: Duration) -> String {
+        if let Some(thought) = &self.thought {
+            let last = thought.text.trim_end().rsplit('\n').next();
+            let last = one_line(prefix(last.unwrap_or_default(), MAX_SUMMARY));
+            let last = self.style.unmarked(&last, &mut None);
+            return format!("thinking  {}  {last}", time(thought.since.elapsed()));
+        }
+        let model = self.model.as_deref().unwrap_or("the model");
+        let model = self.style.unmarked(&one_line(model), &mut None);
+        format!("waiting for {model}  {}", time(waited))
+    }
+
+    /// Returns how long the turn has been shown.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.begun.elapsed()
     }
 
     /// Returns whether the answer's last line can be ended, because a call is running and no more text comes. Only a terminal shows it: elsewhere the
@@ -431,98 +614,24 @@ impl Screen {
             }
             return self.write_json(&result);
         }
+        self.end_thought()?;
         self.end_line()?;
         let mut parts = Vec::new();
-        match self.calls {
-            0 => {}
-            1 => parts.push("1 call".to_owned()),
-            many => parts.push(format!("{many} calls")),
+        if self.calls > 0 {
+            parts.push(count(self.calls, "call"));
         }
         parts.extend(spent(turn));
-        let separator = if self.style.has_unicode { " · " } else { ", " };
-        self.notify(Colour::Dim, &parts.join(separator))
+        self.notify(Colour::Dim, &parts.join(self.style.separator()))
     }
 }
 
-/// Formats the usage of a turn: tokens, cost and time.
-pub(crate) fn spent(turn: &Turn) -> Vec<String> {
-    let mut parts = Vec::new();
-    if let Some(usage) = &turn.usage
-        && usage.input_tokens + usage.output_tokens > 0
-    {
-        parts.push(format!(
-            "{} tokens in, {} out",
-            usage.input_tokens, usage.output_tokens
-        ));
-        parts.extend(usage.cost_usd.map(money));
-    }
-    parts.extend(
-        turn.duration_ms
-            .map(|took| time(Duration::from_millis(took))),
-    );
-    parts
-}
-
-/// Returns whether a call was running when its process was killed and was not repeated.
-fn is_cut_off(item: &Item) -> bool {
-    let detail = item.detail.as_deref().unwrap_or_default();
-    item.status == Status::Failed && detail.contains("its outcome is unknown")
-}
-
-/// Returns the exit code of a failed command.
-fn exit_code(item: &Item) -> Option<i64> {
-    let code = item.metadata.as_ref()?.get("exit_code")?.as_i64();
-    code.filter(|code| *code != 0)
-}
-
-/// Summarizes the result of a call.
-fn result(item: &Item) -> String {
-    let number = |name: &str| item.metadata.as_ref()?.get(name)?.as_i64();
-    let detail = item.detail.as_deref().unwrap_or_default().trim_end();
-    if item.status == Status::Interrupted {
-        return "interrupted".to_owned();
-    }
-    if item.status == Status::Failed {
-        return one_line(detail.lines().next().unwrap_or("failed")).into_owned();
-    }
-    if let (Some(added), Some(removed)) = (number("lines_added"), number("lines_removed")) {
-        return format!("+{added} -{removed}");
-    }
-    if let Some(code) = exit_code(item) {
-        return format!("exit {code}");
-    }
-    if let Some(count) = number("entry_count") {
-        return match count {
-            1 => "1 entry".to_owned(),
-            count => format!("{count} entries"),
-        };
-    }
-    match (detail.lines().count(), number("line_count")) {
-        (_, Some(1)) => "1 line".to_owned(),
-        (_, Some(count)) => format!("{count} lines"),
-        (0, _) => String::new(),
-        (1, _) => one_line(detail).into_owned(),
-        (count, _) => format!("{count} lines"),
-    }
-}
-
-/// Formats a cost in dollars.
-fn money(cost: f64) -> String {
-    match cost {
-        0.01.. => format!("${cost:.2}"),
-        0.0001.. => format!("${cost:.4}"),
-        _ => "less than $0.0001".to_owned(),
-    }
-}
-
-/// Formats a duration for display.
-pub(crate) fn time(time: Duration) -> String {
-    let seconds = time.as_secs();
-    match seconds {
-        0..=9 => format!("{:.1}s", time.as_secs_f64()),
-        10..=59 => format!("{seconds}s"),
-        60..=3599 => format!("{}m {:02}s", seconds / 60, seconds % 60),
-        _ => format!("{}h {:02}m", seconds / 3600, seconds / 60 % 60),
+/// Returns the model of a turn, as the user names it.
+fn model_of(turn: &Turn) -> Option<String> {
+    let model = turn.effective_model.clone()?;
+    let provider = turn.effective_provider_id.as_ref();
+    match provider.or(turn.effective_provider.as_ref()) {
+        Some(provider) if provider != SIMULATOR => Some(format!("{provider}/{model}")),
+        _ => Some(model),
     }
 }
 
@@ -580,11 +689,5 @@ mod tests {
         screen.answered();
         screen.tick().unwrap();
         assert!(screen.is_drawn);
-    }
-
-    #[test]
-    fn durations_are_rounded_for_display() {
-        let shown = [400, 12_000, 61_000, 3_720_000].map(|ms| time(Duration::from_millis(ms)));
-        assert_eq!(shown, ["0.4s", "12s", "1m 01s", "1h 02m"]);
     }
 }

@@ -1,12 +1,12 @@
 //! A tool for the current time.
 
-use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use chrono::{FixedOffset, SecondsFormat};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_macros::OpaqueDebug;
 
 use super::session_tool::{SessionTool, ToolFailure, boxed, fail, object, reads};
 use crate::capabilities::Capability;
@@ -25,7 +25,7 @@ use crate::traits::ToolContext;
 /// let mut registry = CapabilityRegistry::with_builtins();
 /// registry.register(CurrentTimeCapability::with_clock(clock));
 /// ```
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct CurrentTimeCapability {
     clock: Arc<dyn Clock>,
 }
@@ -40,12 +40,6 @@ impl CurrentTimeCapability {
 impl Default for CurrentTimeCapability {
     fn default() -> Self {
         Self::with_clock(Arc::new(SystemClock))
-    }
-}
-
-impl fmt::Debug for CurrentTimeCapability {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("CurrentTimeCapability")
     }
 }
 

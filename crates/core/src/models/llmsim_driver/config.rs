@@ -148,25 +148,15 @@ impl LlmSimConfig {
         Self::new(SimScript::Error(message.into()), OnExhausted::Loop)
     }
 
-    /// Adds these calls to the text of every model call.
-    pub fn with_tool_calls(mut self, calls: Vec<ToolCall>) -> Self {
-        self.calls = ExtraCalls::Every(calls);
-        self
-    }
-    /// Makes the calls of one entry per model call, then starts again; an empty entry makes no call.
-    pub fn with_tool_call_sequence(mut self, calls: Vec<Vec<ToolCall>>) -> Self {
-        self.calls = ExtraCalls::Sequence(calls);
-        self
-    }
-    /// Sets the behavior at the end of a script.
-    pub fn with_on_exhausted(mut self, on_exhausted: OnExhausted) -> Self {
-        self.on_exhausted = on_exhausted;
-        self
-    }
-    /// Sets the delay before the first delta of each answer.
-    pub fn with_response_delay(mut self, delay: Duration) -> Self {
-        self.response_delay = delay;
-        self
+    setters! {
+        /// Adds these calls to the text of every model call.
+        with_tool_calls(Vec<ToolCall>) |builder, calls| builder.calls = ExtraCalls::Every(calls);
+        /// Makes the calls of one entry per model call, then starts again; an empty entry makes no call.
+        with_tool_call_sequence(Vec<Vec<ToolCall>>) |builder, calls| builder.calls = ExtraCalls::Sequence(calls);
+        /// Sets the behavior at the end of a script.
+        with_on_exhausted(OnExhausted) |builder, on_exhausted| builder.on_exhausted = on_exhausted;
+        /// Sets the delay before the first delta of each answer.
+        with_response_delay(Duration) |builder, delay| builder.response_delay = delay;
     }
     /// Streams word by word, about as fast as a real model: 150 ms before the first word and 15 ms before each further word.
     pub fn with_latency(mut self) -> Self {
@@ -174,19 +164,12 @@ impl LlmSimConfig {
         self.piece_delay = Duration::from_millis(15);
         self
     }
-    /// Sets the delay before each further word.
-    pub fn with_piece_delay(mut self, delay: Duration) -> Self {
-        self.piece_delay = delay;
-        self
-    }
-    /// Sets the model name that answers report.
-    pub fn with_model(mut self, model: impl Into<String>) -> Self {
-        self.model = Some(model.into());
-        self
-    }
-    /// Sets the response ID of every answer.
-    pub fn with_response_id(mut self, response_id: impl Into<String>) -> Self {
-        self.response_id = Some(response_id.into());
-        self
+    setters! {
+        /// Sets the delay before each further word.
+        with_piece_delay(Duration) |builder, delay| builder.piece_delay = delay;
+        /// Sets the model name that answers report.
+        with_model(impl Into<String>) |builder, model| builder.model = Some(model.into());
+        /// Sets the response ID of every answer.
+        with_response_id(impl Into<String>) |builder, response_id| builder.response_id = Some(response_id.into());
     }
 }

@@ -11,6 +11,7 @@ use chrono::{DateTime, Utc};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
+use windlass_macros::omit_none;
 
 use crate::turn_policy::TurnPolicy;
 use crate::typed_id::{SessionId, TurnId};
@@ -20,6 +21,7 @@ use before_versions::RecordBeforeVersions;
 const VERSION: u64 = 1;
 
 /// The stored record of a thread.
+#[omit_none]
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(remote = "Self", deny_unknown_fields)]
 pub struct ThreadRecord {
@@ -28,13 +30,10 @@ pub struct ThreadRecord {
     /// When the record was last changed.
     pub updated_at: DateTime<Utc>,
     /// The newest turn when the record was written.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latest_turn_id: Option<TurnId>,
     /// The agent whose token created the thread; `None` is the operator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
     /// The name to show.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// Whether lists omit the thread.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -47,22 +46,17 @@ pub struct ThreadRecord {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub environments: Vec<ThreadEnvironment>,
     /// The limits of the thread and each of its turns, below those of the operator.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub budget: Option<ThreadBudget>,
     /// Tools that clients run in every turn.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub client_tools: Vec<ClientTool>,
     /// The turn that started the thread, if a model did.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<ThreadParent>,
     /// Instructions for the agent, next to its own.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     /// The task that the thread belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// The treatment of an open turn when the daemon restarts; `None` is the default.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub on_restart: Option<OnRestart>,
 }
 
@@ -86,38 +80,32 @@ pub struct ThreadEnvironment {
 }
 
 /// The limits of a thread and each of its turns; `None` is unlimited.
+#[omit_none]
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ThreadBudget {
     /// US dollars of one turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_usd: Option<f64>,
     /// Tokens of one turn, read and written.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_tokens: Option<u64>,
     /// Model calls of one turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_model_calls: Option<u64>,
     /// Tool calls of one turn.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_tool_calls: Option<u64>,
     /// Seconds of one turn, waits included.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub turn_seconds: Option<u64>,
     /// US dollars of all turns.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_usd: Option<f64>,
     /// Tokens of all turns.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub thread_tokens: Option<u64>,
 }
 
 /// A tool that clients registered for the thread and run.
+#[omit_none]
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientTool {
     /// The group that the name belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub namespace: Option<String>,
     /// The name; with the namespace it identifies the tool.
     pub name: String,
@@ -129,7 +117,6 @@ pub struct ClientTool {
     #[serde(default)]
     pub defer_loading: bool,
     /// Time limit for the result of a call, in milliseconds.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
 

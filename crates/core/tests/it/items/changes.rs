@@ -35,7 +35,7 @@ fn session_changes_are_visible() {
         SessionUpdatedData {
             title: None,
             record: None,
-            changes: None,
+            changed_fields: None,
         },
     );
     let forked = SessionForkedData {

@@ -358,7 +358,7 @@ async fn subscription_ends_with_its_connection_even_if_the_client_does_not_read(
         let data = SessionUpdatedData {
             title: Some(number.to_string()),
             record: Some(Box::new(record.clone())),
-            changes: None,
+            changed_fields: None,
         };
         daemon.runtime.note_session(session_id, data).await.unwrap();
     }

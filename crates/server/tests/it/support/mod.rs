@@ -17,7 +17,7 @@ pub(crate) use model::FakeModel;
 pub(crate) use query_log::QueryLog;
 pub(crate) use tap::Tap;
 pub(crate) use windlass_testkit::{
-    AsyncClient as Client, AsyncReply as Reply, FrameStream as Stream, StreamFrame as Frame, soon,
+    AsyncClient as Client, FrameStream as Stream, HttpReply as Reply, StreamFrame as Frame, soon,
 };
 
 /// Polls a path until the response matches. Background work has no event stream of its own.

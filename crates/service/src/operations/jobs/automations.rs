@@ -1,5 +1,6 @@
 //! Creates, changes and runs automations.
 
+use windlass_core::bounds::shortened;
 use windlass_jobs::{Automation, AutomationId, AutomationStatus, JobSpec, MissedRuns, Plan};
 use windlass_protocol::api::Page;
 use windlass_protocol::{AutomationRecord, AutomationRunRecord, PatchAutomation};
@@ -269,8 +270,5 @@ fn change(plan: &mut Plan, request: &PatchAutomation) {
 }
 
 pub(crate) fn beginning(prompt: &str) -> String {
-    match prompt.char_indices().nth(SHORT_CHARS) {
-        Some((end, _)) => format!("{}…", &prompt[..end]),
-        None => prompt.to_owned(),
-    }
+    shortened(prompt, SHORT_CHARS)
 }

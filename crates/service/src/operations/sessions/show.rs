@@ -1,5 +1,6 @@
 //! Shows a saved session: its thread up to the saved turn.
 
+use windlass_core::bounds::prefix_chars;
 use windlass_protocol::sessions::{SessionContent, SessionEntry, SessionRole};
 use windlass_protocol::{Item, ItemKind, SessionDetail, SessionMessage, SessionPeek, SessionView};
 use windlass_store::queries::TurnRow;
@@ -35,11 +36,11 @@ fn message(item: Item) -> Option<SessionMessage> {
 fn entry(item: Item) -> Option<SessionEntry> {
     let kind = role(&item)?;
     let (text, redacted) = redact(&item.detail.unwrap_or(item.summary));
-    let end = text.char_indices().nth(ENTRY_CHARS).map(|(at, _)| at);
+    let shown = prefix_chars(&text, ENTRY_CHARS);
     Some(SessionEntry {
         kind,
-        text: text[..end.unwrap_or(text.len())].to_owned(),
-        truncated: end.is_some(),
+        text: shown.to_owned(),
+        truncated: shown.len() < text.len(),
         redacted,
         turn_id: item.turn_id,
     })

@@ -1,7 +1,6 @@
 //! Changes threads.
 
-use serde_json::{Map, Value};
-use windlass_core::events::SessionUpdatedData;
+use windlass_core::events::{ChangedFields, SessionUpdatedData};
 use windlass_core::thread_record::ThreadRecord;
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{PatchThread, Thread};
@@ -15,6 +14,7 @@ use crate::operations::threads::thread_record::{
     permit, stored_budget, stored_on_restart, stored_tool, thread, wire_budget,
 };
 use crate::threads::FoundThread;
+use crate::view::fields;
 
 impl Handle<op::PatchThread> for Service {
     async fn handle(&self, ctx: &RequestContext, call: Call<op::PatchThread>) -> Result<Thread> {
@@ -75,14 +75,14 @@ impl Service {
         after: ThreadRecord,
     ) -> Result<Thread> {
         let shown = thread(id, &before);
-        let changes = differences(&shown, &thread(id, &after))?;
-        if changes.is_empty() {
+        let changed = changed_fields(&shown, &thread(id, &after)).map_err(ApiError::internal)?;
+        if changed.is_empty() {
             return Ok(shown);
         }
         let data = SessionUpdatedData {
             title: after.title.clone(),
             record: Some(Box::new(after)),
-            changes: Some(Value::Object(changes)),
+            changed_fields: Some(ChangedFields(changed)),
         };
         self.runtime.note_session(id, data).await?;
         Ok(self.thread(id).await?.thread)
@@ -153,17 +153,11 @@ fn set_text(field: &mut Option<String>, value: Option<String>) {
     }
 }
 
-fn differences(before: &Thread, after: &Thread) -> Result<Map<String, Value>> {
-    let object = |thread: &Thread| match serde_json::to_value(thread) {
-        Ok(Value::Object(fields)) => Ok(fields),
-        Ok(_) => Ok(Map::new()),
-        Err(error) => Err(ApiError::internal(error)),
-    };
-    let (before, after) = (object(before)?, object(after)?);
+fn changed_fields(before: &Thread, after: &Thread) -> serde_json::Result<Vec<String>> {
+    let (before, after) = (fields(before)?, fields(after)?);
     let names: std::collections::BTreeSet<&String> = before.keys().chain(after.keys()).collect();
-    Ok(names
+    let changed = names
         .into_iter()
-        .filter(|name| before.get(*name) != after.get(*name))
-        .map(|name| (name.clone(), after.get(name).cloned().unwrap_or_default()))
-        .collect())
+        .filter(|name| before.get(*name) != after.get(*name));
+    Ok(changed.cloned().collect())
 }

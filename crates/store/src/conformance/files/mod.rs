@@ -6,7 +6,7 @@ mod grep;
 mod inputs;
 mod paths;
 mod read_only;
-mod separate;
+mod session_isolation;
 mod subject;
 
 use windlass_core::traits::SessionFileSystem;
@@ -49,6 +49,6 @@ pub const FILE_CHECKS: &[ConformanceCheck<dyn SessionFileSystem>] = checks![
 
 /// The rules of file systems with separate files for each session.
 pub const FILE_CHECKS_OF_SEPARATE_SESSIONS: &[ConformanceCheck<dyn SessionFileSystem>] = checks![
-    separate::r62_sessions_never_see_each_other,
-    separate::forgotten_session_has_no_files,
+    session_isolation::r62_sessions_never_see_each_other,
+    session_isolation::forgotten_session_has_no_files,
 ];

@@ -7,7 +7,6 @@ mod view;
 mod walk;
 
 use std::collections::HashMap;
-use std::fmt;
 
 use async_trait::async_trait;
 use windlass_core::error::Result;
@@ -24,11 +23,12 @@ use super::writer::WriteOrigin;
 use crate::lock::Shared;
 pub use factory::InMemorySessionFileSystemFactory;
 use tree::{FileTree, TreeEntry};
+use windlass_macros::OpaqueDebug;
 
 /// Files in memory, separately for each session; clones share them.
 ///
 /// Each session has its own tree and its own lock, so that no session pays for the files of another.
-#[derive(Default, Clone)]
+#[derive(OpaqueDebug, Default, Clone)]
 pub struct InMemorySessionFileStore {
     sessions: Shared<HashMap<SessionId, Shared<FileTree>>>,
     quota: FileQuota,
@@ -87,16 +87,6 @@ impl InMemorySessionFileStore {
         let mut tree = tree.write();
         let file = tree.write(session_id, path, content, writer, &self.quota)?;
         Ok(file.view(session_id, path).into_file(Some(&file.content)))
-    }
-}
-
-/// Prints the number of sessions, but nothing of their files.
-impl fmt::Debug for InMemorySessionFileStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("InMemorySessionFileStore")
-            .field("sessions", &self.sessions.read().len())
-            .field("quota", &self.quota)
-            .finish()
     }
 }
 

@@ -10,7 +10,6 @@ mod read;
 mod view;
 mod write;
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -27,11 +26,12 @@ use super::writer::WriteOrigin;
 use disk::DiskRoot;
 pub use factory::RealDiskSessionFileSystemFactory;
 pub use read::MAX_READ_BYTES;
+use windlass_macros::OpaqueDebug;
 
 /// Files in a directory of the host, which all sessions share; clones share its read-only marks.
 ///
 /// The bytes of a file determine its encoding: UTF-8 is returned as text, even if it was written as base64.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub struct RealDiskFileStore {
     disk: Arc<DiskRoot>,
 }
@@ -62,14 +62,6 @@ impl RealDiskFileStore {
                     "the file operation did not finish: {error}"
                 )))
             })
-    }
-}
-
-impl fmt::Debug for RealDiskFileStore {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RealDiskFileStore")
-            .field("root", &self.disk.path)
-            .finish()
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use rusqlite::InterruptHandle;
 use tokio::sync::watch;
+use windlass_macros::OpaqueDebug;
 
 use super::connect::Location;
 use super::inspect::damage;
@@ -39,18 +40,12 @@ pub(crate) struct PageCheck {
 }
 
 /// Signals the thread to end.
-#[derive(Default)]
+#[derive(OpaqueDebug, Default)]
 struct StopSignal {
     is_stopped: Mutex<bool>,
     wake: Condvar,
     /// Interrupts a running check.
     interrupt: OnceLock<InterruptHandle>,
-}
-
-impl std::fmt::Debug for StopSignal {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("StopSignal").finish_non_exhaustive()
-    }
 }
 
 impl StopSignal {

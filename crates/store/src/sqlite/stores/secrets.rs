@@ -4,13 +4,12 @@
 //! open. The caller supplies the key, which is never stored. A short key check value is stored, so that a wrong key can be distinguished from a
 //! changed row.
 
-use std::fmt;
-
 use chacha20poly1305::aead::{Aead, Generate, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use rusqlite::Connection;
 use secrecy::{ExposeSecret, SecretBox, SecretString};
 use windlass_core::typed_id::SessionId;
+use windlass_macros::OpaqueDebug;
 use zeroize::Zeroizing;
 
 use crate::sqlite::cached::CachedStatements;
@@ -18,6 +17,7 @@ use crate::sqlite::error::{DbError, DbResult, SqliteError};
 use crate::sqlite::numbers::first_value;
 
 /// The key that secrets are sealed with.
+#[derive(OpaqueDebug)]
 pub struct SecretsKey(SecretBox<[u8; 32]>);
 
 impl SecretsKey {
@@ -37,13 +37,6 @@ impl SecretsKey {
 impl Clone for SecretsKey {
     fn clone(&self) -> Self {
         Self::new(*self.0.expose_secret())
-    }
-}
-
-/// Prints no part of the key.
-impl fmt::Debug for SecretsKey {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SecretsKey(..)")
     }
 }
 

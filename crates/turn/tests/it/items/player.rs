@@ -13,9 +13,9 @@ use windlass_core::message::InputMessage;
 use windlass_core::tools::{SideEffectClass, ToolCall, ToolPolicy, ToolResult};
 use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::{
-    Answer, Approval, Call, CallState, CompactionPlan, Decision, DecisionContext, Failure, Input,
-    OnBusy, Phase, Rejected, RequestedCall, RequiredWait, Thread, ToolOutcome, ToolSpec, TurnPlan,
-    UnflushedText, derive,
+    Answer, Approval, Call, CallState, CompactionPlan, Decision, DecisionContext, FailureDetails,
+    Input, OnBusy, Phase, Rejected, RequestedCall, RequiredWait, Thread, ToolOutcome, ToolSpec,
+    TurnPlan, UnflushedText, derive,
 };
 
 const TOOLS: [&str; 5] = ["once", "pure", "serial", "ask", "client"];
@@ -336,8 +336,8 @@ impl EventPlayer<'_> {
     }
 }
 
-fn failure() -> Failure {
-    Failure {
+fn failure() -> FailureDetails {
+    FailureDetails {
         code: "server".to_owned(),
         message: "the provider failed".to_owned(),
         user_message: "Something went wrong.".to_owned(),

@@ -4,7 +4,7 @@ use serde_json::json;
 use windlass_core::backend::{BackendEnd, BackendErrorKind, BackendEvent, BackendUsage};
 use windlass_core::budget::{Budget, Budgets, Reserve};
 use windlass_core::events::{EventData, LlmGenerationMetadata, TurnFailedData};
-use windlass_turn::{Failure, Input, TurnPlan};
+use windlass_turn::{FailureDetails, Input, TurnPlan};
 
 use super::backend::{Backend, agent_plan, ends, established, fails};
 use crate::world::ThreadAction::{
@@ -236,7 +236,7 @@ fn interrupted_call_is_charged_and_a_failed_call_is_not() {
     let mut failed = World::after(thread_tokens(1000), &[Say("hi")]);
     let decision = failed.decide(Input::ModelFailed {
         exec_id: failed.model(),
-        failure: Failure {
+        failure: FailureDetails {
             code: "server".to_owned(),
             message: "overloaded".to_owned(),
             user_message: "Something went wrong.".to_owned(),

@@ -1,10 +1,10 @@
 //! Handles to the writer.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
+use windlass_macros::OpaqueDebug;
 
 use super::commit_thread::CommitterSlot;
 pub(crate) use super::committer::WriteContext;
@@ -125,17 +125,11 @@ impl WeakWriter {
 }
 
 /// A handle to the committer, and to the thread that usually owns it.
-#[derive(Clone)]
+#[derive(OpaqueDebug, Clone)]
 pub(crate) struct Writer {
     messages: mpsc::Sender<WriterMessage>,
     commits: Arc<AtomicU64>,
     committer_slot: Arc<CommitterSlot>,
-}
-
-impl fmt::Debug for Writer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").finish_non_exhaustive()
-    }
 }
 
 impl Writer {

@@ -1,5 +1,7 @@
 //! `windlass chat`: an interactive thread on the terminal.
 
+mod view;
+
 use std::borrow::Cow;
 use std::io::{self, BufRead, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -8,7 +10,10 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use clap::Args;
-use reedline::{FileBackedHistory, Prompt, PromptEditMode, PromptHistorySearch, Reedline, Signal};
+use reedline::{
+    Emacs, FileBackedHistory, KeyCode, KeyModifiers, Prompt, PromptEditMode, PromptHistorySearch,
+    Reedline, ReedlineEvent, Signal, default_emacs_keybindings,
+};
 use tokio::sync::{Notify, oneshot};
 use windlass_core::bounds::one_line;
 use windlass_protocol::{Call, CreateThread, ForkThread, PatchThread, StartTurn, UndoThread};
@@ -23,7 +28,7 @@ use crate::commands::run;
 use crate::commands::thread_args::ThreadArgs;
 use crate::commands::threads::{archive, note_restored};
 use crate::data::private_file;
-use crate::terminal::{self, Colour, Screen, TypedAhead};
+use crate::terminal::{self, Colour, Details, Screen, TypedAhead};
 
 /// Maximum number of lines in the history file.
 const MAX_HISTORY_LINES: usize = 1000;
@@ -34,6 +39,7 @@ const HELP: &str = "\
 /btw TEXT      ask a side question; the thread does not change
 /undo          undo the last turn; `/undo files` also restores its files
 /model NAME    use another model, as provider/model
+/show N        show the result #N, or the last one; so does Ctrl-O
 /yes           allow all calls without asking
 /quit          quit, as Ctrl-D does; Ctrl-C stops a turn";
 
@@ -83,12 +89,15 @@ impl Chat {
             approvals: ApprovalMode::for_terminal(self.thread_args.yes),
             ahead: LineSource::typed_ahead(),
             session: None,
+            details: Details::default(),
+            status: String::new(),
         };
         if let Some(id) = self.thread_args.find_thread(daemon, cwd).await? {
             chat.resume(&id).await?;
         }
         let mut lines = LineSource::open(&self.thread_args.data()?);
         loop {
+            chat.show_status().await?;
             match lines.next().await? {
                 ChatInput::Quit => break,
                 ChatInput::Text(text) => chat.prompt(&text).await?,
@@ -123,17 +132,21 @@ struct ChatLoop {
     /// How input that is typed during a turn is read.
     ahead: TypedAhead,
     session: Option<ThreadSession>,
+    /// Results that the user can open.
+    details: Details,
+    /// The status line that was shown last.
+    status: String,
 }
 
 impl ChatLoop {
     async fn resume(&mut self, id: &str) -> Result<()> {
         let session = ThreadSession::resume(&self.daemon, id, self.approvals).await?;
-        let mut screen = Screen::new(false);
+        let mut screen = Screen::for_chat(&self.details);
         session.show_approval_notice(&mut screen)?;
+        self.show_last_exchange(&session.thread.id).await?;
         if let Some(open) = session.view_open_turn().await? {
             show_end(&open.watch(&mut screen, self.ahead).await?, &mut screen)?;
         }
-        note(format!("thread {}", short(&session.thread.id)));
         self.session = Some(session);
         Ok(())
     }
@@ -153,7 +166,7 @@ impl ChatLoop {
         session.turn_options.clone_from(&self.turn_options);
         // Attachments are sent only with the first prompt.
         self.turn_options.input = None;
-        let mut screen = Screen::new(false);
+        let mut screen = Screen::for_chat(&self.details);
         let ended = run_turn(&session, text, &mut screen, self.ahead).await;
         self.session = Some(session);
         match ended {
@@ -187,6 +200,7 @@ impl ChatLoop {
             "btw" => self.aside(rest).await?,
             "undo" => self.undo(rest).await?,
             "model" => self.model(rest).await?,
+            "show" => self.show_detail(rest)?,
             "yes" => {
                 self.approvals = ApprovalMode::All;
                 note("all calls are allowed from now on");
@@ -210,7 +224,7 @@ impl ChatLoop {
             None => self.begin().await?,
         };
         aside.turn_options.clone_from(&self.turn_options);
-        let mut screen = Screen::new(false);
+        let mut screen = Screen::for_chat(&self.details);
         let ended = run_turn(&aside, text, &mut screen, self.ahead).await;
         // The fork is archived, whether the turn succeeded or not.
         let archived = calls::archive(&*self.daemon.api(), &aside.thread.id).await;
@@ -318,7 +332,10 @@ impl LineSource {
         if Self::typed_ahead() == TypedAhead::Lines {
             return Self::Plain;
         }
-        let editor = Reedline::create();
+        let mut keys = default_emacs_keybindings();
+        let open = ReedlineEvent::ExecuteHostCommand("/show".to_owned());
+        keys.add_binding(KeyModifiers::CONTROL, KeyCode::Char('o'), open);
+        let editor = Reedline::create().with_edit_mode(Box::new(Emacs::new(keys)));
         let editor = match history(data) {
             Ok(history) => editor.with_history(Box::new(history)),
             // The history is optional; the chat works without it.
@@ -343,7 +360,7 @@ impl LineSource {
                     };
                     *editor = Some(current);
                     match read? {
-                        Signal::Success(line) => Some(line),
+                        Signal::Success(line) | Signal::HostCommand(line) => Some(line),
                         Signal::CtrlC => continue,
                         _ => None,
                     }

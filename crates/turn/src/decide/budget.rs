@@ -14,7 +14,7 @@ use windlass_core::error::QuotaExceeded;
 use super::reason::millis;
 use crate::decision::Rejected;
 use crate::draft::Draft;
-use crate::input::Failure;
+use crate::input::FailureDetails;
 
 impl Draft<'_> {
     /// Rejects a new message if the session has reached its limits. Queued messages count, because they were already accepted.
@@ -47,10 +47,10 @@ impl Draft<'_> {
     }
 
     /// Returns the quota failure that prevents another model call.
-    pub(super) fn quota_failure(&self) -> Option<Failure> {
+    pub(super) fn quota_failure(&self) -> Option<FailureDetails> {
         let message = format!("Quota exceeded: {}", self.exceeded(0)?);
         let user_message = "The session has reached its limit.";
-        Some(Failure::new("quota_exceeded", message, user_message))
+        Some(FailureDetails::new("quota_exceeded", message, user_message))
     }
 
     fn exceeded(&self, waiting: usize) -> Option<QuotaExceeded> {
@@ -67,18 +67,21 @@ impl Draft<'_> {
     }
 
     /// Returns the budget failure that prevents another model call.
-    pub(super) fn budget_failure(&self) -> Option<Failure> {
+    pub(super) fn budget_failure(&self) -> Option<FailureDetails> {
         let reserve = &self.plan().reserve;
         self.find_failure(|budget, spent| budget.refuses_call(spent, reserve))
     }
 
     /// Returns the budget failure that prevents an external agent from starting.
-    pub(super) fn run_failure(&self) -> Option<Failure> {
+    pub(super) fn run_failure(&self) -> Option<FailureDetails> {
         let reserve = &self.plan().reserve;
         self.find_failure(|budget, spent| budget.refuses_run(spent, reserve))
     }
 
-    fn find_failure(&self, refuse: impl Fn(&Budget, &Spent) -> Option<Refused>) -> Option<Failure> {
+    fn find_failure(
+        &self,
+        refuse: impl Fn(&Budget, &Spent) -> Option<Refused>,
+    ) -> Option<FailureDetails> {
         let mut budgets = self.budgets().into_iter();
         budgets.find_map(|(scope, budget, spent)| {
             Some(budget_exceeded(scope, &refuse(budget, &spent)?))
@@ -98,7 +101,7 @@ impl Draft<'_> {
     }
 
     /// Returns the budget failure of a turn that used up the time of a budget.
-    pub(super) fn time_failure(&self) -> Option<Failure> {
+    pub(super) fn time_failure(&self) -> Option<FailureDetails> {
         self.find_failure(|budget, spent| {
             Refused::check(Limit::Seconds, budget.seconds?, spent.millis / 1000, 0)
         })
@@ -131,7 +134,7 @@ impl Draft<'_> {
     }
 }
 
-fn budget_exceeded(scope: &str, refused: &Refused) -> Failure {
+fn budget_exceeded(scope: &str, refused: &Refused) -> FailureDetails {
     let limit = format!("{scope}_{}", refused.limit.as_str());
     let fields = [
         ("limit", json!(limit)),
@@ -140,7 +143,7 @@ fn budget_exceeded(scope: &str, refused: &Refused) -> Failure {
         ("reserve", json!(refused.reserve)),
     ];
     let fields = fields.map(|(name, value)| (name.to_owned(), value));
-    Failure {
+    FailureDetails {
         code: "budget_exceeded".to_owned(),
         message: format!(
             "The {scope}'s budget is used up: {limit}: {refused}. Raise {limit} and send \"continue\": the work resumes from here"
