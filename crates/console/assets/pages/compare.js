@@ -1,6 +1,6 @@
 // What-if: the same turn with another model or prompt, next to the original. The original thread is unchanged.
 
-import {get, path, post} from "../model/api.js";
+import {get, path, post, threadWith} from "../model/api.js";
 import {Talk} from "../model/fold.js";
 import {between, cost, duration} from "../model/format.js";
 import {href, setQuery} from "../model/route.js";
@@ -32,7 +32,7 @@ export function show(main, context) {
 /** @param {string} address thread and turn @param {import("../boot.js").Context} context @returns {Promise<Side>} */
 async function read(address, {signal}) {
   const [thread = "", turn = ""] = address.split(":");
-  return {talk: new Talk(await get(path`/v1/threads/${thread}`, {turns: 200}, signal)), turn};
+  return {talk: new Talk(await threadWith(thread, turn, signal)), turn};
 }
 
 /** @param {HTMLElement} main @param {import("../boot.js").Context} context @param {string} address @param {Side} first @param {Side | null} second @param {string[]} models */

@@ -11,7 +11,7 @@ import {turnMenu} from "./waterfall.js";
 import {diffView} from "../ui/diff.js";
 
 /** The rows of a change, from the arguments of its call. @param {any} input @param {any} metadata @returns {import("../text/diff.js").DiffRow[]} */
-export function changeOf(input, metadata) {
+function changeOf(input, metadata) {
   const text = (/** @type {unknown} */ value) => (typeof value === "string" ? value : "");
   const unified = metadata?.diff ?? input?.patch ?? input?.diff;
   if (typeof unified === "string") return parseUnified(unified);

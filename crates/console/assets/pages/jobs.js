@@ -38,7 +38,7 @@ export function show(main, context) {
 const section = (title, content) => h("section.panel", {"aria-label": title}, h("h2", title), content);
 
 /** A button that changes something and then draws again. @param {string} label @param {string} target @param {() => unknown} draw */
-const act = (label, target, draw) => button(label, () => post(target).then(draw, (error) => toast(errorText(error), "bad")), {"aria-label": label});
+const act = (label, target, draw) => button(label, () => post(target).then(draw, (error) => toast(errorText(error), "bad")));
 
 /** @param {HTMLElement} node @param {any[]} tasks @param {() => unknown} draw */
 function drawTasks(node, tasks, draw) {

@@ -1,6 +1,6 @@
 // A thread: its conversation, its record, and the views of one turn.
 
-import {get, path, post, send} from "../model/api.js";
+import {get, path, post, send, threadWith} from "../model/api.js";
 import {Talk} from "../model/fold.js";
 import {cost, count} from "../model/format.js";
 import {href, setQuery} from "../model/route.js";
@@ -40,7 +40,7 @@ export async function show(main, context) {
   const target = path`/v1/threads/${id}`;
   main.className = "fixed";
   fill(main);
-  await load(main, () => get(target, {turns: 20}, context.signal), (detail) => mount(main, context, target, new Talk(detail), query));
+  await load(main, () => threadWith(id, query.get("turn"), context.signal), (detail) => mount(main, context, target, new Talk(detail), query));
 }
 
 /** @param {HTMLElement} main @param {import("../boot.js").Context} context @param {string} target @param {Talk} talk @param {URLSearchParams} query */
@@ -81,7 +81,7 @@ function mount(main, context, target, talk, query) {
     older: async (turns) => {
       const detail = await get(target, {turns}, context.signal);
       const fresh = new Talk(detail);
-      talk.turns = new Map([...fresh.turns, ...[...talk.turns].filter(([turn]) => !fresh.turns.has(turn))]);
+      talk.turns = new Map([...fresh.turns, ...talk.turns].sort(([, a], [, b]) => (a.created_at < b.created_at ? -1 : 1)));
       for (const [item, value] of fresh.items) if (!talk.items.has(item)) talk.items.set(item, value);
     },
   };

@@ -52,7 +52,7 @@ const STARTS = {"reason.started": "model", "tool.started": "tool", "approval.req
 const ENDS = ["reason.completed", "tool.completed", "approval.decided", "approval.timeout", "user_input.answered", "user_input.canceled", "tool.call_resolved", "tool.call_timeout", "tool.call_canceled"];
 
 /** Pairs the start of each step with its end. @param {import("../model/records.js").Row[]} rows @returns {Span[]} */
-export function spansOf(rows) {
+function spansOf(rows) {
   /** @type {Span[]} */
   const spans = [];
   /** @type {Map<string, Span>} */

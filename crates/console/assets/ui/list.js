@@ -59,12 +59,6 @@ export class WList extends HTMLElement {
     this.#draw();
   }
 
-  /** Draws again after the source has changed. */
-  refresh() {
-    this.#rows.clear();
-    this.#draw();
-  }
-
   /** Draws new rows at the end; those in sight stay. */
   grow() {
     this.#draw();

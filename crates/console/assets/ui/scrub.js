@@ -24,10 +24,6 @@ export class WScrub extends HTMLElement {
     this.#field.addEventListener("change", () => this.#choose(Number(this.#field.value)));
   }
 
-  get at() {
-    return this.#at;
-  }
-
   /** @param {number} by */
   step(by) {
     this.#choose(this.#at + by);

@@ -18,7 +18,7 @@ const DELAY = 500;
 /** The arguments of a call as text: a command alone as it is. @param {any} input */
 export const callText = (input) => (typeof input.command === "string" && Object.keys(input).length === 1 ? input.command : JSON.stringify(input, null, 2));
 
-export class WWait extends HTMLElement {
+class WWait extends HTMLElement {
   /** @type {Wait | null} */
   #wait = null;
   #shownAt = 0;
