@@ -596,7 +596,7 @@ pub struct Terminal {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Notify {
-    /// No notification.
+    /// Turns end silently.
     #[default]
     Off,
     /// The bell character.
