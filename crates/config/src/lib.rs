@@ -66,8 +66,12 @@ pub struct Config {
     pub environments: BTreeMap<String, EnvironmentEntry>,
     /// Settings for storing file contents so that changes can be undone. See [checkpoints](checkpoints.md).
     pub checkpoints: Checkpoints,
+    /// Settings for the agent's prompt. See [the prompt](repository.md#the-prompt).
+    pub prompt: Prompt,
     /// Settings for instructions in the repository. See [repository](repository.md).
     pub repository: Repository,
+    /// Settings for the output of `windlass run` and `windlass chat`. These keys apply only in your own file and in the file that `--config` names.
+    pub terminal: Terminal,
     /// Settings for storing tool outputs that are too long to show in full. See [commands](commands.md#long-outputs).
     pub outputs: Outputs,
     /// Settings for deleting old records. Nothing is deleted unless you set a limit. See [operations](operations.md#retention-and-maintenance).
@@ -566,12 +570,45 @@ pub struct Checkpoints {
     pub max_mb: Option<u64>,
 }
 
+/// Settings for the agent's prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Prompt {
+    /// Instructions for the agent. Default: the instructions that `windlass prompt` shows.
+    pub text: Option<String>,
+    /// Whether the prompt describes the working directory, the system, the sandbox, the approvals and the git status. Default: `true`.
+    pub environment: Option<bool>,
+}
+
 /// Settings for instructions in the repository.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Repository {
     /// Whether models read the `AGENTS.md` files and the skills in the environment. Default: `true`.
     pub instructions: Option<bool>,
+}
+
+/// Settings for the output of commands on a terminal.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Terminal {
+    /// How to notify you of a turn that has ended or is waiting for you. Default: `off`.
+    pub notify: Notify,
+    /// Minimum waiting time before you are notified, in seconds. Default: 10.
+    pub notify_after_seconds: Option<u64>,
+}
+
+/// A notification on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Notify {
+    /// You are not notified.
+    #[default]
+    Off,
+    /// The command writes the bell character.
+    Bell,
+    /// The command writes the escape sequence OSC 9, which some terminals show as a desktop notification.
+    Osc9,
 }
 
 /// Settings for storing tool outputs that are too long to show in full.
