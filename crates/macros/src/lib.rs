@@ -1,11 +1,14 @@
-//! Attributes of types that are written as JSON, and a `Debug` for types whose fields are not shown.
+//! Attributes of types that are written as JSON, and implementations of `Debug` and `Default`.
 #![warn(missing_docs)]
 
 use proc_macro::TokenStream;
 use quote::quote;
 use syn::parse::Parser;
 use syn::punctuated::Punctuated;
-use syn::{Data, DeriveInput, Field, Fields, Ident, Token, Type, parse_macro_input, parse_quote};
+use syn::{
+    Data, DeriveInput, Error, Field, Fields, Ident, Meta, Token, Type, parse_macro_input,
+    parse_quote,
+};
 
 /// Omits fields that are `None` from the JSON of a type. Place it above `derive`.
 ///
@@ -47,6 +50,44 @@ pub fn opaque_debug(item: TokenStream) -> TokenStream {
         impl #generics std::fmt::Debug for #name #arguments #bounds {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 f.debug_struct(stringify!(#name)).finish_non_exhaustive()
+            }
+        }
+    }
+    .into()
+}
+
+/// Implements `Default` for a struct: a field has the value of its `#[default(…)]`, or else the default of its type.
+#[proc_macro_derive(Defaults, attributes(default))]
+pub fn defaults(item: TokenStream) -> TokenStream {
+    let item = parse_macro_input!(item as DeriveInput);
+    let (name, (generics, arguments, bounds)) = (&item.ident, item.generics.split_for_impl());
+    let fields = match &item.data {
+        Data::Struct(data) => data.fields.iter(),
+        _ => {
+            return Error::new_spanned(name, "only a struct has default values")
+                .into_compile_error()
+                .into();
+        }
+    };
+    let values = fields.map(|field| {
+        let name = &field.ident;
+        match field
+            .attrs
+            .iter()
+            .map(|attribute| &attribute.meta)
+            .find(|it| it.path().is_ident("default"))
+        {
+            Some(Meta::List(value)) => {
+                let value = &value.tokens;
+                quote!(#name: #value)
+            }
+            _ => quote!(#name: Default::default()),
+        }
+    });
+    quote! {
+        impl #generics Default for #name #arguments #bounds {
+            fn default() -> Self {
+                Self { #(#values),* }
             }
         }
     }

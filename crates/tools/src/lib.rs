@@ -57,7 +57,6 @@ mod checkpoint;
 mod environments;
 mod files;
 mod host_access;
-mod lock;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 mod outputs;

@@ -531,7 +531,7 @@ impl World {
                 data: EventData::from(SessionUpdatedData {
                     title: None,
                     record: None,
-                    changes: None,
+                    changed_fields: None,
                 }),
             },
             ThreadAction::After(seconds) => {

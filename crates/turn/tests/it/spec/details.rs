@@ -37,7 +37,7 @@ fn session_records_belong_to_no_turn() {
     let noted = SessionUpdatedData {
         title: Some("another title".to_owned()),
         record: None,
-        changes: None,
+        changed_fields: None,
     };
     let decision = world.decide(Input::Note { data: noted.into() }).unwrap();
     world.take(decision);
@@ -251,7 +251,7 @@ fn host_records_only_session_events() {
     let noted = SessionUpdatedData {
         title: None,
         record: None,
-        changes: None,
+        changed_fields: None,
     };
     let decision = world.decide(Input::Note { data: noted.into() }).unwrap();
     world.take(decision);
