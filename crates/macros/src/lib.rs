@@ -12,7 +12,7 @@ use syn::{
 
 /// Omits fields that are `None` from the JSON of a type. Place it above `derive`.
 ///
-/// A field with a condition of its own in `serde(skip_serializing_if = …)` is not changed.
+/// A field with `#[null]`, or with a condition of its own in `serde(skip_serializing_if = …)`, is not changed.
 #[proc_macro_attribute]
 pub fn omit_none(_: TokenStream, item: TokenStream) -> TokenStream {
     let mut item = parse_macro_input!(item as DeriveInput);
@@ -21,7 +21,8 @@ pub fn omit_none(_: TokenStream, item: TokenStream) -> TokenStream {
 }
 
 /// A type of the Runtime API: derives the traits that all of them have, the named further ones, and with the feature `openapi` its
-/// schema. `#[wire(Default, omit_none)]` also derives `Default`, and does what [`macro@omit_none`] does.
+/// schema. `#[wire(Default, omit_none)]` also derives `Default`, and does what [`macro@omit_none`] does. With `snake_case`, the names of
+/// variants are written so.
 #[proc_macro_attribute]
 pub fn wire(words: TokenStream, item: TokenStream) -> TokenStream {
     let words = match Punctuated::<Ident, Token![,]>::parse_terminated.parse(words) {
@@ -29,13 +30,17 @@ pub fn wire(words: TokenStream, item: TokenStream) -> TokenStream {
         Err(error) => return error.into_compile_error().into(),
     };
     let mut item = parse_macro_input!(item as DeriveInput);
-    if words.iter().any(|word| word == "omit_none") {
+    let has = |flag: &str| words.iter().any(|word| word == flag);
+    if has("omit_none") {
         omit_none_fields(&mut item);
     }
-    let derived = words.iter().filter(|word| *word != "omit_none");
+    let case = has("snake_case").then(|| quote!(#[serde(rename_all = "snake_case")]));
+    let derived = words.iter();
+    let derived = derived.filter(|word| *word != "omit_none" && *word != "snake_case");
     quote! {
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, #(#derived),*)]
         #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+        #case
         #item
     }
     .into()
@@ -108,6 +113,13 @@ fn omit_none_fields(item: &mut DeriveInput) {
 fn omit_none_in(fields: &mut Fields) {
     let options = fields.iter_mut().filter(|field| is_option(&field.ty));
     for field in options.filter(|field| !has_condition(field)) {
+        let attributes = field.attrs.len();
+        field
+            .attrs
+            .retain(|attribute| !attribute.path().is_ident("null"));
+        if field.attrs.len() < attributes {
+            continue;
+        }
         let condition = parse_quote!(#[serde(skip_serializing_if = "Option::is_none")]);
         field.attrs.push(condition);
     }

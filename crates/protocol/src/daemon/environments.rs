@@ -17,8 +17,7 @@ pub struct TurnEnvironmentParams {
 }
 
 /// Network access of tools.
-#[wire(Copy, Eq, Default)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, Default, snake_case)]
 pub enum NetworkPolicy {
     /// The network access of the daemon.
     #[default]
