@@ -17,6 +17,7 @@ const ANY_EVENT: &str = "RuntimeEvent";
 pub(crate) struct Document {
     paths: BTreeMap<&'static str, Map<String, Value>>,
     schemas: BTreeMap<String, RefOr<Schema>>,
+    refusals: BTreeMap<String, Value>,
     events: Vec<(String, Value)>,
 }
 
@@ -33,6 +34,10 @@ pub fn document() -> Value {
 
 fn reference(name: &str) -> Value {
     json!({ "$ref": format!("#/components/schemas/{name}") })
+}
+
+fn response_reference(name: &str) -> Value {
+    json!({ "$ref": format!("#/components/responses/{name}") })
 }
 
 impl Document {
@@ -55,9 +60,13 @@ impl Document {
         body: Option<Value>,
         response: Option<Value>,
     ) {
+        let refusals = refusals(operation);
         let methods = self.paths.entry(operation.path).or_default();
         let method = operation.method.as_str().to_ascii_lowercase();
-        methods.insert(method, describe(operation, body, response));
+        methods.insert(method, describe(operation, body, response, &refusals));
+        let refusals = refusals.into_iter();
+        self.refusals
+            .extend(refusals.map(|refusal| (refusal.name, refusal.response)));
     }
 
     pub(crate) fn add_event(&mut self, name: EventName, payload: &Value) {
@@ -106,6 +115,7 @@ impl Document {
             "components": {
                 "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
                 "schemas": schemas,
+                "responses": self.refusals,
             },
         })
     }
@@ -143,7 +153,12 @@ fn element(reference: &Value) -> String {
     name.to_owned()
 }
 
-fn describe(operation: &Operation, body: Option<Value>, response: Option<Value>) -> Value {
+fn describe(
+    operation: &Operation,
+    body: Option<Value>,
+    response: Option<Value>,
+    refusals: &[Refusal],
+) -> Value {
     let mut success = json!({ "description": operation.summary });
     let element = response.as_ref().map(element);
     let schema = response.unwrap_or_else(|| json!({ "type": "string" }));
@@ -172,7 +187,10 @@ fn describe(operation: &Operation, body: Option<Value>, response: Option<Value>)
         ResponseForm::Text => success["content"] = content("text/plain", schema),
         ResponseForm::Empty => {}
     }
-    let mut responses = refusals(operation);
+    let refusals = refusals.iter();
+    let mut responses: Map<String, Value> = refusals
+        .map(|refusal| (refusal.status.clone(), response_reference(&refusal.name)))
+        .collect();
     responses.insert(operation.status.to_string(), success);
     let mut described = json!({
         "operationId": operation.id(),
@@ -195,9 +213,17 @@ fn describe(operation: &Operation, body: Option<Value>, response: Option<Value>)
     described
 }
 
-/// The responses with an error: one for each status, with its codes. A newer daemon may have more.
-fn refusals(operation: &Operation) -> Map<String, Value> {
-    let refusal = |description: String| json!({ "description": description, "content": content("application/json", reference("ErrorBody")) });
+/// A response with an error. Operations that refuse with the same codes share it.
+struct Refusal {
+    /// The status code, or `default`.
+    status: String,
+    name: String,
+    response: Value,
+}
+
+/// Returns a response for each status of an error, with its codes. A newer daemon may have more.
+fn refusals(operation: &Operation) -> Vec<Refusal> {
+    let response = |description: String| json!({ "description": description, "content": content("application/json", reference("ErrorBody")) });
     let mut by_status: BTreeMap<u16, Vec<&str>> = BTreeMap::new();
     for code in operation.errors() {
         by_status
@@ -206,12 +232,21 @@ fn refusals(operation: &Operation) -> Map<String, Value> {
             .push(code.as_str());
     }
     let listed = by_status.into_iter().map(|(status, codes)| {
-        let mut response = refusal(format!("`{}`", codes.join("`, `")));
+        let mut response = response(format!("`{}`", codes.join("`, `")));
+        let name = codes.join(".");
         response["x-error-codes"] = codes.into();
-        (status.to_string(), response)
+        Refusal {
+            status: status.to_string(),
+            name,
+            response,
+        }
     });
-    let other = refusal("The request was refused".to_owned());
-    listed.chain([("default".to_owned(), other)]).collect()
+    let other = Refusal {
+        status: "default".to_owned(),
+        name: "other".to_owned(),
+        response: response("The request was refused".to_owned()),
+    };
+    listed.chain([other]).collect()
 }
 
 fn parameters(operation: &Operation) -> impl Iterator<Item = Value> {

@@ -25,7 +25,7 @@ use crate::errors::from_journal;
 use crate::metrics::TurnCounters;
 use crate::mirror::Mirror;
 use crate::provider_failure_log::ProviderFailureLog;
-use crate::secrets::{KnownSecrets, WatchedStorage};
+use crate::secrets::{KnownSecrets, SecretTrackingStorage};
 use crate::settings::RuntimeSettings;
 use crate::steps::arguments::ArgumentChecker;
 use crate::subagents::{ChildSlots, SubagentHost, UsageTrees};
@@ -100,7 +100,7 @@ impl Inner {
         default_session_id: Option<SessionId>,
     ) -> Arc<Self> {
         let secrets = Arc::new(KnownSecrets::new(&settings.secrets));
-        backends.storage_store = Arc::new(WatchedStorage {
+        backends.storage_store = Arc::new(SecretTrackingStorage {
             store: backends.storage_store,
             secrets: Arc::clone(&secrets),
         });

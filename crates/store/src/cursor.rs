@@ -27,13 +27,13 @@ pub enum CursorError {
 
 /// The list that a cursor belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CursorList {
+pub(crate) enum CursorKind {
     Threads,
     Turns,
     Feed,
 }
 
-impl CursorList {
+impl CursorKind {
     const fn letter(self) -> &'static str {
         match self {
             Self::Threads => "t",
@@ -64,7 +64,7 @@ impl Cursors {
     }
 
     /// Encodes a position; `upto` is the newest record of the database.
-    pub(crate) fn write(&self, list: CursorList, upto: u64, (first, second): Key) -> String {
+    pub(crate) fn write(&self, list: CursorKind, upto: u64, (first, second): Key) -> String {
         let text = format!(
             "{}.{}.{upto:x}.{first:x}.{second:x}",
             list.letter(),
@@ -77,7 +77,7 @@ impl Cursors {
     /// Decodes a position.
     pub(crate) fn read(
         &self,
-        list: CursorList,
+        list: CursorKind,
         upto: u64,
         cursor: &str,
     ) -> Result<Key, CursorError> {
@@ -124,25 +124,25 @@ mod tests {
     fn cursor_round_trips_or_fails_with_a_reason() {
         let (ours, theirs) = (Cursors::new([1; 16]), Cursors::new([2; 16]));
         for key in [(0, 0), (-5, 7), (i64::MIN, u64::MAX), (i64::MAX, 1)] {
-            let cursor = ours.write(CursorList::Threads, 9, key);
-            assert_eq!(ours.read(CursorList::Threads, 9, &cursor), Ok(key));
+            let cursor = ours.write(CursorKind::Threads, 9, key);
+            assert_eq!(ours.read(CursorKind::Threads, 9, &cursor), Ok(key));
             assert_eq!(
-                ours.read(CursorList::Threads, 8, &cursor),
+                ours.read(CursorKind::Threads, 8, &cursor),
                 Err(CursorError::Future(cursor.clone()))
             );
             assert_eq!(
-                theirs.read(CursorList::Threads, 9, &cursor),
+                theirs.read(CursorKind::Threads, 9, &cursor),
                 Err(CursorError::Foreign(cursor.clone()))
             );
-            let other = ours.read(CursorList::Turns, 9, &cursor);
+            let other = ours.read(CursorKind::Turns, 9, &cursor);
             assert!(matches!(other, Err(CursorError::Bad { .. })));
             for end in 0..cursor.len() {
-                let cut = ours.read(CursorList::Threads, 9, &cursor[..end]);
+                let cut = ours.read(CursorKind::Threads, 9, &cursor[..end]);
                 assert!(matches!(cut, Err(CursorError::Bad { .. })), "{end}");
             }
         }
         for wrong in ["", ".", "....", "t.1.2.3.4.5", "\u{1f600}.x", "٣.a.b.c.d.e"] {
-            let read = ours.read(CursorList::Threads, 9, wrong);
+            let read = ours.read(CursorKind::Threads, 9, wrong);
             assert!(matches!(read, Err(CursorError::Bad { .. })), "{wrong}");
         }
     }

@@ -12,8 +12,8 @@ mod local_time;
 mod log;
 mod model;
 mod piped;
-mod proxied;
 mod sandbox;
+mod sandbox_launcher;
 mod stdio_rpc;
 mod terminal;
 
@@ -25,7 +25,7 @@ use clap::CommandFactory;
 use cli::{Cli, Command};
 
 fn main() -> ExitCode {
-    match proxied::command(std::env::args_os()) {
+    match sandbox_launcher::command(std::env::args_os()) {
         Some(command) => windlass_tools::become_proxied(command),
         None => run(),
     }

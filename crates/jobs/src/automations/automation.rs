@@ -22,8 +22,8 @@ const MAX_DIRECTORIES: usize = 16;
 const PATH_BYTES: usize = 4096;
 
 windlass_core::ids! {
-    AutomationId, AutomationMarker, "auto", "an automation";
-    RunId, RunMarker, "autorun", "a run of an automation";
+    AutomationId, AutomationIdMarker, "auto", "an automation";
+    RunId, RunIdMarker, "autorun", "a run of an automation";
 }
 
 /// The work of an automation and its schedule.

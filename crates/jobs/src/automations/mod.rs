@@ -23,8 +23,8 @@ use windlass_core::Clock;
 use windlass_macros::Defaults;
 
 pub use automation::{
-    Automation, AutomationEvent, AutomationId, AutomationMarker, AutomationStatus, MissedRuns,
-    Plan, RunId, RunMarker, Trigger, task_of,
+    Automation, AutomationEvent, AutomationId, AutomationIdMarker, AutomationStatus, MissedRuns,
+    Plan, RunId, RunIdMarker, Trigger, task_of,
 };
 pub use declared::{CONFIGURATION, DeclaredAutomation};
 

@@ -30,7 +30,7 @@ use windlass_macros::Defaults;
 pub use history::{FleetHistory, FleetRecord};
 pub use plan::{FleetPlan, FleetStart, FleetTaskSpec, WorkerSpec};
 pub use run::{
-    FleetCommand, FleetEvent, FleetRefused, FleetRun, FleetRunId, FleetRunMarker, FleetRunStatus,
+    FleetCommand, FleetEvent, FleetRefused, FleetRun, FleetRunId, FleetRunIdMarker, FleetRunStatus,
     Worker, WorkerCommand, is_stale,
 };
 pub use task::{FleetTask, FleetTaskStatus, ReleaseCause};

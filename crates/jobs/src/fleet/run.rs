@@ -24,7 +24,7 @@ use crate::turn_runner::{Assignment, HoldCause, TurnEnd};
 const END_BYTES: usize = 1024;
 
 windlass_core::ids! {
-    FleetRunId, FleetRunMarker, "fleet", "a fleet run";
+    FleetRunId, FleetRunIdMarker, "fleet", "a fleet run";
 }
 
 /// A command to a worker.

@@ -26,7 +26,7 @@ use windlass_core::Clock;
 pub(crate) use self::task::RUN_VERSION;
 pub(crate) use self::task::cut;
 pub use self::task::{
-    Attempt, Task, TaskEnd, TaskEvent, TaskId, TaskMarker, TaskState, TaskStatus,
+    Attempt, Task, TaskEnd, TaskEvent, TaskId, TaskIdMarker, TaskState, TaskStatus,
 };
 use self::task::{TaskCommand, is_run_id};
 pub use crate::attempt::EndStatus;

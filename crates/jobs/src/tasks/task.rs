@@ -17,7 +17,7 @@ use crate::turn_runner::{ActiveHold, Assignment, HoldCause, TurnEnd};
 const END_BYTES: usize = 16 * 1024;
 
 windlass_core::ids! {
-    TaskId, TaskMarker, "task", "a task";
+    TaskId, TaskIdMarker, "task", "a task";
 }
 
 /// UUID version of scheduled runs and their tasks, whose IDs are derived from an automation and a time. All other IDs are generated, with

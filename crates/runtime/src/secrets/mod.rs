@@ -10,7 +10,7 @@ mod event_mask;
 mod forms;
 mod mask;
 mod output_secrets;
-mod watched_storage;
+mod tracked_storage;
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,7 +27,7 @@ pub(crate) use mask::{Mask, Secret, mask_of};
 use output_secrets::OutputSecrets;
 use windlass_macros::OpaqueDebug;
 
-pub(crate) use watched_storage::WatchedStorage;
+pub(crate) use tracked_storage::SecretTrackingStorage;
 use windlass_core::lock::lock;
 
 /// Minimum length of a stored secret to be masked; a shorter one would match in ordinary words.

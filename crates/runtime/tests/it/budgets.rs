@@ -321,8 +321,12 @@ async fn a_used_up_day_names_the_time_at_which_it_renews() {
     let midnight = tomorrow.and_time(chrono::NaiveTime::MIN).and_utc();
     assert_eq!((refused.name, refused.renews_at), ("day_usd", midnight));
     assert!(is_over_budget(&fixture.run("more").await));
-    clock.advance((midnight - clock.now()).to_std().unwrap());
+    let ended_at = clock.now();
+    clock.advance((midnight - ended_at).to_std().unwrap());
     assert_eq!(refusal().await, None);
+    // The refusal of a turn that ended before midnight is still known afterwards.
+    let earlier = fixture.runtime.day_budget_refusal_at(None, ended_at).await;
+    assert_eq!(earlier.unwrap().unwrap().renews_at, midnight);
 }
 
 #[tokio::test]

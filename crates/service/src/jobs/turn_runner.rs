@@ -196,10 +196,12 @@ impl ThreadTurnRunner {
         if view.error_code.as_deref() != Some(BUDGET_EXCEEDED) {
             return Ok(None);
         }
-        let refusal = self
-            .app
-            .runtime
-            .day_budget_refusal(owner_agent(&work.owner));
+        // The end may be read after midnight, when the budget of that day no longer refuses anything.
+        let Some(ended_at) = view.ended_at else {
+            return Ok(None);
+        };
+        let owner = owner_agent(&work.owner);
+        let refusal = self.app.runtime.day_budget_refusal_at(owner, ended_at);
         Ok(refusal.await?.map(|refusal| refusal.renews_at))
     }
 }

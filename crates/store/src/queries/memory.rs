@@ -11,7 +11,7 @@ use super::{
     Counts, Listed, Order, Queries, QueryError, RunRow, ThreadDetail, ThreadOutline, ThreadQuery,
     ThreadRow, ThreadState, TurnDetail, TurnQuery, TurnRow, UsageQuery, UsageReport, WaitRow,
 };
-use crate::cursor::{CursorError, CursorList};
+use crate::cursor::{CursorError, CursorKind};
 use crate::journal::memory::stream::MemoryStream;
 use crate::journal::{MemoryJournal, StreamKey};
 use crate::runs::{MemoryRunLog, RunFilter, RunKind, newest_of};
@@ -30,14 +30,14 @@ impl MemoryQueries {
         Self { journal, runs }
     }
 
-    fn cursor(&self, list: CursorList, key: (i64, u64)) -> String {
+    fn cursor(&self, list: CursorKind, key: (i64, u64)) -> String {
         let journal = &self.journal;
         journal.cursors().write(list, journal.position(), key)
     }
 
     fn decode_cursor(
         &self,
-        list: CursorList,
+        list: CursorKind,
         cursor: Option<&String>,
     ) -> Result<Option<(i64, u64)>, CursorError> {
         let (journal, upto) = (&self.journal, self.journal.position());
@@ -60,7 +60,7 @@ impl MemoryQueries {
         let turns = turns.split_off(older);
         let first = turns.first().map_or(thread.seq + 1, |row| row.first_seq);
         Some(ThreadOutline {
-            older: (older > 0).then(|| self.cursor(CursorList::Turns, (0, first))),
+            older: (older > 0).then(|| self.cursor(CursorKind::Turns, (0, first))),
             thread,
             turns,
         })
@@ -85,7 +85,7 @@ fn turns_of(stream: &mut MemoryStream) -> Vec<TurnRow> {
 #[async_trait]
 impl Queries for MemoryQueries {
     async fn threads(&self, query: ThreadQuery) -> Result<Listed<ThreadRow>, QueryError> {
-        let after = self.decode_cursor(CursorList::Threads, query.after.as_ref())?;
+        let after = self.decode_cursor(CursorKind::Threads, query.after.as_ref())?;
         let key = |number, thread: &ThreadRow| (thread.updated_at.timestamp_micros(), number);
         let found = self.collect(|number, stream, found| {
             if let Some(thread) = stream.rows().thread()
@@ -96,7 +96,7 @@ impl Queries for MemoryQueries {
             }
         });
         Ok(Listed::descending(found, query.limit, |key| {
-            self.cursor(CursorList::Threads, key)
+            self.cursor(CursorKind::Threads, key)
         }))
     }
 
@@ -106,7 +106,7 @@ impl Queries for MemoryQueries {
     }
 
     async fn turns(&self, query: TurnQuery) -> Result<Listed<TurnRow>, QueryError> {
-        let after = self.decode_cursor(CursorList::Turns, query.after.as_ref())?;
+        let after = self.decode_cursor(CursorKind::Turns, query.after.as_ref())?;
         let found = self.journal.look_at(&query.stream, turns_of);
         let mut turns = found.unwrap_or_default();
         if query.order == Order::NewestFirst {
@@ -119,7 +119,7 @@ impl Queries for MemoryQueries {
             });
         }
         Ok(Listed::cut(turns, query.limit, |turn| {
-            self.cursor(CursorList::Turns, (0, turn.first_seq))
+            self.cursor(CursorKind::Turns, (0, turn.first_seq))
         }))
     }
 

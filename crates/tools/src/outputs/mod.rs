@@ -15,14 +15,15 @@ use std::sync::{Arc, Mutex};
 use std::time::SystemTime;
 
 use cap_std::fs::File;
-use windlass_core::bounds::{prefix, shortened, suffix};
+use windlass_core::bounds::shortened;
+#[cfg(feature = "mcp")]
+use windlass_core::bounds::{prefix, suffix};
 use windlass_core::traits::SecretPlaces;
 use windlass_core::typed_id::SessionId;
 
 pub(crate) use file::{OutputExtent, StoredOutput, StoredOutputSink};
 pub(crate) use record::{CommandEnd, CommandRecord};
 
-#[cfg(feature = "mcp")]
 use crate::workspace::{FileError, OpenFile};
 use windlass_core::lock::lock;
 use windlass_macros::Defaults;

@@ -11,7 +11,7 @@ use windlass_tools::{
 };
 
 use crate::config::Config;
-use crate::proxied;
+use crate::sandbox_launcher;
 
 /// The name of the capability and of its tool.
 pub(super) const NAME: &str = "web_fetch";
@@ -59,7 +59,11 @@ pub(super) fn proxy(config: &Config) -> anyhow::Result<ShellProxy> {
     let hosts = OpenHosts::parse(&config.shell.hosts);
     let hosts = hosts.context("`hosts` in [shell] of the configuration is invalid")?;
     let own = std::env::current_exe().context("this program cannot be found")?;
-    Ok(ShellProxy::new(egress, hosts, proxied::launcher(own)))
+    Ok(ShellProxy::new(
+        egress,
+        hosts,
+        sandbox_launcher::launcher(own),
+    ))
 }
 
 /// Returns the rules that allow pages of the operator's hosts without approval.

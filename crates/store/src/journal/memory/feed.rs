@@ -8,7 +8,7 @@ use windlass_core::events::Event;
 
 use super::super::{FeedEntry, FeedPage, JournalError, StreamKey};
 use super::stream::MemoryRecord;
-use crate::cursor::{CursorList, Cursors};
+use crate::cursor::{CursorKind, Cursors};
 use windlass_core::lock::lock;
 
 /// The records of all streams by position.
@@ -72,7 +72,7 @@ impl Feed {
         limit: usize,
     ) -> Result<FeedPage, JournalError> {
         let records = lock(&self.records);
-        let position = after.map(|cursor| cursors.read(CursorList::Feed, records.newest, cursor));
+        let position = after.map(|cursor| cursors.read(CursorKind::Feed, records.newest, cursor));
         let (_, position) = position.transpose()?.unwrap_or_default();
         let mut remaining = records.by_position.range(position.saturating_add(1)..);
         let found: Vec<_> = remaining.by_ref().take(limit).collect();
@@ -84,7 +84,7 @@ impl Feed {
         });
         Ok(FeedPage {
             entries: entries.collect(),
-            next: cursors.write(CursorList::Feed, records.newest, (0, position)),
+            next: cursors.write(CursorKind::Feed, records.newest, (0, position)),
             is_end: remaining.next().is_none(),
         })
     }

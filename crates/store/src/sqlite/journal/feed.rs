@@ -9,7 +9,7 @@ use super::ancestry::Lineage;
 use super::page::ChainWalk;
 use super::record::STORED_COLUMNS;
 use super::streams::named;
-use crate::cursor::{CursorList, Cursors};
+use crate::cursor::{CursorKind, Cursors};
 use crate::durable::chain::Chain;
 use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::{FeedEntry, FeedPage, JournalError, StreamKey};
@@ -30,7 +30,7 @@ pub(super) fn read_feed(
 ) -> DbResult<FeedPage> {
     let transaction = reader.unchecked_transaction()?;
     let upto = read_identity(&transaction)?.map_or(0, |identity| identity.position);
-    let key = after.map(|cursor| cursors.read(CursorList::Feed, upto, cursor));
+    let key = after.map(|cursor| cursors.read(CursorKind::Feed, upto, cursor));
     let (_, mut position) = key.transpose()?.unwrap_or_default();
     let mut statement = transaction.prepare_cached(&format!(
         "SELECT {STORED_COLUMNS}, stream, position FROM records WHERE position > ?1 ORDER BY position"
@@ -63,7 +63,7 @@ pub(super) fn read_feed(
     }
     Ok(FeedPage {
         entries,
-        next: cursors.write(CursorList::Feed, upto, (0, position)),
+        next: cursors.write(CursorKind::Feed, upto, (0, position)),
         is_end,
     })
 }

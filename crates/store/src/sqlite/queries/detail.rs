@@ -4,7 +4,7 @@ use windlass_core::items::TurnLog;
 use windlass_core::typed_id::TurnId;
 
 use super::QuerySnapshot;
-use crate::cursor::CursorList;
+use crate::cursor::CursorKind;
 use crate::journal::StreamKey;
 use crate::queries::{Order, ThreadDetail, ThreadOutline, TurnDetail, TurnRow};
 use crate::sqlite::error::DbResult;
@@ -36,7 +36,7 @@ impl QuerySnapshot<'_> {
         let first = turns.first().map_or(thread.seq + 1, |row| row.first_seq);
         Ok(Some(ThreadOutline {
             turns,
-            older: has_older.then(|| self.cursor(CursorList::Turns, (0, first))),
+            older: has_older.then(|| self.cursor(CursorKind::Turns, (0, first))),
             thread,
         }))
     }

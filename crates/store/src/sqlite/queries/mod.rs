@@ -36,7 +36,7 @@ use super::inner::Inner;
 use super::journal::ancestry::Lineage;
 use super::journal::find;
 use super::open::inspect::read_identity;
-use crate::cursor::{CursorList, Cursors, Key};
+use crate::cursor::{CursorKind, Cursors, Key};
 use crate::durable::chain::Chain;
 use crate::journal::StreamKey;
 use crate::queries::{
@@ -90,11 +90,11 @@ impl SqliteQueries {
 }
 
 impl QuerySnapshot<'_> {
-    fn cursor(&self, list: CursorList, key: Key) -> String {
+    fn cursor(&self, list: CursorKind, key: Key) -> String {
         self.cursors.write(list, self.upto, key)
     }
 
-    fn decode_cursor(&self, list: CursorList, cursor: Option<&String>) -> DbResult<Option<Key>> {
+    fn decode_cursor(&self, list: CursorKind, cursor: Option<&String>) -> DbResult<Option<Key>> {
         let Some(cursor) = cursor else {
             return Ok(None);
         };

@@ -6,7 +6,7 @@ use super::QuerySnapshot;
 use super::tables::{
     ARCHIVED, CURRENT, THREAD, THREADS, UNRECORDED, find_thread, is_damaged, thread,
 };
-use crate::cursor::{CursorList, Key};
+use crate::cursor::{CursorKind, Key};
 use crate::journal::StreamKey;
 use crate::queries::{Include, Listed, ThreadQuery, ThreadRow, ThreadState};
 use crate::sqlite::cached::CachedStatements;
@@ -48,7 +48,7 @@ pub(super) fn walk(query: &ThreadQuery) -> String {
 
 impl QuerySnapshot<'_> {
     pub(super) fn threads(&self, query: &ThreadQuery) -> DbResult<Listed<ThreadRow>> {
-        let after = self.decode_cursor(CursorList::Threads, query.after.as_ref())?;
+        let after = self.decode_cursor(CursorKind::Threads, query.after.as_ref())?;
         let after = after.unwrap_or(START);
         let wanted = query.limit.saturating_add(1);
         let mut found = Vec::new();
@@ -61,7 +61,7 @@ impl QuerySnapshot<'_> {
             self.walk(query, *kind, after, wanted, &mut found)?;
         }
         Ok(Listed::descending(found, query.limit, |key| {
-            self.cursor(CursorList::Threads, key)
+            self.cursor(CursorKind::Threads, key)
         }))
     }
 

@@ -5,7 +5,7 @@ use windlass_core::typed_id::TurnId;
 use super::QuerySnapshot;
 use super::load::{open_waits, set_waits};
 use super::tables::{TURN, turns_of};
-use crate::cursor::CursorList;
+use crate::cursor::CursorKind;
 use crate::journal::StreamKey;
 use crate::queries::{Listed, Order, TurnQuery, TurnRow};
 use crate::sqlite::error::DbResult;
@@ -29,7 +29,7 @@ pub(super) const BY_ID: &str = "turns INDEXED BY turns_by_turn WHERE turn = ?1 A
 
 impl QuerySnapshot<'_> {
     pub(super) fn turns(&self, query: &TurnQuery) -> DbResult<Listed<TurnRow>> {
-        let after = self.decode_cursor(CursorList::Turns, query.after.as_ref())?;
+        let after = self.decode_cursor(CursorKind::Turns, query.after.as_ref())?;
         let after = after.map(|(_, first)| first);
         let Some(lineage) = self.lineage(&query.stream)? else {
             return Ok(Listed {
@@ -40,7 +40,7 @@ impl QuerySnapshot<'_> {
         let wanted = query.limit.saturating_add(1);
         let turns = self.page(&lineage, query.order, after, wanted)?;
         Ok(Listed::cut(turns, query.limit, |turn| {
-            self.cursor(CursorList::Turns, (0, turn.first_seq))
+            self.cursor(CursorKind::Turns, (0, turn.first_seq))
         }))
     }
 

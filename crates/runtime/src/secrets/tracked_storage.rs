@@ -10,13 +10,13 @@ use windlass_core::typed_id::SessionId;
 use super::KnownSecrets;
 
 /// Forwards all calls to a store, and registers its secrets.
-pub(crate) struct WatchedStorage {
+pub(crate) struct SecretTrackingStorage {
     pub(crate) store: Arc<dyn SessionStorageStore>,
     pub(crate) secrets: Arc<KnownSecrets>,
 }
 
 #[async_trait]
-impl SessionStorageStore for WatchedStorage {
+impl SessionStorageStore for SecretTrackingStorage {
     async fn set_value(&self, session_id: SessionId, key: &str, value: &str) -> Result<()> {
         self.store.set_value(session_id, key, value).await
     }
