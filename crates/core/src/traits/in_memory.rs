@@ -1,6 +1,6 @@
 //! In-memory stores, for tests and for programs without persistent state.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -20,7 +20,7 @@ use crate::typed_id::{AgentId, EventId, HarnessId, MessageId, ModelId, SessionId
 /// Agents in memory.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryAgentStore {
-    agents: Shared<HashMap<AgentId, Agent>>,
+    agents: Shared<BTreeMap<AgentId, Agent>>,
 }
 
 impl InMemoryAgentStore {
@@ -40,9 +40,7 @@ impl InMemoryAgentStore {
     /// Returns all agents, oldest id first.
     #[must_use]
     pub fn list(&self) -> Vec<Agent> {
-        let mut agents: Vec<_> = self.agents.read().values().cloned().collect();
-        agents.sort_by_key(|agent| agent.public_id);
-        agents
+        self.agents.read().values().cloned().collect()
     }
 }
 
@@ -56,7 +54,7 @@ impl AgentStore for InMemoryAgentStore {
 /// Harnesses in memory; chains are followed through the parents.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryHarnessStore {
-    harnesses: Shared<HashMap<HarnessId, Harness>>,
+    harnesses: Shared<BTreeMap<HarnessId, Harness>>,
 }
 
 impl InMemoryHarnessStore {
@@ -76,9 +74,7 @@ impl InMemoryHarnessStore {
     /// Returns all harnesses, oldest id first.
     #[must_use]
     pub fn list(&self) -> Vec<Harness> {
-        let mut harnesses: Vec<_> = self.harnesses.read().values().cloned().collect();
-        harnesses.sort_by_key(|harness| harness.id);
-        harnesses
+        self.harnesses.read().values().cloned().collect()
     }
 }
 
