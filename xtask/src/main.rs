@@ -10,6 +10,7 @@ mod api;
 mod backends;
 mod car;
 mod command;
+mod console_types;
 mod crash;
 mod daemon;
 mod environments;
@@ -60,6 +61,7 @@ const COMMANDS: &[XtaskCommand] = &[
     accept::COMMAND,
     car::COMMAND,
     api::COMMAND,
+    console_types::COMMAND,
 ];
 
 fn main() -> ExitCode {

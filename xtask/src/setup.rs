@@ -34,6 +34,16 @@ const PACKAGES: &[Package] = &[
         used_for: "the better of the two sandboxes",
     },
     Package {
+        name: "chromium",
+        program: "chromium",
+        used_for: "tests of the web console",
+    },
+    Package {
+        name: "chromium-driver",
+        program: "chromedriver",
+        used_for: "tests of the web console",
+    },
+    Package {
         name: "git",
         program: "git",
         used_for: "the state of workspaces",

@@ -3,6 +3,7 @@
 use crate::api;
 use crate::backends;
 use crate::car;
+use crate::console_types;
 use crate::crash;
 use crate::error::XtaskError;
 use crate::fake_models;
@@ -57,6 +58,7 @@ const STEPS: &[PlanStep] = &[
     ]),
     PlanStep::Own("cargo xtask slim", |_| slim::check()),
     PlanStep::Own("cargo xtask map", |_| map::check()),
+    PlanStep::Own("cargo xtask console-types", console_types::check),
     LIMITS,
     WORDS,
     TESTS,

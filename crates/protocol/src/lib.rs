@@ -17,11 +17,11 @@ pub mod openapi;
 pub mod operations;
 
 pub use conversation::{
-    answers, attachments, budgets, context, items, mode, queue, sessions, stream, threads, tools,
-    turn_policy, turns,
+    answers, attachments, budgets, context, items, mode, queue, records, sessions, stream, threads,
+    tools, turn_policy, turns, waits,
 };
 pub use daemon::{apps, config, environments, info, usage, workspace};
-pub use jobs::{agent_runs, automations, fleet, tasks};
+pub use jobs::{agent_runs, automations, fleet, runs, tasks};
 
 pub use answers::{
     ApprovalAnswered, ApprovalDecision, DecideApproval, PendingApproval, PendingUserInput,
@@ -45,6 +45,10 @@ pub use info::{Health, RuntimeCapabilities, RuntimeExperimentalCapabilities, Run
 pub use items::{Item, ItemKind};
 pub use mode::Mode;
 pub use queue::{EditQueuedInput, InputQueue, OnBusy, QueuedInput};
+pub use records::{
+    PrunedRecords, Record, RecordPage, ThreadStateAt, VerifiedThread, VerifyFinding,
+};
+pub use runs::{RunKind, RunLine, RunState};
 pub use sessions::{
     PatchSession, PatchedSession, ResumeSession, ResumedSession, SaveSession, SavedSession,
     SessionDetail, SessionLine, SessionList, SessionMessage, SessionMetadata, SessionPeek,
@@ -69,6 +73,7 @@ pub use turns::{
     UnapprovedCalls, WaitKind,
 };
 pub use usage::{UsageBucket, UsageReport, UsageTotals};
+pub use waits::Wait;
 pub use workspace::WorkspaceStatus;
 
 /// The version of the API.

@@ -76,15 +76,19 @@ impl AllRuns {
     /// Lists runs, newest first. The cost is proportional to the result.
     pub async fn list(&self, filter: RunFilter, limit: usize) -> Result<Vec<AnyRun>, JournalError> {
         let mut runs = Vec::new();
-        if let Some(turns) = &self.turns {
+        if let Some(turns) = &self.turns
+            && filter.kind != Some(RunKind::Reported)
+        {
             let of_turns = RunFilter {
                 kind: Some(RunKind::Turn),
                 ..filter.clone()
             };
             runs.extend(turns.queries.runs(of_turns, limit).await?);
         }
-        let reported = self.log.list(filter, limit).await?;
-        runs.extend(reported.into_iter().map(AnyRun::Reported));
+        if filter.kind != Some(RunKind::Turn) {
+            let reported = self.log.list(filter, limit).await?;
+            runs.extend(reported.into_iter().map(AnyRun::Reported));
+        }
         runs.sort_by_key(|run| std::cmp::Reverse(run.position()));
         runs.truncate(limit);
         Ok(runs)

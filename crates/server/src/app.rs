@@ -15,6 +15,8 @@ pub(crate) struct App {
     /// Unauthenticated connections, including those upgraded to WebSockets.
     pub(crate) pending_connections: PendingConnections,
     pub(crate) pending_sockets: PendingConnections,
+    #[cfg(feature = "console")]
+    pub(crate) console: windlass_console::Console,
 }
 
 impl App {
@@ -24,6 +26,8 @@ impl App {
             large_answers: LargeAnswers::default(),
             pending_connections: PendingConnections::default(),
             pending_sockets: PendingConnections::default(),
+            #[cfg(feature = "console")]
+            console: windlass_console::Console::default(),
         }
     }
 }

@@ -104,6 +104,7 @@ impl Service {
             loops: Loops::default(),
             keyed_requests: Locks::default(),
             write_locks: Locks::default(),
+            verifying: tokio::sync::Mutex::default(),
             detached_tasks: TaskTracker::new(),
             stopping: CancellationToken::new(),
         });

@@ -73,6 +73,8 @@ pub struct State {
     pub keyed_requests: Locks,
     /// Threads whose records are being changed, so that no change is lost.
     pub(crate) write_locks: Locks,
+    /// Locked while the records of a thread are checked, which reads all of them.
+    pub(crate) verifying: tokio::sync::Mutex<()>,
     /// Requests with side effects; they outlive their connections.
     pub detached_tasks: TaskTracker,
     /// Cancelled when the daemon shuts down.

@@ -22,8 +22,8 @@ pub use cursor::CursorError;
 pub use files::*;
 pub use host_records::{HostRecord, HostRecords, MemoryHostRecords, RowWrite};
 pub use journal::{
-    Batch, Claim, EventSink, FeedEntry, FeedPage, Journal, JournalError, MemoryJournal, Page,
-    Retention, StreamKey, StreamStatus,
+    Batch, ChainCheck, Claim, EventSink, FeedEntry, FeedPage, Journal, JournalError, MemoryJournal,
+    Page, Retention, StreamKey, StreamStatus,
 };
 pub use ledger::{
     LedgerError, MemoryLedger, OwnerSpending, Reservation, Settlement, SpendingLedger,

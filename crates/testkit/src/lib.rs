@@ -1,5 +1,5 @@
 //! Fixtures for the tests of Windlass: a daemon process that can be killed, with a client of its API ([`Home`], [`Daemon`], [`Client`]; [`AsyncClient`] for a
-//! daemon in the same process),
+//! daemon in the same process), a [`Browser`] for its console,
 //! and a model server that speaks four wire APIs on loopback.
 //!
 //! A test takes one request after the other and releases the answer chunk by chunk, so that it controls when the
@@ -21,6 +21,7 @@
 //! ```
 
 mod async_client;
+mod browser;
 mod client;
 mod daemon;
 mod processes;
@@ -29,6 +30,7 @@ mod skipped;
 mod wire;
 
 pub use async_client::{AsyncClient, FrameStream, HttpReply, StreamFrame, soon};
+pub use browser::Browser;
 pub use client::{ApiReply, Client, EventReader, Frame};
 pub use daemon::{Daemon, Home, TOKEN};
 pub use processes::{pids_of, sleepers, unique_sleep};

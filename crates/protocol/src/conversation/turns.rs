@@ -176,6 +176,9 @@ pub struct RetryThread {
     /// Number of user turns to drop in addition to the last one.
     #[serde(default)]
     pub depth: u32,
+    /// First turn to drop, instead of `depth`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn_id: Option<String>,
     /// Prompt that replaces the original one.
     pub prompt: Option<String>,
     /// Model of the new turn. Default: the model of the retried turn.

@@ -21,8 +21,9 @@ pub use paths::{
 };
 pub use queries::{
     AgentRunsQuery, AutomationRunsQuery, EventsQuery, ExportQuery, FleetEventsQuery,
-    FleetRunsQuery, McpToolsQuery, SessionOrder, SessionQuery, SessionsQuery, SnapshotsQuery,
-    TasksQuery, ThreadDetailQuery, ThreadState, ThreadSummariesQuery, ThreadsQuery, UsageQuery,
+    FleetRunsQuery, McpToolsQuery, RecordsQuery, RunStatusFilter, RunsQuery, SessionOrder,
+    SessionQuery, SessionsQuery, SnapshotsQuery, TasksQuery, ThreadDetailQuery, ThreadState,
+    ThreadStateQuery, ThreadSummariesQuery, ThreadsQuery, UsageQuery, WaitsQuery,
 };
 pub use query::{CommaList, InvalidQuery, Query, QueryParameter, QueryValue};
 pub use table::*;

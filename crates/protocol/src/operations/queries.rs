@@ -1,6 +1,7 @@
 //! The query strings of all operations.
 
-use super::query::{CommaList, queries, query_words};
+use super::query::{CommaList, QueryValue, queries, query_words};
+use crate::runs::{RunKind, RunState};
 use crate::tasks::TaskStatus;
 use crate::usage::GroupBy;
 
@@ -45,6 +46,44 @@ query_words!(SessionOrder, "recent, name or size", "recent" => Recent, "name" =>
 query_words!(TaskStatus, "queued, running, completed, failed or canceled",
     "queued" => Queued, "running" => Running, "completed" => Completed, "failed" => Failed, "canceled" => Canceled);
 
+query_words!(RunKind, "turn or reported", "turn" => Turn, "reported" => Reported);
+
+query_words!(RunState, "in_progress, success, partial_success, done, failure, timeout, give_up, incomplete or cancelled",
+    "in_progress" => InProgress, "success" => Success, "partial_success" => PartialSuccess, "done" => Done, "failure" => Failure,
+    "timeout" => Timeout, "give_up" => GiveUp, "incomplete" => Incomplete, "cancelled" => Cancelled);
+
+/// A selection of runs by status.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RunStatusFilter {
+    /// Runs with this status.
+    Is(RunState),
+    /// Runs with any outcome.
+    Completed,
+    /// Runs that wait for a client.
+    Waiting,
+}
+
+impl QueryValue for RunStatusFilter {
+    const SCHEMA: &'static str = "string";
+    const FORM: &'static str = "a status of runs, waiting or completed";
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "completed" => Some(Self::Completed),
+            "waiting" => Some(Self::Waiting),
+            status => RunState::parse(status).map(Self::Is),
+        }
+    }
+
+    fn write(&self) -> String {
+        match self {
+            Self::Is(status) => status.write(),
+            Self::Completed => "completed".to_owned(),
+            Self::Waiting => "waiting".to_owned(),
+        }
+    }
+}
+
 query_words!(GroupBy, "day, model, provider or thread",
     "day" => Day, "model" => Model, "provider" => Provider, "thread" => Thread);
 
@@ -82,6 +121,35 @@ queries! {
     ExportQuery {
         since_seq: u64 = SINCE,
         include: String = INCLUDE,
+    }
+    /// Query of `GET /v1/threads/{id}/records`.
+    RecordsQuery {
+        after: u64 = "Only records after this `seq`: the first ones.",
+        before: u64 = "Only records before this `seq`: the last ones. Without `after` and `before`, the newest ones of the thread.",
+        limit: u64 = "The number of records at most: 1 to 1000, default 200.",
+        kinds: CommaList<String> = "Only records of these types, separated by commas; `tool.*` means all types that begin with `tool.`. A page may then have fewer records, or none, before the last one.",
+        outline: bool = "`true` omits the content of the records.",
+    }
+    /// Selects the state of a thread.
+    ThreadStateQuery {
+        at: u64 = "The `seq` of the newest record that the state includes; default: the newest one of the thread.",
+        turns: u64 = "The number of turns at most, newest first: 0 to 200, default 20.",
+        items: bool = "Whether the items of the turns are read; default `true`.",
+    }
+    /// Query of `GET /v1/waits`.
+    WaitsQuery {
+        limit: u64 = "The number of waits at most: 1 to 200, default 50.",
+        cursor: String = CURSOR,
+    }
+    /// Query of `GET /v1/runs`.
+    RunsQuery {
+        limit: u64 = "The number of runs at most: 1 to 200, default 50.",
+        status: CommaList<RunStatusFilter> =
+            "The states to include, separated by commas: `in_progress`, `success`, `partial_success`, `done`, `failure`, `timeout`, `give_up`, `incomplete`, `cancelled`; also `completed` (any outcome) and `waiting`.",
+        agent: String = "Only runs of this agent.",
+        kind: RunKind = "Only `turn` or `reported` runs.",
+        q: String = "Only runs with this text in their intent, ignoring case. A page may then have fewer runs, or none, before the last one.",
+        cursor: String = CURSOR,
     }
     /// Selects saved sessions.
     SessionsQuery {

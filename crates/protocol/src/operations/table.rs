@@ -3,9 +3,10 @@
 use super::{
     AgentRunPath, AgentRunsQuery, ApprovalPath, AutomationRunsQuery, CallPath, Endpoint,
     EventsQuery, ExportQuery, FleetEventsQuery, FleetRunsQuery, IdPath, InputPath, McpToolsQuery,
-    Method, NamePath, Operation, Query, RequestBody, RequiredScope, ResponseForm, RunPath,
-    SessionQuery, SessionsQuery, SnapshotsQuery, TasksQuery, ThreadDetailQuery,
-    ThreadSummariesQuery, ThreadsQuery, TurnPath, UsageQuery, WorkerPath,
+    Method, NamePath, Operation, Query, RecordsQuery, RequestBody, RequiredScope, ResponseForm,
+    RunPath, RunsQuery, SessionQuery, SessionsQuery, SnapshotsQuery, TasksQuery, ThreadDetailQuery,
+    ThreadStateQuery, ThreadSummariesQuery, ThreadsQuery, TurnPath, UsageQuery, WaitsQuery,
+    WorkerPath,
 };
 use crate as wire;
 use crate::ErrorCode;
@@ -176,8 +177,8 @@ operations! {
     /// Creates a thread without the last turns and starts another turn.
     RetryThread retry_thread Post "/v1/threads/{id}/retry" Owner at IdPath, optional wire::RetryThread, -> 201 Json wire::ThreadAndTurn,
         errors [
-            PromptRequired DepthOutOfRange NotForkable TurnActive FilesChanged FilesNotKept FilesBusy FilesNotRestored
-            EnvironmentNotFound CwdOutsideRoot CwdNotFound UnsupportedKind ProviderUnusable NotConfigured BudgetExceeded
+            PromptRequired DepthOutOfRange TurnNotFound NotForkable TurnActive FilesChanged FilesNotKept FilesBusy
+            FilesNotRestored EnvironmentNotFound CwdOutsideRoot CwdNotFound UnsupportedKind ProviderUnusable NotConfigured BudgetExceeded
             ShuttingDown
         ];
     /// Compacts the history.
@@ -186,6 +187,12 @@ operations! {
     /// Decides the recorded steps again and reports the first difference.
     ReplayThread replay_thread Post "/v1/threads/{id}/replay" Client at IdPath, optional wire::ReplayThread, -> 200 Json wire::ReplayedThread,
         errors [NotReplayable PromptRequired ProviderUnusable NotConfigured];
+    /// Checks that the records of a thread are those that were written.
+    VerifyThread verify_thread Post "/v1/threads/{id}/verify" Client at IdPath, -> 200 Json wire::VerifiedThread;
+    /// Lists the records of a thread as they are stored, in pages.
+    ListRecords list_records Get "/v1/threads/{id}/records" Client at IdPath, query RecordsQuery, -> 200 Json wire::RecordPage;
+    /// Returns the state of a thread after one of its records.
+    GetThreadState get_thread_state Get "/v1/threads/{id}/state" Owner at IdPath, query ThreadStateQuery, -> 200 Json wire::ThreadStateAt;
     /// Streams the events of a thread.
     StreamEvents stream_events Get "/v1/threads/{id}/events" Owner at IdPath, query EventsQuery, -> 200 Events wire::RuntimeEventEnvelope,
         errors [ShuttingDown];
@@ -217,6 +224,8 @@ operations! {
     /// Submits the result of a client's tool call.
     SubmitToolResult submit_tool_result Post "/v1/threads/{id}/turns/{turn_id}/tool-calls/{call_id}/result" Owner at CallPath, body wire::DynamicToolCallResult, -> 202 Empty,
         errors [TurnNotFound ToolCallNotPending ShuttingDown];
+    /// Lists calls and questions of all threads that wait for a client.
+    ListWaits list_waits Get "/v1/waits" Agent query WaitsQuery, -> 200 List wire::Wait;
     /// Allows or denies a call.
     DecideApproval decide_approval Post "/v1/approvals/{approval_id}" Client at ApprovalPath, body wire::DecideApproval, -> 200 Json wire::ApprovalAnswered,
         errors [ApprovalNotPending InvalidDecision ShuttingDown];
@@ -304,6 +313,8 @@ operations! {
     ListAutomationRuns list_automation_runs Get "/v1/automations/{id}/runs" Agent at IdPath, query AutomationRunsQuery, -> 200 List wire::AutomationRunRecord,
         errors [AutomationNotFound];
 
+    /// Lists runs, newest first: turns of threads, and runs that other programs reported.
+    ListRuns list_runs Get "/v1/runs" Agent query RunsQuery, -> 200 List wire::RunLine;
     /// Sums the usage of turns.
     GetUsage get_usage Get "/v1/usage" Client query UsageQuery, -> 200 Json wire::UsageReport;
 

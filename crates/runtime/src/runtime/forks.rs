@@ -193,6 +193,7 @@ impl<'a> Fork<'a> {
         let query = TurnQuery {
             stream: StreamKey::from(self.parent),
             order: Order::OldestFirst,
+            upto: None,
             after: None,
             limit: 1,
         };

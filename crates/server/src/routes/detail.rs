@@ -38,6 +38,15 @@ pub(super) async fn turn(
     with_items(&app, &ctx.caller, || app.service.turn_json(id, turn)).await
 }
 
+pub(super) async fn state(
+    State(app): State<SharedApp>,
+    request: Operation<op::GetThreadState>,
+) -> HandlerResult {
+    let Operation { ctx, call } = request;
+    let (id, query) = (&call.path.id, &call.query);
+    with_items(&app, &ctx.caller, || app.service.state_json(id, query)).await
+}
+
 /// Responds with an object that has items. A short response is composed in memory. A long one takes one of its token's permits and is produced as
 /// fast as the client reads.
 async fn with_items<F, M>(app: &SharedApp, caller: &ApiCaller, make: M) -> HandlerResult

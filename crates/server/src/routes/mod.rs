@@ -1,6 +1,8 @@
 //! A handler for each operation of the contract. Most are derived from the form of the response; those with a transport of their own
 //! have a file here.
 
+#[cfg(feature = "console")]
+mod console;
 mod detail;
 mod events;
 mod respond;
@@ -29,6 +31,9 @@ type HandlerResult<T = Response> = Result<T, HttpRefusal>;
 macro_rules! handler {
     (GetThread $form:ident) => {
         detail::thread
+    };
+    (GetThreadState $form:ident) => {
+        detail::state
     };
     (GetTurn $form:ident) => {
         detail::turn
@@ -76,14 +81,18 @@ windlass_protocol::for_each_operation!(routes);
 /// Builds the router with the layers that every request passes.
 pub(crate) fn router(app: &SharedApp) -> Router {
     // The last layer runs first.
-    routes()
+    let router = routes()
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .layer(from_fn_with_state(
             SharedApp::clone(app),
             idempotency::check,
         ))
-        .layer(from_fn_with_state(SharedApp::clone(app), auth::check))
+        .layer(from_fn_with_state(SharedApp::clone(app), auth::check));
+    // Pages contain no data, so they need no token.
+    #[cfg(feature = "console")]
+    let router = router.merge(console::router());
+    router
         .layer(CatchPanicLayer::custom(panicked))
         .layer(cors::layer(&app.service.settings))
         .layer(from_fn_with_state(SharedApp::clone(app), request::enter))

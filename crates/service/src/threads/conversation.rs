@@ -79,6 +79,7 @@ impl Service {
         let mut query = TurnQuery {
             stream: found.row.stream.clone(),
             order: Order::NewestFirst,
+            upto: None,
             after: None,
             limit: PAGE,
         };

@@ -70,6 +70,7 @@ impl Service {
         let query = TurnQuery {
             stream: stream.clone(),
             order,
+            upto: None,
             after: None,
             limit: 1,
         };

@@ -25,7 +25,7 @@ pub(crate) use item::item;
 pub(crate) use queue::{queued_input, queued_turn};
 pub(crate) use shared::{use_fork_ids, use_fork_item_ids};
 pub(crate) use thread::fields;
-pub(crate) use turn::{has_output, status, turn, unapproved, waiting_for};
+pub(crate) use turn::{has_output, status, turn, unapproved, usage, wait_kind, waiting_for};
 pub(crate) use wait::{pending_approval, pending_call, pending_input};
 
 /// Numbered events that a stream contains only on request.

@@ -14,10 +14,10 @@ use crate::ids;
 
 convert_variants! {
     pub(crate) fn status(TurnStatus) -> Status { InProgress Completed Failed Interrupted }
-    fn wait_kind(CoreWait) -> WaitKind { Approval UserInput ExternalTool }
+    pub(crate) fn wait_kind(CoreWait) -> WaitKind { Approval UserInput ExternalTool }
 }
 
-fn usage(usage: &core::TokenUsage) -> TokenUsage {
+pub(crate) fn usage(usage: &core::TokenUsage) -> TokenUsage {
     let hit = usage.cache_read_tokens.map(u64::from);
     TokenUsage {
         input_tokens: usage.input_tokens.into(),

@@ -126,6 +126,19 @@ pub struct StreamStatus {
     pub open: Vec<TurnId>,
 }
 
+/// The result of checking the records of a stream against the digests that were written with them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ChainCheck {
+    /// The number of the newest record that could be read.
+    pub head: u64,
+    /// The chain at that record, as hex.
+    pub chain: String,
+    /// Number of pruned records, of which only the digests were checked.
+    pub pruned: u64,
+    /// All problems, with the record that each is about; empty for a valid stream.
+    pub findings: Vec<(Option<u64>, String)>,
+}
+
 /// Errors of a journal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum JournalError {
@@ -273,6 +286,13 @@ pub trait Journal: Send + Sync {
 
     /// Returns the number of the newest record of a stream, and its open turns.
     async fn status(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError>;
+
+    /// Checks the records of a stream against their digests, and the rows derived from them; `None` if the journal stores no digests. Reads the
+    /// whole stream.
+    async fn verify(&self, stream: &StreamKey) -> Result<Option<ChainCheck>, JournalError> {
+        let _ = stream;
+        Ok(None)
+    }
 
     /// Creates a stream that begins with the records of another one up to a number between two turns, followed by `forked`, which sets its session
     /// ID; all or nothing. Returns the number of its newest record.

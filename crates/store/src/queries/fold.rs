@@ -236,6 +236,40 @@ impl ThreadFold {
     }
 }
 
+/// A turn as of an earlier record: the fold of its records up to there.
+#[derive(Debug)]
+pub struct TurnFold {
+    row: TurnRow,
+    fold: ThreadFold,
+}
+
+impl TurnFold {
+    /// Begins before the first record of a turn.
+    #[must_use]
+    pub fn begin(row: TurnRow) -> Self {
+        let at = row.view.outline.started_at.unwrap_or_default();
+        let fold = ThreadFold::begin(&row.stream, at);
+        Self { row, fold }
+    }
+
+    /// Folds the next record of the turn's stream.
+    pub fn apply(&mut self, event: &Event) {
+        let position = self.row.position;
+        self.fold.apply(event, position, &mut Changed::default());
+    }
+
+    /// Returns the turn after the folded records; `None` if it had not begun or had ended.
+    #[must_use]
+    pub fn row(&self) -> Option<TurnRow> {
+        let mut open = self.fold.open.iter();
+        let folded = open.find(|turn| turn.view.id == self.row.view.id)?;
+        Some(TurnRow {
+            is_shared: self.row.is_shared,
+            ..folded.clone()
+        })
+    }
+}
+
 impl TurnRow {
     /// Ends the wait of the call that the item belongs to.
     fn end_waits(&mut self, item_id: ItemId, changed: &mut Changed) {

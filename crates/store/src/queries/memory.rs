@@ -109,6 +109,7 @@ impl Queries for MemoryQueries {
         let after = self.decode_cursor(CursorKind::Turns, query.after.as_ref())?;
         let found = self.journal.look_at(&query.stream, turns_of);
         let mut turns = found.unwrap_or_default();
+        turns.retain(|turn| query.upto.is_none_or(|upto| turn.first_seq <= upto));
         if query.order == Order::NewestFirst {
             turns.reverse();
         }

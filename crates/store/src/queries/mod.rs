@@ -17,6 +17,7 @@ use crate::journal::StreamKey;
 use crate::runs::RunFilter;
 
 pub use error::QueryError;
+pub use fold::TurnFold;
 pub use memory::MemoryQueries;
 pub use questions::{Include, Order, ThreadQuery, ThreadState, TurnQuery};
 pub use rows::{

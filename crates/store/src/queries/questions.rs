@@ -90,6 +90,8 @@ pub struct TurnQuery {
     /// Stream of the thread.
     pub stream: StreamKey,
     pub order: Order,
+    /// Only turns that began with this record or an earlier one.
+    pub upto: Option<u64>,
     /// The [`next`](super::Listed::next) cursor of the previous page.
     pub after: Option<String>,
     /// Maximum number of entries.

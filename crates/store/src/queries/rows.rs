@@ -234,6 +234,8 @@ impl TurnRow {
             stream: self.stream.clone(),
             turn_id: self.view.id,
             first_seq: self.first_seq,
+            model: self.model().to_owned(),
+            usage: self.view.usage,
             summary: RunSummary {
                 run_id: run_of_turn(self.view.id),
                 agent_id: self.run_agent().to_owned(),
@@ -280,6 +282,10 @@ pub struct TurnRun {
     pub first_seq: u64,
     /// The run's summary for lists.
     pub summary: RunSummary,
+    /// The model that answered; empty if no call reported one.
+    pub model: String,
+    /// Its usage so far.
+    pub usage: Option<TokenUsage>,
 }
 
 /// A run of either kind.

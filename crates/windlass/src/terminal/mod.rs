@@ -1,29 +1,52 @@
 //! The view of a turn on the terminal, and the questions to the user.
 
+mod call_line;
+mod call_result;
+mod details;
 mod echo;
 mod hang_up;
+mod line_editor;
+mod markdown;
+mod notification;
+mod plan;
 mod proposal;
 mod questions;
 mod screen;
 mod table;
+mod text_style;
 mod tool_call;
+mod transcript;
+mod typed_keys;
+mod units;
 mod word_wrap;
 
 use std::io::{self, IsTerminal};
 
-use unicode_width::UnicodeWidthChar;
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 
+pub(crate) use details::Details;
 pub(crate) use echo::{EchoOff, SavedTerminalModes, TypedAhead};
 pub(crate) use hang_up::hang_up;
+pub(crate) use line_editor::{Completion, Entered, LineEditor};
+pub(crate) use markdown::Markdown;
+pub(crate) use notification::{NOTIFY_AFTER, configure};
+pub(crate) use plan::PlanEntry;
 pub(crate) use proposal::describe;
 pub(crate) use questions::{InputQuestion, PendingQuestion, QuestionAnswer, Questions, decision};
-pub(crate) use screen::{FRAME, Screen, spent, time};
+pub(crate) use screen::{FRAME, Screen};
 pub(crate) use table::Listing;
 pub(crate) use tool_call::{ShownCall, ToolKind, approval_call, main_argument};
+pub(crate) use transcript::Transcript;
+pub(crate) use typed_keys::{Typed, TypedKeys};
+pub(crate) use units::{money, spent, time, tokens};
 pub(crate) use word_wrap::wrap_words;
 
 /// Width of a terminal that does not report one.
 const DEFAULT_WIDTH: usize = 80;
+/// The environment variable for output that a screen reader can follow: no line is redrawn.
+pub(crate) const SCREEN_READER: &str = "WINDLASS_SCREEN_READER";
+/// The provider's name of the simulated model, which the user does not write.
+const SIMULATOR: &str = "llmsim";
 /// Minimum and maximum number of rows of a question that are shown at once.
 const MIN_ROWS: usize = 10;
 const MAX_ROWS: usize = 40;
@@ -57,12 +80,12 @@ impl Style {
     fn for_stream(stream: &impl IsTerminal) -> Self {
         let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
         let is_dumb = set("TERM").is_none_or(|term| term == "dumb");
-        let is_live = stream.is_terminal() && !is_dumb;
+        let is_terminal = stream.is_terminal() && !is_dumb;
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(set);
         let locale = locale.unwrap_or_default().to_ascii_lowercase();
         Self {
-            is_live,
-            has_colour: is_live && set("NO_COLOR").is_none(),
+            is_live: is_terminal && !is_for_screen_reader(),
+            has_colour: is_terminal && set("NO_COLOR").is_none(),
             has_unicode: locale.contains("utf-8") || locale.contains("utf8"),
         }
     }
@@ -84,6 +107,11 @@ impl Style {
     pub(crate) fn unmarked(self, text: &str, last: &mut Option<char>) -> String {
         let mut shown = String::with_capacity(text.len());
         for character in text.chars() {
+            // A character without a width does not separate its neighbours.
+            if character.width() == Some(0) {
+                shown.push(character);
+                continue;
+            }
             let before = last.replace(character);
             match character {
                 '\u{2589}'..='\u{2590}' if self.has_unicode => {
@@ -94,6 +122,11 @@ impl Style {
             }
         }
         shown
+    }
+
+    /// Returns the text between the parts of a line.
+    pub(crate) fn separator(self) -> &'static str {
+        if self.has_unicode { " · " } else { ", " }
     }
 
     /// Returns the ellipsis.
@@ -130,6 +163,16 @@ pub(crate) enum Colour {
 }
 
 impl Colour {
+    /// Returns the colour of a line of a diff.
+    pub(crate) fn of_diff_line(line: &str) -> Self {
+        match line.as_bytes().first() {
+            Some(b'+') => Self::Good,
+            Some(b'-') => Self::Bad,
+            Some(b'@') => Self::Dim,
+            _ => Self::Plain,
+        }
+    }
+
     fn code(self) -> Option<&'static str> {
         match self {
             Self::Plain => None,
@@ -142,9 +185,14 @@ impl Colour {
     }
 }
 
+/// Returns whether the user has selected output without redrawn lines.
+pub(crate) fn is_for_screen_reader() -> bool {
+    std::env::var(SCREEN_READER).is_ok_and(|value| !matches!(value.as_str(), "" | "0"))
+}
+
 /// Returns the number of columns of a text.
 pub(crate) fn width_of(text: &str) -> usize {
-    text.chars().filter_map(UnicodeWidthChar::width).sum()
+    UnicodeWidthStr::width(text)
 }
 
 /// Wraps a line into rows of at most `max_width` columns. A tab counts as eight columns.

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use windlass_core::bounds::one_line;
 
-use super::{Style, columns};
+use super::{Style, columns, width_of};
 
 /// The width of a list.
 #[derive(Debug, Clone, Copy)]
@@ -22,28 +22,46 @@ impl Listing {
         }
     }
 
-    /// Writes a header and rows without terminal control characters. A column has a name and a width in characters; the last one takes the rest of the
-    /// line.
-    pub(crate) fn write<const N: usize>(
+    /// Returns the width of the terminal; `None` if the output is not one.
+    pub(crate) fn width(self) -> Option<usize> {
+        self.width
+    }
+
+    /// Writes a header and rows without terminal control characters. A column has a name and a width; the last one takes the rest of the line.
+    pub(crate) fn write<R: AsRef<[String]>>(
         self,
         out: &mut impl Write,
-        columns: [(&str, usize); N],
-        rows: impl IntoIterator<Item = [String; N]>,
+        columns: impl AsRef<[(&'static str, usize)]>,
+        rows: impl IntoIterator<Item = R>,
     ) -> io::Result<()> {
-        let header = columns.map(|(name, _)| name.to_owned());
-        for cells in std::iter::once(header).chain(rows) {
-            let mut line = String::new();
-            for (index, (cell, (_, width))) in cells.iter().zip(columns).enumerate() {
-                let cell = one_line(cell);
-                if index + 1 == N {
-                    line.push_str(&cell);
-                } else {
-                    line.push_str(&format!("{:<width$}  ", self.cut(&cell, Some(width))));
-                }
-            }
-            writeln!(out, "{}", self.cut(line.trim_end(), self.width))?;
+        let columns = columns.as_ref();
+        let names = columns.iter().map(|(name, _)| (*name).to_owned());
+        self.write_row(out, columns, &names.collect::<Vec<_>>())?;
+        for row in rows {
+            self.write_row(out, columns, row.as_ref())?;
         }
         Ok(())
+    }
+
+    fn write_row(
+        self,
+        out: &mut impl Write,
+        columns: &[(&str, usize)],
+        cells: &[String],
+    ) -> io::Result<()> {
+        let mut line = String::new();
+        for (index, (cell, (_, width))) in cells.iter().zip(columns).enumerate() {
+            let cell = one_line(cell);
+            if index + 1 == columns.len() {
+                line.push_str(&cell);
+            } else {
+                let cell = self.cut(&cell, Some(*width));
+                let blanks = width.saturating_sub(width_of(&cell)) + 2;
+                line.push_str(&cell);
+                line.push_str(&" ".repeat(blanks));
+            }
+        }
+        writeln!(out, "{}", self.cut(line.trim_end(), self.width))
     }
 
     fn cut(self, text: &str, width: Option<usize>) -> String {
@@ -53,16 +71,16 @@ impl Listing {
         }
     }
 
-    /// Shortens a text at its beginning, because its end matters most, as in a path. `width` is in characters.
+    /// Shortens a text at its beginning, because its end matters most, as in a path.
     pub(crate) fn end_of(self, text: &str, width: usize) -> String {
-        let count = text.chars().count();
-        if self.width.is_none() || count <= width {
+        if self.width.is_none() || width_of(text) <= width {
             return text.to_owned();
         }
         let dots = self.style.dots();
-        let omitted = count - width + dots.chars().count();
-        let end: String = text.chars().skip(omitted).collect();
-        format!("{dots}{end}")
+        let width = width.saturating_sub(width_of(dots));
+        let mut starts = text.char_indices().map(|(start, _)| &text[start..]);
+        let end = starts.find(|end| width_of(end) <= width);
+        format!("{dots}{}", end.unwrap_or_default())
     }
 }
 

@@ -20,6 +20,20 @@ pub(super) async fn history(record: &mut Recorder, daemon: &TestDaemon, id: &str
     record
         .send("GET", "/v1/threads/{id}/export", &[id], None)
         .await;
+    record
+        .send(
+            "GET",
+            "/v1/threads/{id}/records?kinds=turn.*,llm.generation&limit=4",
+            &[id],
+            None,
+        )
+        .await;
+    record
+        .send("GET", "/v1/threads/{id}/state?at=12", &[id], None)
+        .await;
+    record
+        .send("POST", "/v1/threads/{id}/verify", &[id], None)
+        .await;
     let patch = json!({"title": "Harbour", "archived": true});
     record
         .send("PATCH", "/v1/threads/{id}", &[id], Some(patch))
@@ -83,6 +97,9 @@ pub(super) async fn history(record: &mut Recorder, daemon: &TestDaemon, id: &str
         .await;
     record
         .send("GET", "/v1/usage?group_by=model", &[], None)
+        .await;
+    record
+        .send("GET", "/v1/runs?status=failure,cancelled", &[], None)
         .await;
     record.send("GET", "/v1/agent-runs", &[], None).await;
     let runs = daemon.client.get("/v1/agent-runs").await.expect(200);

@@ -218,6 +218,7 @@ async fn turns(record: &mut Recorder, daemon: &TestDaemon) -> String {
     let wait = follow(record, daemon, &id, last_seq(&end), "approval.required").await;
     let approval = text(&wait["payload"]["approval_id"]);
     record.send("GET", "/v1/threads/{id}", &[&id], None).await;
+    record.send("GET", "/v1/waits", &[], None).await;
     let decision = json!({"decision": "allow", "remember": false});
     record
         .send(

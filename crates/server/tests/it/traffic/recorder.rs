@@ -55,6 +55,7 @@ impl Replacer {
                     pattern(r#"(\\?"(?:\w+_ms|timestamp|port)\\?":)\d+"#),
                     "$1<n>",
                 ),
+                (pattern(r#"("bytes":)\d+(,"(?:data|redacted)")"#), "$1<n>$2"),
                 // Sizes depend on the length of local paths.
                 (
                     pattern(

@@ -4,4 +4,5 @@ pub(crate) mod agent_control;
 pub(crate) mod agent_runs;
 pub(crate) mod automations;
 pub(crate) mod fleet;
+pub(crate) mod runs;
 pub(crate) mod tasks;

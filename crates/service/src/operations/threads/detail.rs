@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde::Serialize;
 use serde_json::Value;
-use windlass_core::events::EventData;
+use windlass_core::events::{Event, EventData};
 use windlass_core::items::{WaitUpdate, wait_change};
 use windlass_core::typed_id::SessionId;
 use windlass_protocol::{
@@ -11,7 +11,7 @@ use windlass_protocol::{
 };
 use windlass_runtime::output_value;
 use windlass_store::StreamKey;
-use windlass_store::queries::{ThreadOutline, TurnRow};
+use windlass_store::queries::{ThreadOutline, TurnRow, WaitRow};
 
 use crate::operations::prelude::*;
 use crate::threads::{FoundThread, ItemReader, turn_of};
@@ -47,13 +47,20 @@ impl OpenThread {
 #[derive(Serialize)]
 struct AfterItems {
     latest_seq: u64,
-    pending_approvals: Vec<PendingApproval>,
-    pending_user_inputs: Vec<PendingUserInput>,
-    pending_dynamic_tool_calls: Vec<PendingToolCall>,
+    #[serde(flatten)]
+    waits: PendingRequests,
+}
+
+/// Requests that wait for a client.
+#[derive(Default, Serialize)]
+pub(crate) struct PendingRequests {
+    pub(crate) pending_approvals: Vec<PendingApproval>,
+    pub(crate) pending_user_inputs: Vec<PendingUserInput>,
+    pub(crate) pending_dynamic_tool_calls: Vec<PendingToolCall>,
 }
 
 /// A part of a response.
-enum DetailPart {
+pub(super) enum DetailPart {
     Text(Vec<u8>),
     Turns(SessionId, std::vec::IntoIter<TurnRow>),
     Items(Box<ItemReader>),
@@ -69,7 +76,7 @@ pub struct DetailJson {
 }
 
 impl DetailJson {
-    fn new(records: u64, parts: Vec<DetailPart>) -> Self {
+    pub(super) fn new(records: u64, parts: Vec<DetailPart>) -> Self {
         Self {
             parts: parts.into_iter(),
             current: None,
@@ -153,9 +160,9 @@ impl Handle<op::GetThread> for Service {
             turns,
             items: items.collect().await?,
             latest_seq: after.latest_seq,
-            pending_approvals: after.pending_approvals,
-            pending_user_inputs: after.pending_user_inputs,
-            pending_dynamic_tool_calls: after.pending_dynamic_tool_calls,
+            pending_approvals: after.waits.pending_approvals,
+            pending_user_inputs: after.waits.pending_user_inputs,
+            pending_dynamic_tool_calls: after.waits.pending_dynamic_tool_calls,
         })
     }
 }
@@ -302,33 +309,49 @@ impl Service {
 
     async fn after_items(&self, open: &OpenThread) -> Result<AfterItems> {
         let (session_id, head) = (open.found.id, open.found.row.seq);
-        let mut after = AfterItems {
-            latest_seq: head,
-            pending_approvals: Vec::new(),
-            pending_user_inputs: Vec::new(),
-            pending_dynamic_tool_calls: Vec::new(),
-        };
-        let mut records = self.read_items(session_id, Vec::new(), head);
         let waits = open.waiting.iter().flat_map(|turn| &turn.waits);
+        Ok(AfterItems {
+            latest_seq: head,
+            waits: self.pending_requests(session_id, waits, head).await?,
+        })
+    }
+
+    /// Reads the requests of open waits of a thread, as of one of its records.
+    pub(crate) async fn pending_requests(
+        &self,
+        session_id: SessionId,
+        waits: impl Iterator<Item = &WaitRow>,
+        head: u64,
+    ) -> Result<PendingRequests> {
+        let mut pending = PendingRequests::default();
+        let mut records = self.read_items(session_id, Vec::new(), head);
         for wait in waits.filter(|wait| wait.is_open) {
-            let event = records.event(wait.seq).await?;
-            let Some(change) = event.as_deref().and_then(wait_change) else {
-                continue;
-            };
-            match change.wait {
-                WaitUpdate::CallRequested(data) => after
-                    .pending_dynamic_tool_calls
-                    .extend(view::pending_call(session_id, &change, data)),
-                WaitUpdate::ApprovalRequired(data) => after
-                    .pending_approvals
-                    .push(view::pending_approval(&change, data)),
-                WaitUpdate::InputRequired(data) => after
-                    .pending_user_inputs
-                    .push(view::pending_input(&change, data)),
-                _ => {}
+            if let Some(event) = records.event(wait.seq).await? {
+                pending.add(&event);
             }
         }
-        Ok(after)
+        Ok(pending)
+    }
+}
+
+impl PendingRequests {
+    /// Adds the request of a record that began a wait.
+    pub(crate) fn add(&mut self, event: &Event) {
+        let Some(change) = wait_change(event) else {
+            return;
+        };
+        match change.wait {
+            WaitUpdate::CallRequested(data) => self
+                .pending_dynamic_tool_calls
+                .extend(view::pending_call(event.session_id, &change, data)),
+            WaitUpdate::ApprovalRequired(data) => self
+                .pending_approvals
+                .push(view::pending_approval(&change, data)),
+            WaitUpdate::InputRequired(data) => self
+                .pending_user_inputs
+                .push(view::pending_input(&change, data)),
+            _ => {}
+        }
     }
 }
 
@@ -342,7 +365,7 @@ fn with_items(turns: Vec<TurnRow>, items: Option<bool>) -> Vec<TurnRow> {
 }
 
 /// Returns the beginning of an object with its first field.
-fn opening(name: &str, value: &impl Serialize) -> Result<Vec<u8>> {
+pub(super) fn opening(name: &str, value: &impl Serialize) -> Result<Vec<u8>> {
     let mut text = format!("{{\"{name}\":").into_bytes();
     serde_json::to_writer(&mut text, value).map_err(ApiError::internal)?;
     Ok(text)

@@ -7,6 +7,7 @@ pub(crate) mod detail;
 pub(crate) mod export;
 pub(crate) mod follow;
 pub(crate) mod fork;
+pub(crate) mod journal;
 pub(crate) mod list;
 pub(crate) mod patch;
 pub(crate) mod remove;

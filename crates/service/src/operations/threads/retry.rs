@@ -83,9 +83,17 @@ impl Handle<op::RetryThread> for Service {
         {
             return Ok(answer);
         }
-        let depth = request.depth;
-        let turn = self.turn_to_drop(&parent, depth, existing.as_ref());
-        let turn = turn.await?;
+        let (turn, depth) = match &request.turn_id {
+            Some(_) if request.depth > 0 => {
+                let text = "a request has either `turn_id` or `depth`";
+                return Err(ApiError::field("/depth", text));
+            }
+            Some(name) => self.turn_with_depth(&parent, name).await?,
+            None => {
+                let turn = self.turn_to_drop(&parent, request.depth, existing.as_ref());
+                (turn.await?, request.depth)
+            }
+        };
         let purpose = TurnPurpose::Answer(OnBusy::Refuse);
         // All checks come before the fork, so that a rejected request leaves no fork behind.
         self.check_serving()?;
@@ -115,6 +123,20 @@ impl Handle<op::RetryThread> for Service {
 }
 
 impl Service {
+    /// Finds a turn by its visible ID, and the number of user turns after it.
+    async fn turn_with_depth(&self, found: &FoundThread, name: &str) -> Result<(TurnRow, u32)> {
+        let mut depth = 0;
+        let is_it = |turn: &TurnRow| {
+            let is_it = found.visible_turn_id(turn).to_string() == name;
+            // A compaction turn answers no prompt, so it is not counted.
+            depth += u32::from(!is_it && turn.view.outline.compaction.is_none());
+            is_it
+        };
+        let turn = self.newest_turn_where(found, is_it).await?;
+        let turn = turn.ok_or_else(ApiError::turn_not_found)?;
+        Ok((turn, depth))
+    }
+
     /// Returns the record of a turn's first input; `None` if retention removed it.
     pub(crate) async fn first_input(
         &self,

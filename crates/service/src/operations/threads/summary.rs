@@ -2,7 +2,7 @@
 
 use windlass_protocol::api::Page;
 use windlass_protocol::{ThreadSummary, WorkspaceStatus};
-use windlass_store::queries::{Listed, ThreadQuery};
+use windlass_store::queries::{Listed, ThreadQuery, ThreadRow};
 
 use crate::ids;
 use crate::operations::prelude::*;
@@ -56,16 +56,19 @@ impl Handle<op::SummarizeThreads> for Service {
     }
 }
 
-fn line(FoundThread { row, thread, .. }: FoundThread, git: WorkspaceStatus) -> ThreadSummary {
+/// Returns the title for display: the thread's own, else the beginning of its newest input.
+pub(crate) fn title_of(row: &ThreadRow, title: Option<String>) -> String {
     let latest = row.latest.as_ref();
     let input = latest.map(|latest| latest.input_summary.chars().take(TITLE_CHARS).collect());
-    let title = thread
-        .title
-        .or(input)
-        .filter(|title: &String| !title.is_empty());
+    let title = title.or(input).filter(|title: &String| !title.is_empty());
+    title.unwrap_or_else(|| UNTITLED.to_owned())
+}
+
+fn line(FoundThread { row, thread, .. }: FoundThread, git: WorkspaceStatus) -> ThreadSummary {
+    let latest = row.latest.as_ref();
     ThreadSummary {
+        title: title_of(&row, thread.title),
         id: thread.id,
-        title: title.unwrap_or_else(|| UNTITLED.to_owned()),
         preview: row.preview,
         model: thread.model,
         backend: thread.backend,

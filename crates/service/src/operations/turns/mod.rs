@@ -11,3 +11,4 @@ pub(crate) mod results;
 pub(crate) mod start;
 pub(crate) mod steer;
 pub(crate) mod user_input;
+pub(crate) mod waits;

@@ -35,6 +35,7 @@ pub(super) async fn invalid_cursor_is_refused(store: QueryStoresRef) -> CheckOut
     let other = TurnQuery {
         stream: old.key,
         order: Order::NewestFirst,
+        upto: None,
         after: Some(cursor),
         limit: 9,
     };
@@ -69,6 +70,7 @@ pub(super) async fn forged_cursor_is_only_a_position(store: QueryStoresRef) -> C
     let page = |order, after| TurnQuery {
         stream: old.key.clone(),
         order,
+        upto: None,
         after,
         limit: 1,
     };

@@ -22,6 +22,7 @@ pub(super) async fn pages(
         let query = TurnQuery {
             stream: stream.clone(),
             order,
+            upto: None,
             after,
             limit,
         };
@@ -174,6 +175,7 @@ pub(super) async fn thread_detail_contains_the_newest_turns(store: QueryStoresRe
                 let query = TurnQuery {
                     stream: thread.key.clone(),
                     order: Order::NewestFirst,
+                    upto: None,
                     after: Some(after),
                     limit: 9,
                 };

@@ -26,8 +26,9 @@ use super::retention::deferred_delete;
 use crate::durable::record::{Encoded, encode};
 use crate::host_records::RowWrite;
 use crate::journal::{
-    Batch, Claim, FeedPage, Journal, JournalError, Page, StreamKey, StreamStatus,
+    Batch, ChainCheck, Claim, FeedPage, Journal, JournalError, Page, StreamKey, StreamStatus,
 };
+use crate::sqlite::verify::check_chain;
 use fork::{Fork, status};
 
 pub(super) use append::{Append, Insert};
@@ -157,6 +158,12 @@ impl Journal for SqliteJournal {
     async fn status(&self, stream: &StreamKey) -> Result<StreamStatus, JournalError> {
         let key = stream.clone();
         self.inner.read(move |reader| status(reader, &key)).await
+    }
+
+    async fn verify(&self, stream: &StreamKey) -> Result<Option<ChainCheck>, JournalError> {
+        let (key, chain) = (stream.clone(), self.inner.chain.clone());
+        let check = move |reader: &_| check_chain(reader, &chain, &key);
+        self.inner.read(check).await.map(Some)
     }
 
     async fn fork(

@@ -31,6 +31,12 @@ impl QuerySnapshot<'_> {
     pub(super) fn turns(&self, query: &TurnQuery) -> DbResult<Listed<TurnRow>> {
         let after = self.decode_cursor(CursorKind::Turns, query.after.as_ref())?;
         let after = after.map(|(_, first)| first);
+        let after = match (query.order, query.upto) {
+            (Order::NewestFirst, Some(upto)) => {
+                Some(after.unwrap_or(u64::MAX).min(upto.saturating_add(1)))
+            }
+            _ => after,
+        };
         let Some(lineage) = self.lineage(&query.stream)? else {
             return Ok(Listed {
                 entries: Vec::new(),
@@ -38,7 +44,8 @@ impl QuerySnapshot<'_> {
             });
         };
         let wanted = query.limit.saturating_add(1);
-        let turns = self.page(&lineage, query.order, after, wanted)?;
+        let mut turns = self.page(&lineage, query.order, after, wanted)?;
+        turns.retain(|turn| query.upto.is_none_or(|upto| turn.first_seq <= upto));
         Ok(Listed::cut(turns, query.limit, |turn| {
             self.cursor(CursorKind::Turns, (0, turn.first_seq))
         }))

@@ -27,7 +27,7 @@ use super::stores::runs::decode as decode_run;
 use crate::durable::chain::{Chain, hex};
 use crate::durable::record::{RecordBuffer, StoredRecord};
 use crate::journal::open_turns::{OpenTurns, TurnChange};
-use crate::journal::{JournalError, StreamKey};
+use crate::journal::{ChainCheck, JournalError, StreamKey};
 use crate::runs::is_run_stream;
 use orphans::orphans;
 use verify_report::Finding;
@@ -98,13 +98,7 @@ impl SqliteStore {
     ) -> Result<Report, SqliteError> {
         let (key, chain) = (stream.clone(), self.inner.chain.clone());
         self.read(move |reader| {
-            let mut report = Report::default();
-            match find(reader, &key)? {
-                Some(stream) => check_stream(reader, &chain, &stream, &mut report),
-                None => report
-                    .findings
-                    .push(Finding::of_stream(&key, "it is missing")),
-            }
+            let mut report = stream_report(reader, &chain, &key)?;
             if let Some(expected) = expected {
                 check_head(reader, &key, &expected, &mut report)?;
             }
@@ -112,6 +106,37 @@ impl SqliteStore {
         })
         .await
     }
+}
+
+/// Checks one stream for the journal.
+pub(super) fn check_chain(
+    reader: &Connection,
+    chain: &Chain,
+    key: &StreamKey,
+) -> DbResult<ChainCheck> {
+    let report = stream_report(reader, chain, key)?;
+    let findings = report.findings.into_iter();
+    let head = report.heads.into_iter().next();
+    let (head, chain) = head.map_or((0, String::new()), |head| (head.seq, head.chain));
+    Ok(ChainCheck {
+        head,
+        chain,
+        pruned: report.pruned,
+        findings: findings
+            .map(|finding| (finding.seq, finding.what))
+            .collect(),
+    })
+}
+
+fn stream_report(reader: &Connection, chain: &Chain, key: &StreamKey) -> DbResult<Report> {
+    let mut report = Report::default();
+    match find(reader, key)? {
+        Some(stream) => check_stream(reader, chain, &stream, &mut report),
+        None => report
+            .findings
+            .push(Finding::of_stream(key, "it is missing")),
+    }
+    Ok(report)
 }
 
 /// The decoded content of a record.

@@ -134,6 +134,7 @@ async fn check(fixture: &str) -> (StoreHome, SqliteStore) {
     let turns = TurnQuery {
         stream: key("turns"),
         order: Order::NewestFirst,
+        upto: None,
         after: None,
         limit: 9,
     };

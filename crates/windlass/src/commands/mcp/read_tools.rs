@@ -14,6 +14,7 @@ use crate::client::ids::SEARCHED;
 use crate::commands::runs;
 use crate::commands::threads;
 use crate::stdio_rpc::title;
+use crate::terminal::Transcript;
 
 /// Maximum size of an event's payload in a result, in bytes.
 const PAYLOAD: usize = 4 * 1024;
@@ -90,7 +91,7 @@ impl McpTools {
         self.thread(&thread_id).await?;
         let detail = calls::full_thread(&*self.daemon.api(), &thread_id).await?;
         let mut text = Vec::new();
-        threads::show(&detail, &mut text)?;
+        threads::show(&detail, Transcript::PLAIN, &mut text)?;
         let text = String::from_utf8_lossy(&text);
         Ok(texts(&[&end(text.trim_end(), LIMIT)]))
     }

@@ -19,6 +19,7 @@ async fn turns(store: &SqliteStore) -> Vec<TurnRow> {
     let query = TurnQuery {
         stream: key("s"),
         order: Order::OldestFirst,
+        upto: None,
         after: None,
         limit: 9999,
     };

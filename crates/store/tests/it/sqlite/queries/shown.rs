@@ -42,6 +42,7 @@ pub(super) async fn thread(queries: &dyn Queries, stream: &StreamKey) -> Vec<Str
         let query = TurnQuery {
             stream: stream.clone(),
             order: Order::OldestFirst,
+            upto: None,
             after,
             limit: 7,
         };

@@ -1,5 +1,8 @@
 //! `windlass threads`: lists, shows, forks, exports and deletes threads.
 
+mod list;
+mod search;
+
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -8,10 +11,8 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use clap::Args;
 use windlass_core::bounds::{lines, one_line};
-use windlass_protocol::operations::ThreadSummariesQuery;
 use windlass_protocol::{
-    Call, ForkThread, Item, ItemKind, RestoredFiles, Status, Thread, ThreadDetail, ThreadSummary,
-    Turn, UndoThread,
+    Call, ForkThread, ItemKind, RestoredFiles, Status, Thread, ThreadDetail, Turn, UndoThread,
 };
 
 use crate::cli::{FAILED, GlobalOptions, count, note, without_code};
@@ -20,18 +21,16 @@ use crate::client::connect::{DaemonConnection, DaemonTarget};
 use crate::client::follow::{EventFollower, FollowStep};
 use crate::client::ids::short;
 use crate::client::thread_session::{find, find_turn};
+use crate::client::thread_status::cost_of;
 use crate::commands::data_options::DataOptions;
 use crate::commands::job_args::confirm_removal;
 use crate::data;
 use crate::inert_json::{Inert, event_line, write_json};
 use crate::local_time;
-use crate::terminal::{Listing, ShownCall, main_argument};
+use crate::terminal::{Colour, Transcript, money, spent};
 
 /// Shown instead of an empty list.
 const NONE_YET: &str = "there are no threads yet; `windlass run \"…\"` begins one";
-
-/// Maximum number of lines that are shown of a call's result.
-const RESULT_LINES: usize = 10;
 
 /// Maximum number of restored files that are listed.
 const MAX_LISTED_FILES: usize = 20;
@@ -41,6 +40,7 @@ const MAX_LISTED_FILES: usize = 20;
 #[command(after_help = "\
 Examples:
   windlass threads list
+  windlass threads search \"failing test\"
   windlass threads show 1f2e3d4c
   windlass threads fork 1f2e3d4c
   windlass threads rewind 1f2e3d4c --turns 2
@@ -59,6 +59,17 @@ enum Subcommand {
     /// Lists threads, newest first.
     List {
         /// Maximum number of threads.
+        #[arg(long, default_value_t = 20, value_parser = count)]
+        limit: usize,
+        /// Includes archived threads.
+        #[arg(long)]
+        all: bool,
+    },
+    /// Lists the messages that contain a text, in any case. The newest threads come first.
+    Search {
+        /// Text to find.
+        text: String,
+        /// Maximum number of threads with such messages.
         #[arg(long, default_value_t = 20, value_parser = count)]
         limit: usize,
         /// Includes archived threads.
@@ -153,16 +164,13 @@ impl Threads {
                     write_json(&mut out, &json)?;
                 }
             }
-            Subcommand::List { limit, all } => {
-                let query = ThreadSummariesQuery {
-                    limit: Some(limit as u64),
-                    include_archived: Some(all),
-                    git: Some(false),
-                    ..ThreadSummariesQuery::default()
-                };
-                let call = Call::new((), ()).with_query(query);
-                let threads = api.summarize_threads(call).await?;
-                list(&threads.entries, &mut out)?;
+            Subcommand::List { limit, all } => list::list(&*api, limit, all, &mut out).await?,
+            Subcommand::Search { text, limit, all } => {
+                let found = search::search(&*api, &text, (limit, all), &mut out).await?;
+                if found == 0 {
+                    note("no message contains this text");
+                    return Ok(ExitCode::from(FAILED));
+                }
             }
             Subcommand::Show { id } => {
                 let id = find(daemon, &id).await?;
@@ -171,7 +179,7 @@ impl Threads {
                     // Sorts the fields by name.
                     write_json(&mut out, &serde_json::to_value(&detail)?)?
                 } else {
-                    show(&detail, &mut out)?
+                    show(&detail, Transcript::for_stdout(), &mut out)?
                 }
             }
             Subcommand::Fork { id, turn } => {
@@ -232,58 +240,42 @@ async fn check_exists(daemon: &DaemonConnection, id: &str) -> Result<()> {
     Ok(())
 }
 
-fn list(threads: &[ThreadSummary], out: &mut impl Write) -> Result<()> {
-    if threads.is_empty() {
-        note(NONE_YET);
-        return Ok(());
-    }
-    let listing = Listing::for_stdout();
-    let columns = [
-        ("ID", 8),
-        ("CHANGED", 23),
-        ("DIRECTORY", 24),
-        ("MODEL", 20),
-        ("TITLE", 0),
-    ];
-    let rows = threads.iter().map(|thread| {
-        let open = match thread.latest_turn_status {
-            Some(Status::InProgress) => "[open] ",
-            Some(Status::Queued) => "[queued] ",
-            _ => "",
-        };
-        [
-            short(&thread.id).to_owned(),
-            local_time::minute(&thread.updated_at),
-            listing.end_of(&one_line(&thread.workspace), 24),
-            thread.backend.as_ref().unwrap_or(&thread.model).clone(),
-            format!("{open}{}", thread.title),
-        ]
-    });
-    Ok(listing.write(out, columns, rows)?)
-}
-
 /// Formats a thread as text.
-pub(crate) fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
+pub(crate) fn show(
+    detail: &ThreadDetail,
+    transcript: Transcript,
+    out: &mut impl Write,
+) -> Result<()> {
     let thread = &detail.thread;
-    writeln!(out, "thread     {}", thread.id)?;
-    writeln!(out, "in         {}", one_line(&thread.workspace))?;
+    let mut field = |name: &str, value: &str| {
+        let name = transcript.paint(Colour::Dim, &format!("{name:<11}"));
+        writeln!(out, "{name}{}", one_line(value))
+    };
+    field("thread", &thread.id)?;
+    field("in", &thread.workspace)?;
     let model = thread.qualified_model.as_ref().unwrap_or(&thread.model);
-    let by = thread.backend.as_ref().unwrap_or(model);
-    writeln!(out, "with       {}", one_line(by))?;
-    let created = local_time::minute(&thread.created_at);
-    writeln!(out, "created    {}", one_line(&created))?;
+    field("with", thread.backend.as_ref().unwrap_or(model))?;
+    field("created", &local_time::minute(&thread.created_at))?;
     if let Some(parent) = &thread.parent {
-        let (thread, turn) = (one_line(&parent.thread_id), one_line(&parent.turn_id));
-        writeln!(out, "works for  {thread}, turn {turn}")?;
+        let works_for = format!("{}, turn {}", parent.thread_id, parent.turn_id);
+        field("works for", &works_for)?;
     }
+    if let Some(cost) = cost_of(&detail.turns) {
+        field("cost", &money(cost))?;
+    }
+    let mut is_text_before = true;
     for item in &detail.items {
-        writeln!(out)?;
-        show_item(item, out)?;
-    }
-    for turn in &detail.turns {
-        if matches!(turn.status, Status::Failed) {
-            let cause = turn.error.as_deref().unwrap_or("it failed");
-            writeln!(out, "\n[failed] {}", lines(without_code(cause)))?;
+        let is_prompt = item.kind == ItemKind::UserMessage;
+        let is_answer = item.kind == ItemKind::AgentMessage;
+        // Calls and thoughts in succession are one block.
+        if is_prompt || is_answer || is_text_before {
+            writeln!(out)?;
+        }
+        is_text_before = is_prompt || is_answer;
+        transcript.write(item, out)?;
+        let is_last_of = |turn: &&Turn| turn.item_ids.last() == Some(&item.id);
+        if let Some(turn) = detail.turns.iter().find(is_last_of) {
+            show_end(turn, transcript, out)?;
         }
     }
     let is_open = |turn: &Turn| matches!(turn.status, Status::Queued | Status::InProgress);
@@ -296,52 +288,26 @@ pub(crate) fn show(detail: &ThreadDetail, out: &mut impl Write) -> Result<()> {
     Ok(())
 }
 
-fn show_item(item: &Item, out: &mut impl Write) -> Result<()> {
-    let text = item.detail.as_deref().unwrap_or_default();
-    match item.kind {
-        ItemKind::UserMessage => {
-            if let Some(at) = &item.started_at {
-                writeln!(out, "[{}]", one_line(&local_time::minute(at)))?;
-            }
-            writeln!(out, "> {}", lines(text))?;
+/// Shows how a turn ended.
+fn show_end(turn: &Turn, transcript: Transcript, out: &mut impl Write) -> io::Result<()> {
+    match turn.status {
+        Status::Failed => {
+            let cause = turn.error.as_deref().unwrap_or("it failed");
+            let cause = format!("[failed] {}", lines(without_code(cause)));
+            writeln!(out, "\n{}", transcript.paint(Colour::Bad, &cause))
         }
-        ItemKind::AgentMessage => writeln!(out, "{}", lines(text))?,
-        ItemKind::AgentReasoning => {}
-        ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => {
-            let call = ShownCall::from_item(item);
-            let name = call.as_ref().map_or("tool", |call| &call.name);
-            let argument = call.as_ref().map(|call| main_argument(&call.input));
-            let (name, argument) = (one_line(name), argument.unwrap_or_default());
-            let status = serde_json::to_value(item.status)?;
-            let status = status.as_str().unwrap_or_default();
-            writeln!(out, "[{name}] {argument}  ({status})")?;
-            show_result(text, out)?;
-        }
-        kind => {
-            let kind = serde_json::to_value(kind)?;
+        Status::Interrupted | Status::Canceled => {
             writeln!(
                 out,
-                "[{}] {}",
-                kind.as_str().unwrap_or_default(),
-                lines(text)
-            )?;
+                "{}",
+                transcript.paint(Colour::Warning, "[interrupted]")
+            )
+        }
+        _ => {
+            let spent = spent(turn).join(", ");
+            writeln!(out, "{}", transcript.paint(Colour::Dim, &spent))
         }
     }
-    Ok(())
-}
-
-/// Shows the first lines of a call's result.
-fn show_result(text: &str, out: &mut impl Write) -> Result<()> {
-    let shown = lines(text.trim_end());
-    for line in shown.lines().take(RESULT_LINES) {
-        writeln!(out, "  {line}")?;
-    }
-    match shown.lines().count().saturating_sub(RESULT_LINES) {
-        0 => {}
-        1 => writeln!(out, "  (1 more line)")?,
-        more => writeln!(out, "  ({more} more lines)")?,
-    }
-    Ok(())
 }
 
 /// Returns the directory to which the paths of a thread's files are relative, if there is only one.
