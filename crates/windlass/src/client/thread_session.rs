@@ -372,6 +372,7 @@ impl TurnView<'_> {
                 typed = next_typed(&mut keys), if !self.questions.is_asking() => match typed {
                     Typed::Line(line) => self.queue(&line, screen).await?,
                     Typed::Edited => {}
+                    Typed::Show => screen.show_last_result()?,
                     Typed::Escape if is_stopping => {}
                     Typed::Escape => {
                         is_stopping = true;

@@ -3,7 +3,6 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use chrono::DateTime;
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{Item, ItemKind, Status};
 
@@ -183,11 +182,10 @@ fn status_name(status: Status) -> String {
     name.as_str().unwrap_or_default().to_owned()
 }
 
-/// Returns how long a call took.
+/// Returns how long a call ran. The time between its start and end may contain the wait for an approval.
 fn took(item: &Item) -> Option<Duration> {
-    let at = |time: &Option<String>| DateTime::parse_from_rfc3339(time.as_ref()?).ok();
-    let took = at(&item.ended_at)? - at(&item.started_at)?;
-    took.to_std().ok()
+    let duration = item.metadata.as_ref()?.get("duration_ms")?.as_u64();
+    duration.map(Duration::from_millis)
 }
 
 #[cfg(test)]
@@ -223,8 +221,8 @@ mod tests {
             json!({ "kind": "user_message", "status": "completed", "detail": "one\ntwo" }),
             json!({ "kind": "agent_reasoning", "status": "completed", "detail": "**Think**\nmore" }),
             json!({
-                "kind": "command_execution", "status": "completed", "detail": output, "metadata": { "tool": call },
-                "started_at": "2026-11-19T00:00:00Z", "ended_at": "2026-11-19T00:00:01.500Z",
+                "kind": "command_execution", "status": "completed", "detail": output,
+                "metadata": { "tool": call, "duration_ms": 1_500 },
             }),
             json!({ "kind": "tool_call", "status": "failed", "detail": "\x1b[2J", "metadata": { "tool": call } }),
             json!({ "kind": "agent_message", "status": "completed", "detail": "- done" }),

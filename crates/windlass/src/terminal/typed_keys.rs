@@ -12,6 +12,7 @@ use super::questions::has_input;
 /// Maximum size of a typed line in bytes; more is ignored.
 const MAX_LINE_BYTES: usize = 64 * 1024;
 const ESCAPE: u8 = 0x1b;
+const CTRL_O: u8 = 0x0f;
 /// Marks of pasted text. The terminal sends them because the echo is off in this mode only ([`PASTE_ON`]).
 const PASTE_BEGIN: &[u8] = b"[200~";
 const PASTE_END: &[u8] = b"\x1b[201~";
@@ -24,6 +25,8 @@ pub(crate) enum Typed {
     Line(String),
     /// The Esc key.
     Escape,
+    /// Ctrl-O, which shows the last result.
+    Show,
     /// The unfinished line has changed.
     Edited,
 }
@@ -71,7 +74,7 @@ impl TypedKeys {
         self.pause();
         let lines = self.ready.drain(..).filter_map(|typed| match typed {
             Typed::Line(line) => Some(line),
-            Typed::Escape | Typed::Edited => None,
+            Typed::Escape | Typed::Show | Typed::Edited => None,
         });
         let mut lines: Vec<String> = lines.collect();
         let rest = String::from_utf8_lossy(&std::mem::take(&mut self.line.text)).into_owned();
@@ -164,6 +167,7 @@ impl TypedLine {
                 0x7f | 0x08 => while self.text.pop().is_some_and(|byte| byte & 0xc0 == 0x80) {},
                 // Ctrl-U
                 0x15 => self.text.clear(),
+                CTRL_O => typed.push(Typed::Show),
                 0..0x20 => {}
                 byte => self.add(byte),
             }
