@@ -169,10 +169,10 @@ impl Screen {
     }
 
     pub(crate) fn show(&mut self, event: &RuntimeEventEnvelope) -> io::Result<()> {
-        if self.is_json || self.is_result_only {
-            if let Some(item) = event.payload.ended_item() {
-                self.note_result(item);
-            }
+        if (self.is_json || self.is_result_only)
+            && let Some(item) = event.payload.ended_item()
+        {
+            self.note_result(item);
         }
         if self.is_result_only {
             return Ok(());
