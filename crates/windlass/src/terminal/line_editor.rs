@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::process::Command;
 
@@ -117,7 +117,11 @@ impl LineEditor {
                 Signal::Success(line) => return Ok(Entered::Text(line)),
                 Signal::CtrlC => return Ok(Entered::Interrupt),
                 Signal::HostCommand(key) if key == EDIT => edit_externally(editor),
-                Signal::HostCommand(command) => return Ok(Entered::Text(command)),
+                Signal::HostCommand(command) => {
+                    // The cursor is still in the input's line.
+                    writeln!(io::stdout())?;
+                    return Ok(Entered::Text(command));
+                }
                 _ => return Ok(Entered::End),
             }
         }
