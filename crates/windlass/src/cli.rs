@@ -20,6 +20,7 @@ use crate::commands::automations::Automations;
 use crate::commands::backends::Backends;
 use crate::commands::chat::Chat;
 use crate::commands::config::ConfigCommand;
+use crate::commands::console::Console;
 use crate::commands::demo::Demo;
 use crate::commands::doctor::Doctor;
 use crate::commands::mcp::Mcp;
@@ -91,6 +92,8 @@ pub(crate) enum Command {
     /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
     #[command(alias = "app-server")]
     Serve(Serve),
+    /// Prints a link to the web console of a running daemon, and opens it if there is a browser.
+    Console(Console),
     /// Serves threads to an editor that speaks the Agent Client Protocol, over standard input and output.
     Acp(Acp),
     /// Serves threads and runs to other agents as tools of the Model Context Protocol.
@@ -124,6 +127,7 @@ impl Command {
             Self::Config(config) => config.is_configured(),
             Self::Runs(_)
             | Self::Token(_)
+            | Self::Console(_)
             | Self::Approvals(_)
             | Self::Store(_)
             | Self::Demo(_)

@@ -58,6 +58,7 @@ async fn run() -> ExitCode {
         Command::Mcp(mcp) => mcp.run(global).await,
         Command::Runs(runs) => runs.run().await,
         Command::Token(token) => token.run(),
+        Command::Console(console) => console.run().await,
         Command::Approvals(approvals) => approvals.run(),
         Command::Store(store) => store.run().await,
         Command::Config(config_command) => config_command.run(global),

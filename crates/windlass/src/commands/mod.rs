@@ -7,6 +7,7 @@ pub(crate) mod automations;
 pub(crate) mod backends;
 pub(crate) mod chat;
 pub(crate) mod config;
+pub(crate) mod console;
 pub(crate) mod data_options;
 pub(crate) mod demo;
 pub(crate) mod doctor;

@@ -12,6 +12,8 @@ mod cli_page;
 mod client_stream;
 mod config;
 mod config_api;
+#[cfg(feature = "console")]
+mod console;
 mod continue_thread;
 mod crash_recovery;
 mod data;
