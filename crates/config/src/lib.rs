@@ -65,8 +65,12 @@ pub struct Config {
     pub environments: BTreeMap<String, EnvironmentEntry>,
     /// File contents that are stored for undo. See [checkpoints](checkpoints.md).
     pub checkpoints: Checkpoints,
+    /// The agent's prompt. See [the prompt](repository.md#the-prompt).
+    pub prompt: Prompt,
     /// Instructions of the repository. See [repository](repository.md).
     pub repository: Repository,
+    /// Output of `windlass run` and `windlass chat`. Read from your own file and from `--config`.
+    pub terminal: Terminal,
     /// Tool outputs that are too long to show. See [commands](commands.md#long-outputs).
     pub outputs: Outputs,
     /// Deletion of old records. Without these keys nothing is deleted. See [operations](operations.md#retention-and-maintenance).
@@ -559,12 +563,46 @@ pub struct Checkpoints {
     pub max_mb: Option<u64>,
 }
 
+/// The agent's prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Prompt {
+    /// Instructions of the agent. Default: those that `windlass prompt` shows.
+    pub text: Option<String>,
+    /// Whether the prompt describes the working directory, the system, the sandbox, the approvals and the git status. Default: `true`.
+    pub environment: Option<bool>,
+}
+
 /// Instructions of the repository.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Repository {
     /// Whether models read the `AGENTS.md` files and skills of the environment. Default: `true`.
     pub instructions: Option<bool>,
+}
+
+/// Output of commands on a terminal.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Terminal {
+    /// How you are notified of a turn that has ended or waits for you: `off`, `bell`, or `osc9`, a desktop notification that some terminals
+    /// support. Default: `off`.
+    pub notify: Notify,
+    /// Seconds after which you are notified. Default: 10.
+    pub notify_after_seconds: Option<u64>,
+}
+
+/// A notification on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Notify {
+    /// Turns end silently.
+    #[default]
+    Off,
+    /// The bell character.
+    Bell,
+    /// The escape sequence OSC 9.
+    Osc9,
 }
 
 /// Tool outputs that are too long to show.

@@ -46,6 +46,7 @@ async fn run() -> ExitCode {
         Command::Events(events) => events.run(global).await,
         Command::Tasks(tasks) => tasks.run(global).await,
         Command::Automations(automations) => automations.run(global).await,
+        Command::Prompt(prompt) => Box::pin(prompt.run(global)).await,
         Command::Doctor(doctor) => doctor.run(global).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();

@@ -13,6 +13,7 @@ pub(crate) mod demo;
 pub(crate) mod doctor;
 pub(crate) mod job_args;
 pub(crate) mod mcp;
+pub(crate) mod prompt;
 pub(crate) mod replay;
 pub(crate) mod run;
 pub(crate) mod runs;
