@@ -144,8 +144,9 @@ impl Markdown {
                 Block::Unknown => {}
                 Block::Text(style) => {
                     let style = *style;
-                    let is_boundary =
-                        character == ' ' || !character.is_ascii() || self.held.len() % 64 == 0;
+                    let is_boundary = character == ' '
+                        || !character.is_ascii()
+                        || self.held.len().is_multiple_of(64);
                     if is_boundary && (is_long || is_complete(&self.held)) {
                         let held = std::mem::take(&mut self.held);
                         self.put_inline(&held, style, width, out);
