@@ -106,7 +106,7 @@ async fn reserve(
     let (day, owner) = (number(next.at.date_naive()), name(next.owner.as_deref()));
     charge(&transaction, (day, owner), next.amount).await?;
     // For calls that never ended, the charge stays and the reservation is removed.
-    let sql = "DELETE FROM reservations WHERE day < $1 - 1";
+    let sql = "DELETE FROM reservations WHERE day + 1 < $1";
     transaction.execute(sql, &[&day]).await?;
     let sql = "INSERT INTO reservations (exec, day, owner, tokens, micro_usd) VALUES ($1, $2, $3, $4, $5) \
         ON CONFLICT (exec) DO UPDATE SET day = excluded.day, owner = excluded.owner, tokens = excluded.tokens, \

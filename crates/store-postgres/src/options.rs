@@ -60,6 +60,9 @@ impl PostgresOptions {
             return Err(PostgresError::SchemaName(shown.escape_debug().to_string()));
         }
         let mut config: Config = self.url.parse().map_err(|error| url_error(&error))?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            return Err(PostgresError::Url("it contains no host".to_owned()));
+        }
         check_tls(&config, &self.url)?;
         if config.get_connect_timeout().is_none() {
             config.connect_timeout(CONNECT_TIMEOUT);

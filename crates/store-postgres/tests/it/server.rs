@@ -14,12 +14,12 @@ use windlass_testkit::skipped;
 const SCRIPT: &str = r#"
 dir=$1; shift
 initdb() { "$@" initdb -D "$dir/data" -U windlass -A trust -E UTF8 --locale=C >"$dir/log" 2>&1; }
-start() { "$@" pg_ctl -D "$dir/data" -w -l "$dir/log" -o "-k $dir -c listen_addresses= -c max_connections=300" start >>"$dir/log" 2>&1; }
+start() { "$@" pg_ctl -D "$dir/data" -w -l "$dir/server" -o "-k $dir -c listen_addresses= -c max_connections=300" start >>"$dir/log" 2>&1; }
 stop() { "$@" pg_ctl -D "$dir/data" -m "$mode" stop >>"$dir/log" 2>&1; }
-cd "$dir" && initdb "$@" && start "$@" && echo ready || { cat "$dir/log" >&2; exit 1; }
+cd "$dir" && initdb "$@" && start "$@" && echo ready || { cat "$dir/log" "$dir/server" >&2; rm -rf "$dir"; exit 1; }
 while read -r mode; do
     stop "$@"
-    start "$@" || cat "$dir/log" >&2
+    start "$@" || cat "$dir/log" "$dir/server" >&2
     echo ready
 done
 mode=immediate
