@@ -31,82 +31,87 @@ pub struct ConfigError {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Default model, as `provider/model`. Default: the standard model of the first provider with a key, else the demonstration model.
+    /// Default model, as `provider/model`. Default: the standard model of the first provider that has a key, or else the demonstration model.
     pub model: Option<String>,
-    /// Further models that clients can name, as `provider/model`.
+    /// Additional models that clients can select, as `provider/model`.
     pub models: Vec<String>,
-    /// What happens to other model names that clients send. Default: `default_provider`.
+    /// How to handle unknown model names from clients. See [names of models](configuration.md#names-of-models). Default: `default_provider`.
     pub unknown_models: UnknownModels,
-    /// Limits for clients of the daemon. A request beyond a limit gets 429, a body that is too large 413.
+    /// Limits for clients of the daemon. A request that exceeds a limit gets 429; a request body that is too large gets 413.
     pub limits: Limits,
-    /// Spending limits; an unset key is no limit. See [budgets](budgets.md).
+    /// Spending limits and reservations. A limit that is not set does not apply. See [budgets](budgets.md).
     pub budget: BudgetLimits,
-    /// Tracing of runs that other programs report. See [runs](runs.md).
+    /// Settings for tracing runs that other programs report. See [runs](runs.md).
     pub runs: Runs,
-    /// Commands that agents execute. See [the sandbox](sandbox.md) and [commands](commands.md).
+    /// Settings for commands that agents execute. See [the sandbox](sandbox.md) and [commands](commands.md).
     pub shell: ShellConfig,
-    /// Limits for tools of all kinds.
+    /// Settings for tools of all kinds.
     pub tools: Tools,
-    /// Web pages that agents read. See [web](web.md).
+    /// Settings for web pages that agents read. See [web](web.md).
     pub web: Web,
-    /// Agents that models start. See [subagents](subagents.md).
+    /// Settings for agents that models start. See [subagents](subagents.md).
     pub subagents: Subagents,
-    /// Unattended work. See [tasks](tasks.md).
+    /// Settings for unattended work. See [tasks](tasks.md).
     pub tasks: Tasks,
-    /// Automations of the operator, by name. Set exactly one of `cron` and `schedule`. See [tasks](tasks.md#automations-in-the-configuration).
+    /// The operator's automations, by name. Each requires exactly one of `cron` and `schedule`. See
+    /// [tasks](tasks.md#automations-in-the-configuration).
     pub automations: BTreeMap<String, AutomationEntry>,
-    /// Runs of many tasks over several workers. See [fleet](fleet.md).
+    /// Settings for runs that distribute many tasks among workers. See [fleet](fleet.md).
     pub fleet: Fleet,
-    /// Calls that run, need an approval, or are denied. See [approvals](approvals.md).
+    /// Rules that determine whether a call runs, needs an approval, or is denied. See [approvals](approvals.md).
     pub approvals: Approvals,
-    /// Automatic compaction of long conversations. See [compaction](compaction.md).
+    /// Settings for the automatic compaction of long conversations. See [compaction](compaction.md).
     pub compaction: Compaction,
-    /// Directories in which threads can work, in addition to `local`. Clients refer to them by name and cannot remove them.
+    /// Directories in which threads can work, in addition to `local`, by the name that clients use. Clients cannot remove these environments.
     pub environments: BTreeMap<String, EnvironmentEntry>,
-    /// File contents that are stored for undo. See [checkpoints](checkpoints.md).
+    /// Settings for storing file contents so that changes can be undone. See [checkpoints](checkpoints.md).
     pub checkpoints: Checkpoints,
-    /// Instructions of the repository. See [repository](repository.md).
+    /// Settings for the agent's prompt. See [the prompt](repository.md#the-prompt).
+    pub prompt: Prompt,
+    /// Settings for instructions in the repository. See [repository](repository.md).
     pub repository: Repository,
-    /// Tool outputs that are too long to show. See [commands](commands.md#long-outputs).
+    /// Settings for the output of `windlass run` and `windlass chat`. These keys apply only in your own file and in the file that `--config` names.
+    pub terminal: Terminal,
+    /// Settings for storing tool outputs that are too long to show in full. See [commands](commands.md#long-outputs).
     pub outputs: Outputs,
-    /// Deletion of old records. Without these keys nothing is deleted. See [operations](operations.md#retention-and-maintenance).
+    /// Settings for deleting old records. Nothing is deleted unless you set a limit. See [operations](operations.md#retention-and-maintenance).
     pub retention: Retention,
-    /// File with the key that encrypts secrets of sessions, as 64 hexadecimal digits. Default: `secrets.key` in the data directory.
+    /// File that contains the key for encrypting session secrets, as 64 hexadecimal digits. Default: `secrets.key` in the data directory.
     pub secrets_key_file: Option<PathBuf>,
-    /// Proxy for calls to model providers, such as `http://proxy.example:3128`. No environment variable is read for it.
+    /// Proxy for calls to model providers, such as `http://proxy.example:3128`. Proxy environment variables are ignored.
     #[serde(deserialize_with = "validate::proxy")]
     pub proxy: Option<String>,
-    /// PEM file of certificates to trust in addition to the system's.
+    /// PEM file with certificates to trust in addition to the system's certificates.
     pub ca_file: Option<PathBuf>,
-    /// File with model prices that override the built-in ones. See [budgets](budgets.md#prices).
+    /// File with model prices that override the built-in prices. See [budgets](budgets.md#prices).
     pub prices_file: Option<PathBuf>,
     /// Model providers, by name: `openai`, `openai-chat`, `anthropic`, `gemini`, `openrouter` or `azure-openai`.
     pub providers: BTreeMap<String, Provider>,
-    /// External agents that execute turns, by the name that threads use; `claude-code`, `codex` and `gemini` need no entry. See [external
+    /// External agents that execute turns, by the name that threads use. `claude-code`, `codex` and `gemini` need no entry. See [external
     /// agents](backends.md).
     pub backends: BTreeMap<String, BackendEntry>,
-    /// MCP servers whose tools all threads have, by name. See [MCP](mcp.md).
+    /// MCP servers, by name. All threads can use their tools. See [MCP](mcp.md).
     pub mcp_servers: BTreeMap<String, McpServerEntry>,
-    /// Secrets that tools put into commands and requests, by the name that models see; set exactly one of `variable` and `file`. See
+    /// Secrets that tools insert into commands and requests, by the name that models see. Each requires exactly one of `variable` and `file`. See
     /// [secrets](secrets.md).
     pub secrets: BTreeMap<String, SecretEntry>,
 }
 
-/// A named secret: where its value is, and where it may be sent.
+/// A named secret: the source of its value, and the destinations to which it can be sent.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SecretEntry {
-    /// Environment variable of the daemon that contains the value.
+    /// Name of the daemon's environment variable that contains the value.
     pub variable: Option<String>,
-    /// File that contains the value; a trailing line end is ignored.
+    /// File that contains the value. A trailing line break is ignored.
     pub file: Option<PathBuf>,
-    /// Whether commands get the secret, in the variable of its name.
+    /// Whether commands get the secret, in an environment variable with the secret's name.
     pub commands: bool,
-    /// Hosts whose requests contain the secret, such as `api.example.com`; over https, unless `http://` is written.
+    /// Hosts that get the secret in requests, such as `api.example.com`. Requests must use HTTPS unless the entry begins with `http://`.
     pub hosts: Vec<String>,
-    /// Header that contains the secret, with `{}` in its place. Default: `Authorization: Bearer {}`.
+    /// Header in which the secret is sent; `{}` is replaced by the value. Default: `Authorization: Bearer {}`.
     pub header: Option<String>,
-    /// Agents whose threads also have the secret. Without them only the operator's threads do.
+    /// Agents whose threads can use the secret. The operator's threads can always use it.
     pub agents: Vec<String>,
 }
 
@@ -114,29 +119,31 @@ pub struct SecretEntry {
 #[derive(Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct McpServerEntry {
-    /// Transport. Default: `stdio` with `command`, `http` with `url`.
+    /// Transport for messages to and from the server. Default: `stdio` if `command` is set, `http` if `url` is set.
     #[serde(rename = "type")]
     pub kind: Option<McpServerType>,
-    /// Program to start, in the sandbox of commands.
+    /// Program to start. It runs in the same sandbox as commands.
     #[serde(deserialize_with = "validate::program")]
     pub command: Option<String>,
-    /// Arguments of the program.
+    /// Arguments for the program.
     pub args: Vec<String>,
-    /// Variables of the program, in addition to those of commands. `${NAME}` is a secret that commands get, or a variable of the daemon.
+    /// Environment variables for the program, in addition to those that commands get. `${NAME}` is replaced by a secret that commands get, or by one
+    /// of the daemon's environment variables.
     pub env: BTreeMap<String, String>,
-    /// URL of an HTTP server.
+    /// URL of a server that uses HTTP.
     pub url: Option<String>,
-    /// Headers of each request. `${NAME}` is a secret that names the server's host, or a variable of the daemon.
+    /// Headers for each request. `${NAME}` is replaced by a secret whose `hosts` include the server's host, or by one of the daemon's environment
+    /// variables.
     pub headers: BTreeMap<String, String>,
-    /// Whether calls of its tools need an approval. Default: `ask`.
+    /// Whether calls to the server's tools need an approval. Default: `ask`.
     pub approval: McpApproval,
-    /// Whether to believe the server that a tool only reads. Then no files are saved for undo before its calls.
+    /// Whether to trust the server's claim that a tool only reads. If so, no files are saved for undo before calls to that tool.
     pub trust_read_only: bool,
-    /// Milliseconds in which the server must start and list its tools. Default: 30000.
+    /// Time limit for starting the server, in milliseconds. The same limit applies again to listing its tools. Default: 30000.
     pub start_timeout_ms: Option<u64>,
-    /// Milliseconds that a call may stay silent; progress messages reset it. Default: 60000.
+    /// Maximum time without a message from the server during a call, in milliseconds. Each progress message restarts the time. Default: 60000.
     pub timeout_ms: Option<u64>,
-    /// The same for single tools, by the server's own names. Default: `timeout_ms`.
+    /// Value of `timeout_ms` for a single tool, by the server's own name for the tool. Default: `timeout_ms`.
     pub tool_timeouts_ms: BTreeMap<String, u64>,
 }
 
@@ -157,9 +164,9 @@ impl fmt::Debug for McpServerEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum McpServerType {
-    /// A program, over its standard input and output.
+    /// A program that communicates over standard input and output.
     Stdio,
-    /// HTTP with streamed responses.
+    /// A server that communicates over streamable HTTP.
     #[serde(alias = "streamable-http")]
     Http,
 }
@@ -179,23 +186,23 @@ pub enum McpApproval {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BackendEntry {
-    /// Protocol of the agent. Default: by its name.
+    /// Protocol of the agent. Required unless the entry has the name of a built-in kind. Default: the kind with the entry's name.
     pub kind: Option<BackendKind>,
-    /// Its program, searched in `PATH` if it contains no slash. Default: the usual program of its kind.
+    /// Program of the agent. A name without a slash is searched for in `PATH`. Default: the usual program for the kind.
     pub command: Option<PathBuf>,
-    /// Arguments after those of its protocol.
+    /// Arguments for the program, added after those that the protocol requires.
     pub arguments: Vec<String>,
-    /// Model that the agent requests. Default: the agent's choice.
+    /// Model for the agent to use. Default: the agent's choice.
     pub model: Option<String>,
-    /// Variables of the daemon that the agent gets, in addition to `HOME`, `PATH`, `LANG` and `TERM`.
+    /// Names of the daemon's environment variables that the agent gets, in addition to `HOME`, `PATH`, `LANG` and `TERM`.
     pub variables: Vec<String>,
     /// Home directory of the agent. Default: `own`.
     pub home: BackendHome,
-    /// With `home = "user"`: the directory in your home that the agent may change. Default: that of its kind.
+    /// Directory in your home directory that the agent can change if `home` is `user`. Default: the usual directory for the kind.
     pub settings: Option<PathBuf>,
-    /// Seconds that the agent may stay silent during a turn; 0 is no limit. Default: 600.
+    /// Maximum time without output from the agent during a turn, in seconds. 0 means no limit. Default: 600.
     pub silence_seconds: Option<u64>,
-    /// Seconds that a turn may take. Default: no limit.
+    /// Maximum duration of a turn, in seconds. Default: no limit.
     pub turn_seconds: Option<u64>,
 }
 
@@ -203,9 +210,9 @@ pub struct BackendEntry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendKind {
-    /// Claude Code, over stream-json.
+    /// Claude Code, over its stream-json protocol.
     ClaudeCode,
-    /// Codex, over its app-server.
+    /// Codex, over its app-server protocol.
     Codex,
     /// Gemini CLI, over the Agent Client Protocol.
     Gemini,
@@ -230,10 +237,11 @@ impl BackendKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendHome {
-    /// A private directory in the data directory, one for each owner of threads. You log in there.
+    /// A private directory in the data directory, separate for each owner of threads. The operator's threads share your own login to the agent.
     #[default]
     Own,
-    /// Your home, of which it sees its working directory and its own settings. Your own copy of the agent obeys what it writes there.
+    /// Your home directory, in which the agent sees only its working directory and its own settings. Your own copy of the agent obeys any settings
+    /// that the agent changes.
     User,
 }
 
@@ -241,7 +249,7 @@ pub enum BackendHome {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum UnknownModels {
-    /// The provider of the default model gets the name.
+    /// The name is sent to the default model's provider.
     #[default]
     DefaultProvider,
     /// The request is refused.
@@ -252,52 +260,52 @@ pub enum UnknownModels {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {
-    /// Bytes of a request body. Default: 16777216.
+    /// Maximum size of a request body, in bytes. Default: 16777216.
     pub body_bytes: Option<usize>,
-    /// Threads. Default: 100000.
+    /// Maximum number of threads. Default: 100000.
     pub threads: Option<usize>,
-    /// Open event streams. Default: 4096.
+    /// Maximum number of open event streams. Default: 4096.
     pub subscribers: Option<usize>,
-    /// Open connections, and never more than the process's file descriptors allow (`ulimit -n`). Default: 8192.
+    /// Maximum number of open connections. The process's limit on file descriptors (`ulimit -n`) can reduce it. Default: 8192.
     pub connections: Option<usize>,
-    /// Calls of one thread that wait for a client. Default: 128.
+    /// Maximum number of calls in one thread that wait for a client. Default: 128.
     pub pending_calls: Option<usize>,
-    /// Queued prompts of one thread, and steered prompts that the model has not read. Default: 128.
+    /// Maximum number of waiting prompts in one thread. These are queued prompts, and steered prompts that the model has not read. Default: 128.
     pub waiting_inputs: Option<usize>,
-    /// Seconds that a turn waits for an approval, an answer or a client's result. Default: 300.
+    /// Maximum time that a turn waits for an approval, an answer or a client's result, in seconds. Default: 300.
     pub wait_seconds: Option<u64>,
-    /// Bytes of an external agent's output that one turn records, at least 1; beyond it the turn fails with `backend_output_limit`. Default:
-    /// 16777216.
+    /// Maximum size of an external agent's output that one turn records, in bytes; at least 1. A turn that exceeds it fails with
+    /// `backend_output_limit`. Default: 16777216.
     pub backend_output_bytes: Option<NonZeroUsize>,
 }
 
-/// Spending limits of turns, threads and days.
+/// Spending limits for turns, threads and days.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BudgetLimits {
-    /// US dollars of one turn.
+    /// Maximum cost of one turn, in US dollars.
     pub turn_usd: Option<f64>,
-    /// Input and output tokens of one turn.
+    /// Maximum number of input and output tokens in one turn.
     pub turn_tokens: Option<u64>,
-    /// Model calls of one turn.
+    /// Maximum number of model calls in one turn.
     pub turn_model_calls: Option<u64>,
-    /// Tool calls of one turn. A further call is not executed, and the model gets the reason.
+    /// Maximum number of tool calls in one turn. Further calls are not executed, and the model gets the reason.
     pub turn_tool_calls: Option<u64>,
-    /// Seconds of one turn, waits included.
+    /// Maximum duration of one turn, in seconds, including waits.
     pub turn_seconds: Option<u64>,
-    /// US dollars of all turns of a thread.
+    /// Maximum cost of all turns in a thread, in US dollars.
     pub thread_usd: Option<f64>,
-    /// Tokens of all turns of a thread.
+    /// Maximum number of tokens in all turns of a thread.
     pub thread_tokens: Option<u64>,
-    /// US dollars of all threads per day (UTC).
+    /// Maximum cost of all threads per day (UTC), in US dollars.
     pub day_usd: Option<f64>,
-    /// Tokens of all threads per day (UTC).
+    /// Maximum number of tokens in all threads per day (UTC).
     pub day_tokens: Option<u64>,
-    /// US dollars per day (UTC) of the threads that one agent's token created.
+    /// Maximum cost per day (UTC) of the threads that one agent's token created, in US dollars.
     pub token_day_usd: Option<f64>,
-    /// Minimum of US dollars that are reserved before a model call. Default: 0.02.
+    /// Minimum amount to reserve before a model call, in US dollars. Default: 0.02.
     pub reserve_usd: Option<f64>,
-    /// Minimum of tokens that are reserved before a model call. Default: 4000.
+    /// Minimum number of tokens to reserve before a model call. Default: 4000.
     pub reserve_tokens: Option<u64>,
 }
 
@@ -305,93 +313,95 @@ pub struct BudgetLimits {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Runs {
-    /// Milliseconds that a run waits for late messages of a lost connection. Default: 250.
+    /// Time that a run stays open after its connection is lost, in milliseconds, if the connection requested no lease. Default: 250.
     pub grace_ms: Option<u64>,
-    /// Milliseconds that a run waits for its owner to reconnect. Default: 10000.
+    /// Time that a run with a lease waits for its owner to reconnect, in milliseconds. After a restart, this applies to all runs. Default: 10000.
     pub lease_ms: Option<u64>,
-    /// Days for which ended runs are stored. Default: no limit.
+    /// Number of days for which to store ended runs. Default: no limit.
     pub keep_days: Option<u32>,
-    /// Bytes of one message over the socket. Default: 1048576.
+    /// Maximum size of one message over the socket, in bytes. Default: 1048576.
     pub message_bytes: Option<usize>,
 }
 
-/// Limits and sandbox of commands.
+/// Sandbox and limits for commands.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShellConfig {
-    /// How commands are confined. Default: `auto`.
+    /// How to confine commands. Default: `auto`.
     pub sandbox: Sandbox,
-    /// Files and directories of your home that commands may read, such as `~/.gitconfig`. By default they see only the directories in `PATH` and what
-    /// the programs there need.
+    /// Files and directories in your home directory that commands can read, such as `~/.gitconfig`. By default, commands see only the directories in
+    /// `PATH` and the files that the programs there need.
     pub home_paths: Vec<PathBuf>,
-    /// Files and directories of your home that commands may also change, such as `~/.cache/pip`.
+    /// Files and directories in your home directory that commands can read and change, such as `~/.cache/pip`.
     pub writable_home_paths: Vec<PathBuf>,
-    /// Whether commands may create pseudo-terminals under Landlock, which also opens your other terminals to them. Under bubblewrap they always may.
+    /// Whether commands can create pseudo-terminals under Landlock. This also gives commands access to your other terminals. Under bubblewrap,
+    /// commands can always create pseudo-terminals.
     pub terminals: bool,
-    /// Megabytes of data memory of each process; 0 is no limit. Default: 8192.
+    /// Maximum size of each process's data, in megabytes. 0 means no limit. Default: 8192.
     pub max_memory_mb: Option<u64>,
-    /// Processes and threads of one command under bubblewrap; 0 is no limit. Default: 2048.
+    /// Maximum number of processes and threads in one command under bubblewrap. 0 means no limit. Default: 2048.
     pub max_processes: Option<u64>,
-    /// Network of commands in the workspace, and of `windlass run` in directories without an entry in `[environments]`. Default: `inherit`.
+    /// Network access for commands in the workspace, and for `windlass run` in directories without an entry in `[environments]`. Default: `inherit`.
     pub network: Option<EnvironmentNetwork>,
-    /// Hosts that commands reach if the network is filtered, such as `crates.io`, `*.example.com` or `git.example:9418`.
+    /// Hosts that commands can reach if the network is filtered, such as `crates.io`, `*.example.com` or `git.example:9418`.
     pub hosts: Vec<String>,
-    /// Background commands of one thread; 0 disables them. Default: 8.
+    /// Maximum number of background commands that run in one thread at the same time. 0 disables background commands. Default: 8.
     pub max_background: Option<usize>,
-    /// Minutes that a background command may take. Default: 240.
+    /// Maximum duration of a background command, in minutes. Default: 240.
     pub background_minutes: Option<u64>,
 }
 
-/// Limits for tools of all kinds.
+/// Settings for tools of all kinds.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tools {
-    /// Tools that no model is offered, by name; `*` matches any characters.
+    /// Names of tools that no model is offered. `*` matches any characters.
     pub disabled: Vec<String>,
-    /// Seconds that a call may take, unless the tool has its own limit; 0 is no limit. Default: 300.
+    /// Maximum duration of a call, in seconds, unless the tool has its own limit. 0 means no limit. Default: 300.
     pub timeout_seconds: Option<u64>,
-    /// Bytes of a result that the model gets. Default: 65536.
+    /// Maximum size of a result that the model gets, in bytes. Default: 65536.
     pub max_result_bytes: Option<usize>,
-    /// Number of tools of MCP servers, or of one capability, above which models find them by `tool_search` instead of being offered all; 0 disables
-    /// this. Default: 24.
+    /// Number of tools above which models are offered `tool_search` instead of the tools. The tools of all MCP servers are counted together, and
+    /// those of each capability separately. 0 disables this. Default: 24.
     pub defer_above: Option<usize>,
 }
 
-/// Web pages that agents read.
+/// Settings for web pages that agents read.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Web {
     /// Whether models are offered `web_fetch`. Default: `true`.
     pub enabled: Option<bool>,
-    /// Hosts and networks that need no approval and may be private, such as `127.0.0.1:8080`, `internal.example` or `10.0.0.0/8`.
+    /// Hosts and networks that agents can reach even if they are private, such as `127.0.0.1:8080`, `internal.example` or `10.0.0.0/8`. Pages of a
+    /// host that is listed by its full name need no approval.
     pub allow: Vec<String>,
-    /// Hosts and networks that are never read.
+    /// Hosts and networks that agents cannot reach.
     pub deny: Vec<String>,
 }
 
-/// Agents that models start.
+/// Settings for agents that models start.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Subagents {
     /// Whether models are offered `spawn_agent`. Default: `true`.
     pub enabled: Option<bool>,
-    /// Levels of agents below a turn; 0 disables them. Default: 2.
+    /// Maximum number of levels of agents below a turn. 0 disables `spawn_agent`. Default: 2.
     pub max_depth: Option<u32>,
-    /// Agents of one turn that work at the same time; further ones wait; 0 disables them. Default: 8.
+    /// Maximum number of agents that work at the same time in one turn. Further agents wait. 0 disables `spawn_agent`. Default: 8.
     pub at_once: Option<usize>,
-    /// Agents that one turn may start in total; 0 disables them. Default: 32.
+    /// Maximum number of agents that one turn can start in total. 0 disables `spawn_agent`. Default: 32.
     pub per_turn: Option<usize>,
-    /// External agents that models may start, by name.
+    /// Names of external agents that models can start.
     pub backends: Vec<String>,
 }
 
-/// Tasks, and the automations that queue them.
+/// Settings for tasks, and for the automations that queue them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Tasks {
-    /// Tasks that run at the same time, 1 to 8; `--workers` overrides it. Default: 2.
+    /// Maximum number of tasks that run at the same time, from 1 to 8. `--workers` overrides this key. Default: 2.
     pub workers: Option<usize>,
-    /// Time zone of automations without one, such as `Europe/Berlin`. Default: that of the machine.
+    /// Time zone for automations that do not set one, such as `Europe/Berlin`. Default: the machine's time zone.
     pub time_zone: Option<String>,
 }
 
@@ -399,66 +409,67 @@ pub struct Tasks {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AutomationEntry {
-    /// Prompt of each run; required.
+    /// Prompt for each run. Required.
     pub prompt: String,
-    /// Schedule as a cron expression of five fields, such as `0 9 * * 1-5`.
+    /// Schedule as a cron expression with five fields, such as `0 9 * * 1-5`.
     pub cron: Option<String>,
     /// Schedule as an RRULE, such as `FREQ=DAILY;BYHOUR=9;BYMINUTE=0`.
     pub schedule: Option<String>,
     /// Time zone of the schedule. Default: `tasks.time_zone`.
     pub time_zone: Option<String>,
-    /// Working directory of its runs. Default: the daemon's workspace.
+    /// Working directory for the runs. Default: the daemon's workspace.
     pub workspace: Option<PathBuf>,
-    /// Model of its runs. Default: the daemon's.
+    /// Model for the runs. Default: the daemon's default model.
     pub model: Option<String>,
-    /// Mode of the agent. Default: `agent`.
+    /// Agent mode for the runs. Default: `agent`.
     pub mode: Option<String>,
-    /// External agent that executes its runs.
+    /// External agent that executes the runs.
     pub backend: Option<String>,
-    /// Whether its runs may execute commands. Default: that of the daemon.
+    /// Whether the runs can execute commands. Default: the daemon's setting.
     pub allow_shell: Option<bool>,
-    /// Whether its runs call tools without an approval. Default: `false`.
+    /// Whether the runs call tools without an approval. Default: `false`.
     pub auto_approve: Option<bool>,
-    /// Attempts of a run that fails, 1 to 10. Default: 1.
+    /// Maximum number of attempts for each run, from 1 to 10. Default: 1.
     pub max_attempts: Option<u32>,
-    /// What happens to times that passed without a daemon. Default: `once`.
+    /// How to handle scheduled times that passed while no daemon was running. Default: `once`.
     pub missed: Option<MissedRunsPolicy>,
     /// Whether the schedule is suspended.
     pub paused: bool,
 }
 
-/// What happens to scheduled times that passed without a daemon.
+/// How to handle scheduled times that passed while no daemon was running.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum MissedRunsPolicy {
-    /// They are skipped.
+    /// No run starts for a missed time.
     Skip,
-    /// The last one runs.
+    /// A run starts for the last missed time.
     Once,
-    /// The last thousand run.
+    /// A run starts for each of the last thousand missed times.
     All,
 }
 
-/// Limits of fleet runs.
+/// Settings for fleet runs.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Fleet {
-    /// Workers of all runs that work at the same time, 1 to 64. Default: 8.
+    /// Maximum number of workers that work at the same time, across all runs, from 1 to 64. Default: 8.
     pub workers: Option<usize>,
-    /// Open runs, 1 to 256; one token may have half of them. Default: 32.
+    /// Maximum number of open runs, from 1 to 256. One token can have at most half of them. Default: 32.
     pub open_runs: Option<usize>,
 }
 
-/// Automatic compaction of long conversations.
+/// Settings for the automatic compaction of long conversations.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Compaction {
-    /// Whether a conversation that exceeds the model's context window is summarised. Default: `true`.
+    /// Whether to summarise a conversation that exceeds the model's context window. Default: `true`.
     pub enabled: Option<bool>,
-    /// Tokens of a request and its answer, whatever the model. Default: that of the model, else 64000.
+    /// Size of the context window for every model, in tokens. The window contains a request and its answer. Default: the model's window, or else
+    /// 64000.
     pub window_tokens: Option<u64>,
-    /// Tokens of the window that are reserved for the answer, at most half of it. Default: a quarter of the window; for large windows 32000 plus a
-    /// twentieth.
+    /// Number of tokens in the window to reserve for the answer, at most half of the window. Default: a quarter of the window; for large windows,
+    /// 32000 plus a twentieth of the window.
     pub reserve_tokens: Option<u64>,
 }
 
@@ -466,37 +477,37 @@ pub struct Compaction {
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Approvals {
-    /// What happens to calls that change something and match no rule. Default: `ask`.
+    /// How to handle calls that change something and match no rule. Default: `ask`.
     pub default: Option<ApprovalAction>,
-    /// Rules, as tables of `tool`, `arguments`, `command` and `action`.
+    /// Rules, as tables with `tool`, `arguments`, `command` and `action`. The strictest matching rule applies.
     pub rules: Vec<ApprovalRule>,
 }
 
-/// What happens to a call.
+/// How to handle a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ApprovalAction {
-    /// It runs without an approval.
+    /// The call runs without an approval.
     Allow,
-    /// It needs an approval, unless its turn approves everything.
+    /// The call needs an approval, unless its turn approves everything.
     Ask,
-    /// It does not run, even if its turn approves everything.
+    /// The call does not run, even if its turn approves everything.
     Deny,
 }
 
-/// Calls and what happens to them. An omitted condition matches everything.
+/// Calls and how to handle them. An omitted condition matches everything.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ApprovalRule {
     /// Name of the tool; `*` matches any characters.
     pub tool: String,
-    /// Patterns of arguments: `*` matches any characters except `/`, `**` matches any.
+    /// Patterns for arguments: `*` matches any characters except `/`, and `**` matches any characters.
     #[serde(default)]
     pub arguments: BTreeMap<String, String>,
     /// First words of the command, such as `cargo test`.
     #[serde(default)]
     pub command: Option<String>,
-    /// What happens to matching calls.
+    /// How to handle matching calls.
     pub action: ApprovalAction,
 }
 
@@ -504,15 +515,15 @@ pub struct ApprovalRule {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EnvironmentEntry {
-    /// Root directory; required.
+    /// Root directory. Required.
     pub root: PathBuf,
-    /// Whether files may be changed. Default: `true`.
+    /// Whether files can be changed. Default: `true`.
     #[serde(default = "yes")]
     pub write: bool,
-    /// Whether commands may run. Default: `true`.
+    /// Whether commands can run. Default: `true`.
     #[serde(default = "yes")]
     pub shell: bool,
-    /// Network of its commands. Default: `inherit`.
+    /// Network access for commands. Default: `inherit`.
     #[serde(default)]
     pub network: EnvironmentNetwork,
 }
@@ -521,74 +532,108 @@ fn yes() -> bool {
     true
 }
 
-/// Network of commands.
+/// Network access for commands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum EnvironmentNetwork {
-    /// The daemon's network.
+    /// The same network access as the daemon.
     #[default]
     Inherit,
-    /// No network, and no web pages.
+    /// No network access and no web pages.
     None,
-    /// The hosts of `shell.hosts`, through a proxy.
+    /// Access only to the hosts in `shell.hosts`, through a proxy.
     Filtered,
 }
 
-/// How commands, and programs that inspect a workspace, are confined.
+/// How to confine commands, and programs that inspect a workspace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Sandbox {
-    /// Bubblewrap if it works, else Landlock.
+    /// Bubblewrap if it works, or else Landlock.
     #[default]
     Auto,
-    /// Only bubblewrap; commands are refused without it.
+    /// Only bubblewrap. Commands are refused if it does not work.
     Bubblewrap,
-    /// Only Landlock; commands are refused without it.
+    /// Only Landlock. Commands are refused if it does not work.
     Landlock,
-    /// No sandbox: commands are refused.
+    /// No sandbox. Commands are refused.
     None,
 }
 
-/// File contents that are stored for undo.
+/// Settings for storing file contents so that changes can be undone.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Checkpoints {
-    /// Whether the files that turns change are saved for [undo](checkpoints.md). Default: `true`.
+    /// Whether to save the files that turns change, so that the changes can be undone. Default: `true`.
     pub enabled: Option<bool>,
-    /// Megabytes of saved files; the oldest turns are removed first. Default: 1024.
+    /// Maximum size of all saved files, in megabytes. The files of the oldest turns are removed first. Default: 1024.
     pub max_mb: Option<u64>,
 }
 
-/// Instructions of the repository.
+/// Settings for the agent's prompt.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Prompt {
+    /// Instructions for the agent. Default: the instructions that `windlass prompt` shows.
+    pub text: Option<String>,
+    /// Whether the prompt describes the working directory, the system, the sandbox, the approvals and the git status. Default: `true`.
+    pub environment: Option<bool>,
+}
+
+/// Settings for instructions in the repository.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Repository {
-    /// Whether models read the `AGENTS.md` files and skills of the environment. Default: `true`.
+    /// Whether models read the `AGENTS.md` files and the skills in the environment. Default: `true`.
     pub instructions: Option<bool>,
 }
 
-/// Tool outputs that are too long to show.
+/// Settings for the output of commands on a terminal.
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct Terminal {
+    /// How to notify you of a turn that has ended or is waiting for you. Default: `off`.
+    pub notify: Notify,
+    /// Minimum waiting time before you are notified, in seconds. Default: 10.
+    pub notify_after_seconds: Option<u64>,
+}
+
+/// A notification on a terminal.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Notify {
+    /// You are not notified.
+    #[default]
+    Off,
+    /// The command writes the bell character.
+    Bell,
+    /// The command writes the escape sequence OSC 9, which some terminals show as a desktop notification.
+    Osc9,
+}
+
+/// Settings for storing tool outputs that are too long to show in full.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Outputs {
-    /// Megabytes of one output; of a longer one its beginning and its end are stored. Default: 16.
+    /// Maximum size of one output, in megabytes. Only the beginning and the end of a longer output are stored. Default: 16.
     pub each_mb: Option<u64>,
-    /// Megabytes of all outputs; the oldest are removed first. Default: 1024.
+    /// Maximum size of all outputs, in megabytes. The oldest outputs are removed first. Default: 1024.
     pub max_mb: Option<u64>,
 }
 
-/// Deletion of old records.
+/// Settings for deleting old records.
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Retention {
-    /// Days for which records of ended turns are stored. Default: no limit.
+    /// Number of days for which to store the records of ended turns. Default: no limit.
     pub max_age_days: Option<u32>,
-    /// Bytes of the database. Ended jobs are removed first, then the oldest turns. If rows that retention never removes exceed the limit, no turn is
-    /// removed, and the log, `windlass doctor` and the metric `windlass_unremovable_bytes_over_limit` report it. Default: no limit.
+    /// Maximum size of the database, in bytes. Ended jobs are removed first, then the oldest turns. If the rows that retention never removes exceed
+    /// the limit, no turn is removed; the log, `windlass doctor` and the metric `windlass_unremovable_bytes_over_limit` report this. Default: no
+    /// limit.
     pub max_bytes: Option<u64>,
-    /// Hours for which chunks of streamed text are stored, at least 24; later records contain the whole text. Default: no limit.
+    /// Number of hours for which to store chunks of streamed text, at least 24. Later records contain the complete text. Default: no limit.
     pub text_chunk_hours: Option<u32>,
-    /// Minutes between two maintenance runs; 0 disables them. Default: 60.
+    /// Interval between maintenance runs, in minutes. 0 disables maintenance runs. Default: 60.
     pub every_minutes: Option<u32>,
 }
 
@@ -596,12 +641,12 @@ pub struct Retention {
 #[derive(Clone, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Provider {
-    /// API key; better set in the environment.
+    /// API key. If possible, set it in an environment variable instead.
     pub api_key: Option<String>,
-    /// URL of the API, `http` or `https`, without user, password and query. A local server such as Ollama often needs no key. Default: the
-    /// provider's.
+    /// HTTP or HTTPS URL of the API, without a user name, password or query. A local server such as Ollama often needs no key. Default: the
+    /// provider's URL.
     pub base_url: Option<String>,
-    /// Calls that are sent at the same time. Default: no limit.
+    /// Maximum number of calls to the provider at the same time. Default: no limit.
     pub max_parallel_calls: Option<usize>,
 }
 

@@ -65,7 +65,7 @@ async function open() {
     onDone: () => signedIn(route),
   };
   const load = PAGES[route.page];
-  if (!load) return fill(main, h("h1", {}, "No such page"), h("a", {href: href("inbox")}, "Inbox"));
+  if (!load) return fill(main, h("h1", "No such page"), h("a", {href: href("inbox")}, "Inbox"));
   try {
     const module = await load();
     if (!signal.aborted) await module.show(main, context);
@@ -107,7 +107,7 @@ function poll(milliseconds, read, signal) {
 function signedIn(route) {
   const next = route.query.get("next") ?? "";
   void describe();
-  // Only a path of the console: an address of another site would be a redirect that anybody can write.
+  // Only a path of the console: an address of another site would be a redirect that another program can write.
   go(next.startsWith("/console/") ? next : href("inbox"), {replace: true});
 }
 
@@ -115,7 +115,7 @@ function signedIn(route) {
 function askForLogin() {
   if (document.querySelector("dialog.login-dialog") || parse(new URL(location.href)).page === "login") return;
   disconnect();
-  const dialog = h("dialog", {class: "login-dialog", "aria-label": "The session has ended"});
+  const dialog = h("dialog.login-dialog", {"aria-label": "The session has ended"});
   const form = loginForm(() => {
     dialog.close();
     dialog.remove();

@@ -27,7 +27,7 @@ pub struct Answer {
     pub content_type: &'static str,
     /// Value of the header `Cache-Control`.
     pub cache_control: &'static str,
-    /// The body.
+    /// Content in the media type.
     pub body: Cow<'static, [u8]>,
 }
 

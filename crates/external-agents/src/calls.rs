@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use windlass_core::backend::{BackendEvent, ObservedCall, ObservedResult};
+use windlass_core::tools::PLAN_TOOL;
 
 use crate::json::{capped, cut_text};
 use crate::protocol::Step;
@@ -50,6 +51,19 @@ impl Calls {
         call.name = cut_text(&call.name, MAX_NAME_BYTES);
         call.arguments = capped(call.arguments);
         Some(Step::Event(BackendEvent::ToolStarted(call)))
+    }
+
+    /// Reports a plan as a call of our tool.
+    pub(crate) fn plan(&mut self, entries: &Value) -> Vec<Step> {
+        let id = format!("plan_{}", self.started.len());
+        let started = self.start(ObservedCall {
+            id: id.clone(),
+            name: PLAN_TOOL.to_owned(),
+            arguments: json!({ "entries": entries }),
+            parent: None,
+        });
+        let ended = self.end(&id, json!({}), false);
+        started.into_iter().chain(ended).collect()
     }
 
     /// Starts a call known only by its ID, unless it has already started.

@@ -77,6 +77,13 @@ pub(crate) fn outcome(
     match end {
         TurnEnd::Held(hold) if hold.turn == HeldTurn::MayBeOpen => AttemptOutcome::Continues,
         TurnEnd::Held(hold) if !is_canceled => AttemptOutcome::NotBegun(hold),
+        // The client restarted the attempt before its turn started.
+        TurnEnd::Refused { error } if request == Some(StopRequest::Restart) => {
+            AttemptOutcome::Retry {
+                error,
+                cause: RetryCause::Restart,
+            }
+        }
         TurnEnd::Held(Hold { reason: error, .. }) | TurnEnd::Refused { error } => {
             ended(canceled_or_failed, None, Some(error), none)
         }
@@ -116,5 +123,22 @@ pub(crate) fn outcome(
                 ended(canceled_or_failed, None, Some(error), unapproved)
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn restart_before_the_turn_started_is_a_retry() {
+        let refused = TurnEnd::Refused {
+            error: "the job was cancelled".to_owned(),
+        };
+        let outcome = outcome(refused, Some(StopRequest::Restart), true);
+        let AttemptOutcome::Retry { cause, .. } = outcome else {
+            panic!("{outcome:?}");
+        };
+        assert_eq!(cause, RetryCause::Restart);
     }
 }

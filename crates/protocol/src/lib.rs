@@ -48,7 +48,7 @@ pub use queue::{EditQueuedInput, InputQueue, OnBusy, QueuedInput};
 pub use records::{
     PrunedRecords, Record, RecordPage, ThreadStateAt, VerifiedThread, VerifyFinding,
 };
-pub use runs::{Run, RunKind, RunState};
+pub use runs::{RunKind, RunLine, RunState};
 pub use sessions::{
     PatchSession, PatchedSession, ResumeSession, ResumedSession, SaveSession, SavedSession,
     SessionDetail, SessionLine, SessionList, SessionMessage, SessionMetadata, SessionPeek,

@@ -69,7 +69,7 @@
 //! | `compaction` | automatic compaction of a history that no longer fits the model's context window |
 //! | `infinity_context` | a search of the whole conversation |
 //! | `subagents` | agents that the model starts, where the runtime has them ([`InProcessRuntimeBuilder::subagents`]) |
-//! | `stateless_todo_list`, `current_time` | a plan; the time |
+//! | `plan`, `stateless_todo_list`, `current_time` | a plan that users follow; one for the model only; the time |
 //! | `loop_detection` | a guard against repeated identical calls |
 //! | `message_metadata` | the time and sender of messages, for the model only |
 //! | `btw`, `test_math`, `noop` | the command `/btw`; a calculator; nothing |

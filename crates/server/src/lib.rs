@@ -20,8 +20,9 @@ pub use windlass_service::rpc::socket_methods;
 pub use windlass_service::view;
 pub use windlass_service::{
     Access, ApiCaller, ApiError, ClientLimits, FileState, HostConfig, HostWireStore, InProcess,
-    InvalidScope, JobSettings, JsonContents, JsonFile, JsonFileError, ModelProvider, Models,
-    OpenError, ProjectApprovals, Reload, Reloaded, RememberedCall, RememberedInProjects,
-    RpcSettings, Settings, StoredAnswer, Token, TokenFile, TokenLookup, TokenRecord, TokenScope,
-    Tokens, UnknownModels, Upkeep, WireStore, check_environments, open_environments,
+    InvalidPublicUrl, InvalidScope, JobSettings, JsonContents, JsonFile, JsonFileError, Logins,
+    ModelProvider, Models, OpenError, ProjectApprovals, PublicUrl, Reload, Reloaded,
+    RememberedCall, RememberedInProjects, RpcSettings, Settings, StoredAnswer, Token, TokenFile,
+    TokenLookup, TokenRecord, TokenScope, Tokens, UnknownModels, Upkeep, WireStore,
+    check_environments, open_environments,
 };

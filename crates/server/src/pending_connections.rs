@@ -113,9 +113,9 @@ impl PendingConnection {
     }
 
     /// Records that it has authenticated.
-    pub(crate) fn admit(&self, token_id: Option<&str>) -> Result<()> {
+    pub(crate) fn admit(&self, credential: Option<&str>) -> Result<()> {
         if self.share.get().is_none() {
-            let share = Share::one(&self.app.service, token_id, Quota::Connections)?;
+            let share = Share::one(&self.app.service, credential, Quota::Connections)?;
             let _ = self.share.set(share);
             self.kind.pending_connections(&self.app).leave(self.number);
             self.admitted.cancel();

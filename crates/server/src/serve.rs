@@ -265,6 +265,12 @@ impl ApiServer {
         self.listener.as_ref()?.local_addr().ok()
     }
 
+    /// Returns the address of the web console; `None` if no browser could log in there.
+    #[must_use]
+    pub fn console_url(&self) -> Option<String> {
+        self.app.service.settings.console_url()
+    }
+
     /// Returns the model of threads whose clients name none, as `provider/model`.
     #[must_use]
     pub fn default_model(&self) -> String {

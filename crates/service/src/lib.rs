@@ -53,10 +53,11 @@ pub use project_approvals::{ProjectApprovals, RememberedCall, RememberedInProjec
 pub use service::{Counters, LimitPermit, Service, State};
 pub use settings::host::{HostConfig, Reload, Reloaded};
 pub use settings::models::{ModelProvider, Models, UnknownModels};
-pub use settings::{Access, ClientLimits, JobSettings, RpcSettings, Settings, Upkeep};
+pub use settings::public_url::{InvalidPublicUrl, PublicUrl};
+pub use settings::{Access, ClientLimits, JobSettings, RpcSettings, Settings, Upkeep, Validity};
 pub use sse_frame::{FRAME_END, frame, frame_head};
 pub use store::{HostWireStore, StoredAnswer, WireStore};
 pub use tokens::{
-    ApiCaller, InvalidScope, Token, TokenFile, TokenLookup, TokenRecord, TokenScope, Tokens,
-    authenticate, tokens_unavailable,
+    ApiCaller, InvalidScope, LoginSecret, Logins, NewSession, SessionLookup, Token, TokenFile,
+    TokenLookup, TokenRecord, TokenScope, Tokens, authenticate, tokens_unavailable,
 };

@@ -56,13 +56,8 @@ impl Browser {
             .lines()
             .map_while(Result::ok)
             .find_map(|line| {
-                Some(
-                    line.split_once("successfully on port ")?
-                        .1
-                        .trim_end_matches('.')
-                        .parse()
-                        .ok()?,
-                )
+                let (_, port) = line.split_once("successfully on port ")?;
+                port.trim_end_matches('.').parse().ok()
             })
             .ok_or(io::ErrorKind::UnexpectedEof)?;
         let mut browser = Self {
@@ -90,6 +85,7 @@ impl Browser {
         let session = session.map_err(io::Error::other)?;
         let id = session["sessionId"].as_str().unwrap_or_default();
         browser.session = format!("/session/{id}");
+        browser.screen(1280, 800, false);
         Ok(browser)
     }
 

@@ -56,6 +56,7 @@ mod approval;
 mod checkpoint;
 mod environments;
 mod files;
+mod git;
 mod host_access;
 mod lock;
 #[cfg(feature = "mcp")]
@@ -80,6 +81,7 @@ pub use checkpoint::{
 };
 pub use environments::{Environment, EnvironmentError, Environments, Policy, Unconfined};
 pub use files::FilesCapability;
+pub use git::{Git, GitError};
 pub use host_access::TurnHostAccess;
 pub use outputs::{OutputLimits, Outputs};
 #[cfg(feature = "web")]

@@ -20,9 +20,11 @@ use crate::commands::automations::Automations;
 use crate::commands::backends::Backends;
 use crate::commands::chat::Chat;
 use crate::commands::config::ConfigCommand;
+use crate::commands::console::Console;
 use crate::commands::demo::Demo;
 use crate::commands::doctor::Doctor;
 use crate::commands::mcp::Mcp;
+use crate::commands::prompt::PromptCommand;
 use crate::commands::replay::Replay;
 use crate::commands::run::Run;
 use crate::commands::runs::RunsCommand;
@@ -41,7 +43,7 @@ pub(crate) const USAGE: u8 = 2;
 /// The user stopped it.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Runs AI agents and records every step.
+/// Runs AI agents and records every step. Without a command, `windlass` on a terminal starts a chat.
 #[derive(Parser)]
 #[command(name = "windlass", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
@@ -83,11 +85,15 @@ pub(crate) enum Command {
     Tasks(TasksCommand),
     /// Queues tasks on a schedule.
     Automations(Automations),
+    /// Shows the system prompt of a new thread in this directory.
+    Prompt(PromptCommand),
     /// Checks this machine: sandbox, models, data and external agents; and suggests fixes.
     Doctor(Doctor),
     /// Serves the Runtime API over HTTP and SSE, and run tracing over WebSocket.
     #[command(alias = "app-server")]
     Serve(Serve),
+    /// Prints a link to the web console of a running daemon, and opens it if there is a browser.
+    Console(Console),
     /// Serves threads to an editor that speaks the Agent Client Protocol, over standard input and output.
     Acp(Acp),
     /// Serves threads and runs to other agents as tools of the Model Context Protocol.
@@ -121,6 +127,7 @@ impl Command {
             Self::Config(config) => config.is_configured(),
             Self::Runs(_)
             | Self::Token(_)
+            | Self::Console(_)
             | Self::Approvals(_)
             | Self::Store(_)
             | Self::Demo(_)
@@ -133,7 +140,11 @@ impl Command {
 /// Parses the command line. If it is invalid, prints the reason and exits.
 pub(crate) fn parse() -> Cli {
     let mut command = without_blank_variables(Cli::command());
-    let matches = command.try_get_matches_from_mut(std::env::args_os());
+    let mut words: Vec<_> = std::env::args_os().collect();
+    if words.len() == 1 && io::stdin().is_terminal() && io::stdout().is_terminal() {
+        words.push("chat".into());
+    }
+    let matches = command.try_get_matches_from_mut(words);
     let read = matches.and_then(|matches| Cli::from_arg_matches(&matches));
     read.unwrap_or_else(|error| without_hidden(error.format(&mut command)).exit())
 }

@@ -46,6 +46,7 @@ async fn run() -> ExitCode {
         Command::Events(events) => events.run(global).await,
         Command::Tasks(tasks) => tasks.run(global).await,
         Command::Automations(automations) => automations.run(global).await,
+        Command::Prompt(prompt) => Box::pin(prompt.run(global)).await,
         Command::Doctor(doctor) => doctor.run(global).await,
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -57,6 +58,7 @@ async fn run() -> ExitCode {
         Command::Mcp(mcp) => mcp.run(global).await,
         Command::Runs(runs) => runs.run().await,
         Command::Token(token) => token.run(),
+        Command::Console(console) => console.run().await,
         Command::Approvals(approvals) => approvals.run(),
         Command::Store(store) => store.run().await,
         Command::Config(config_command) => config_command.run(global),

@@ -105,7 +105,7 @@ fn choices_of(schema: &Value) -> String {
     let mut described = String::new();
     for choice in schema["oneOf"].as_array().into_iter().flatten() {
         let value = text(choice, "const");
-        let description = text(choice, "description");
+        let description = text(choice, "description").replace('\n', " ");
         let _ = write!(described, "<br>`{value}`: {description}");
     }
     described

@@ -1,5 +1,7 @@
 // Requests to the Runtime API. A request names its operation's path; the session is a cookie and a key that only this origin can read.
 
+import {withQuery} from "./route.js";
+
 const KEY = "windlass.key";
 
 /** A response that reports an error, or no response at all (`status` 0). */
@@ -26,22 +28,12 @@ export const sessionKey = () => localStorage.getItem(KEY) ?? "";
 export const setSessionKey = (key) => (key ? localStorage.setItem(KEY, key) : localStorage.removeItem(KEY));
 
 /**
- * @typedef {Record<string, string | number | boolean | undefined | null>} Query
+ * @typedef {import("./route.js").Query} Query
  * @typedef {{query?: Query, body?: unknown, idempotencyKey?: string, signal?: AbortSignal}} Options
  */
 
 /** Percent-encodes the values of a path. @param {TemplateStringsArray} parts @param {...(string | number)} values */
 export const path = (parts, ...values) => String.raw({raw: parts}, ...values.map((value) => encodeURIComponent(value)));
-
-/** @param {string} target @param {Query} [query] */
-export function withQuery(target, query = {}) {
-  const search = new URLSearchParams();
-  for (const [name, value] of Object.entries(query)) {
-    if (value !== undefined && value !== null && value !== "") search.set(name, String(value));
-  }
-  const text = search.toString();
-  return text ? `${target}?${text}` : target;
-}
 
 /** Sends a request and returns its successful response. @param {string} method @param {string} target @param {Options} options */
 export async function send(method, target, options = {}) {
@@ -93,6 +85,17 @@ export const get = (target, query, signal) => call("GET", target, {query, signal
 
 /** @param {string} target @param {unknown} [body] @param {string} [idempotencyKey] */
 export const post = (target, body, idempotencyKey) => call("POST", target, {body, idempotencyKey});
+
+/** Returns a thread with its newest turns, and with another one. @param {string} thread @param {string | null} turn @param {AbortSignal} [signal] */
+export async function threadWith(thread, turn, signal) {
+  const detail = await get(path`/v1/threads/${thread}`, {turns: 20}, signal);
+  if (turn && !detail.turns.some((/** @type {any} */ known) => known.id === turn)) {
+    const one = await get(path`/v1/threads/${thread}/turns/${turn}`, {}, signal);
+    detail.turns.unshift(one.turn);
+    detail.items.unshift(...one.items);
+  }
+  return detail;
+}
 
 /** Returns a page of a list with the cursor of the next one. @param {string} target @param {Query} [query] @param {AbortSignal} [signal] */
 export async function page(target, query, signal) {

@@ -1,4 +1,4 @@
-// The records of a thread in pages, of which those near the reader are kept.
+// The records of a thread in pages, of which the last used are cached.
 
 import {get, path} from "./api.js";
 

@@ -22,15 +22,17 @@ function safeDecode(word) {
   }
 }
 
-/** @param {string} page @param {string} [id] @param {Record<string, string | number | undefined | null>} [query] */
-export function href(page, id = "", query = {}) {
-  let target = page === "inbox" ? BASE + "/" : `${BASE}/${page}`;
-  if (id) target += "/" + encodeURIComponent(id);
+/** Parameters without a value are left out. @typedef {Record<string, string | number | boolean | undefined | null>} Query */
+
+/** @param {string} target @param {Query} query */
+export function withQuery(target, query = {}) {
   const search = new URLSearchParams();
   for (const [name, value] of Object.entries(query)) if (value !== undefined && value !== null && value !== "") search.set(name, String(value));
-  const text = search.toString();
-  return text ? `${target}?${text}` : target;
+  return search.size ? `${target}?${search}` : target;
 }
+
+/** @param {string} page @param {string} [id] @param {Query} [query] */
+export const href = (page, id, query) => withQuery((page === "inbox" ? BASE + "/" : `${BASE}/${page}`) + (id ? "/" + encodeURIComponent(id) : ""), query);
 
 /** @type {Set<() => void>} */
 const listeners = new Set();
@@ -45,16 +47,8 @@ export function go(target, options = {}) {
   if (!options.silent) for (const listener of listeners) listener();
 }
 
-/** Changes parameters of the query; the page stays. @param {Record<string, string | number | undefined | null>} changes */
-export function setQuery(changes) {
-  const query = new URLSearchParams(location.search);
-  for (const [name, value] of Object.entries(changes)) {
-    if (value === undefined || value === null || value === "") query.delete(name);
-    else query.set(name, String(value));
-  }
-  const text = query.toString();
-  go(location.pathname + (text ? "?" + text : ""), {replace: true, silent: true});
-}
+/** Changes parameters of the query; the page stays. @param {Query} changes */
+export const setQuery = (changes) => go(withQuery(location.pathname, {...Object.fromEntries(new URLSearchParams(location.search)), ...changes}), {replace: true, silent: true});
 
 /** Follows links of the console in place. */
 export function intercept() {

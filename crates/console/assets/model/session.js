@@ -6,7 +6,7 @@ import {BASE} from "./route.js";
 
 /** Signs in with a single-use code or a token. @param {{code: string} | {token: string}} proof */
 export async function signIn(proof) {
-  const session = await post(BASE + "/api/login", proof);
+  const session = await post(BASE + "/login", proof);
   setSessionKey(session.key);
   connect();
 }
@@ -14,7 +14,7 @@ export async function signIn(proof) {
 /** Ends the session on the daemon and in this browser. */
 export async function signOut() {
   try {
-    await call("POST", BASE + "/api/logout");
+    await call("POST", BASE + "/logout");
   } finally {
     setSessionKey("");
     disconnect();

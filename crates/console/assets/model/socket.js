@@ -1,6 +1,7 @@
 // One WebSocket per tab. A lost connection is opened again with the same cursors, so no event is missed.
 
-import {sessionKey} from "./api.js";
+import {get, sessionKey} from "./api.js";
+import {BASE} from "./route.js";
 
 const FIRST_DELAY = 1000;
 const MAX_DELAY = 30_000;
@@ -84,7 +85,10 @@ async function authenticate(opened) {
     delay = FIRST_DELAY;
     setState({live: true, reason: ""});
   } catch (error) {
-    if (opened === socket) opened.close(4000, String(error));
+    if (opened !== socket) return;
+    opened.close(4000, String(error));
+    // The answer 401 shows the login: only a session that ended is refused here.
+    void get(BASE + "/session").catch(() => {});
   }
 }
 

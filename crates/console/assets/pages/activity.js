@@ -9,6 +9,7 @@ import {textBody} from "../ui/body.js";
 import {button, fill, h} from "../ui/dom.js";
 import {emptyBlock, errorBlock, load} from "../ui/notice.js";
 import {statusOf} from "../ui/status.js";
+import {facts, lazyBox, note} from "../ui/parts.js";
 
 const FILTERS = /** @type {const} */ ([
   ["", "all"],
@@ -66,13 +67,12 @@ export function show(main, context) {
   find.addEventListener("change", () => change({q: find.value.trim()}));
   fill(
     main,
-    h("h1", {}, "Activity"),
-    h("div", {class: "filters"}, chips, kind, agent, find),
+    h("h1", "Activity"),
+    h("div.filters", chips, kind, agent, find),
     fresh,
     h(
-      "table",
-      {class: "stack runs"},
-      h("thead", {}, h("tr", {}, ["Status", "Intent", "Agent", "Model", "Steps", "Cost", "Took", "When"].map((name, at) => h("th", {scope: "col", class: at > 3 ? "num" : ""}, name)))),
+      "table.stack.runs",
+      h("thead", h("tr", ["Status", "Intent", "Agent", "Model", "Steps", "Cost", "Took", "When"].map((name, at) => h("th", {scope: "col", class: at > 3 ? "num" : ""}, name)))),
       body,
     ),
     more,
@@ -96,28 +96,27 @@ function row(run) {
   const target = run.thread_id ? href("threads", run.thread_id, {turn: run.id}) : href("runs", "", {run: run.id});
   return h(
     "tr",
-    {},
-    h("td", {}, statusOf(run)),
-    h("td", {class: "title"}, h("a", {href: target}, line(run.intent, 200) || shortId(run.id))),
-    h("td", {class: "mono"}, line(run.agent, 40)),
-    h("td", {class: "mono"}, line(run.model, 40)),
-    h("td", {class: "num", "data-label": "steps"}, count(run.steps)),
-    h("td", {class: "num"}, cost(run.usage?.cost_usd)),
-    h("td", {class: "num"}, duration(between(run.started_at, run.ended_at))),
-    h("td", {class: "num", title: fullTime(run.started_at)}, when(run.started_at)),
+    h("td", statusOf(run)),
+    h("td.title", h("a", {href: target}, line(run.intent, 200) || shortId(run.id))),
+    h("td.mono", line(run.agent, 40)),
+    h("td.mono", line(run.model, 40)),
+    h("td.num", {"data-label": "steps"}, count(run.steps)),
+    h("td.num", cost(run.usage?.cost_usd)),
+    h("td.num", duration(between(run.started_at, run.ended_at))),
+    h("td.num", {title: fullTime(run.started_at)}, when(run.started_at)),
   );
 }
 
 /** The trace of a run that another program reported. @param {HTMLElement} main @param {string} run */
 function showReported(main, run) {
   const root = h("div");
-  fill(main, h("h1", {}, "Reported run ", h("span", {class: "mono"}, shortId(run))), root);
+  fill(main, h("h1", "Reported run ", h("span.mono", shortId(run))), root);
   return load(root, () => request("runs.get_trace", {run_id: run}), (trace) =>
     fill(
       root,
-      h("dl", {class: "facts"}, h("dt", {}, "Agent"), h("dd", {}, line(trace.agent_id)), h("dt", {}, "Run"), h("dd", {class: "mono"}, line(run))),
-      trace.records.map((/** @type {any} */ record) => h("details", {class: "box"}, h("summary", {}, `${record.record} ${record.index ?? ""} `, line(record.tool ?? record.model_id ?? "", 60), " ", line(record.assistant_text ?? record.output ?? "", 120)), textBody(JSON.stringify(record, null, 2), {form: "exact"}))),
-      trace.next_cursor ? h("p", {class: "dim"}, "Only the first records are shown.") : null,
+      facts([["Agent", line(trace.agent_id)], ["Run", line(run)]]),
+      trace.records.map((/** @type {any} */ record) => lazyBox([`${record.record} ${record.index ?? ""} `, line(record.tool ?? record.model_id ?? "", 60), " ", line(record.assistant_text ?? record.output ?? "", 120)], () => textBody(JSON.stringify(record, null, 2), {form: "exact"}))),
+      trace.next_cursor ? note("Only the first records are shown.") : null,
     ),
   );
 }

@@ -7,23 +7,24 @@ import {line} from "../text/plain.js";
 import {fill, h} from "../ui/dom.js";
 import {load} from "../ui/notice.js";
 import {waitCard} from "../ui/wait.js";
+import {box, dim} from "../ui/parts.js";
 
 /** @param {HTMLElement} main @param {import("../boot.js").Context} context */
 export function show(main, {route}) {
-  const root = h("div", {class: "narrow"});
+  const root = h("div.narrow");
   fill(main, root);
-  const ended = () => fill(root, h("h1", {}, "Decided"), h("p", {}, "This request no longer waits for a decision."), h("p", {}, h("a", {href: href("inbox")}, "Inbox")));
+  const ended = () => fill(root, h("h1", "Decided"), h("p", "This request no longer waits for a decision."), h("p", h("a", {href: href("inbox")}, "Inbox")));
   return load(root, () => find(route.id, route.query.get("thread")), (found) => {
     if (!found) return ended();
-    const before = found.items.slice(-3).map((item) => h("li", {}, h("span", {class: "dim"}, item.kind.replaceAll("_", " ")), h("span", {class: "clip grow"}, line(item.detail ?? item.summary, 300))));
+    const before = found.items.slice(-3).map((item) => h("li", dim(item.kind.replaceAll("_", " ")), h("span.clip.grow", line(item.detail ?? item.summary, 300))));
     const card = waitCard(found.wait, {alone: true});
     card.addEventListener("decided", ended);
     fill(
       root,
-      h("h1", {}, found.wait.kind === "question" ? "Answer this question" : "Allow this call?"),
+      h("h1", found.wait.kind === "question" ? "Answer this question" : "Allow this call?"),
       card,
-      before.length ? h("details", {class: "box"}, h("summary", {}, "Last messages"), h("ul", {class: "rows"}, before)) : null,
-      found.wait.arguments ? h("details", {class: "box"}, h("summary", {}, "All arguments"), h("pre", {class: "code"}, line(found.wait.arguments, 4000))) : null,
+      before.length ? box("Last messages", h("ul.rows", before)) : null,
+      found.wait.arguments ? box("All arguments", h("pre.code", line(found.wait.arguments, 4000))) : null,
     );
     card.focus();
   });

@@ -8,10 +8,10 @@ import {errorText, toast} from "../ui/notice.js";
 export function composer({talk}) {
   const target = path`/v1/threads/${talk.thread.id}/turns`;
   const field = h("textarea", {rows: "1", "aria-label": "Prompt", placeholder: "Say something…"});
-  const send = h("button", {class: "primary"}, "Send");
+  const send = h("button.primary", "Send");
   const queue = button("Queue", () => void submit("queue"), {title: "Start another turn after this one"});
   const stop = button("Interrupt", () => void interrupt(), {class: "danger"});
-  const root = h("form", {class: "composer"}, field, h("div", {class: "actions"}, send, queue, stop));
+  const root = h("form.composer", field, h("div.actions", send, queue, stop));
   // The draft survives a reload, and a session that ended.
   const draft = "windlass.draft." + talk.thread.id;
   field.value = sessionStorage.getItem(draft) ?? "";

@@ -12,6 +12,7 @@ import {errorBlock, errorText, load, toast} from "../ui/notice.js";
 import {itemNode} from "./talk.js";
 import "../ui/list.js";
 import "../ui/scrub.js";
+import {facts, lazyBox, note} from "../ui/parts.js";
 
 const KINDS = [
   ["", "all events"],
@@ -33,11 +34,11 @@ export function eventsView(box, page) {
   let at = Number(query.get("at")) || 0;
   const list = /** @type {import("../ui/list.js").WList} */ (h(/** @type {any} */ ("w-list")));
   const scrub = /** @type {import("../ui/scrub.js").WScrub} */ (h(/** @type {any} */ ("w-scrub")));
-  const aside = h("aside", {"aria-label": "Event", tabindex: "0"}, h("p", {class: "dim"}, "Choose an event."));
+  const aside = h("aside", {"aria-label": "Event", tabindex: "0"}, note("Choose an event."));
   const follow = h("input", {type: "checkbox"});
   const select = h("select", {"aria-label": "Events"}, KINDS.map(([value, label]) => h("option", {value, selected: value === kinds}, label)));
-  const bar = h("div", {class: "filters"}, select, h("label", {class: "check"}, follow, "Follow"), h("span", {class: "dim only-wide"}, "↑ ↓ move, Enter opens, [ ] step, n next failure"));
-  box.append(bar, h("div", {class: "split"}, list, aside), scrub);
+  const bar = h("div.filters", select, h("label.check", follow, "Follow"), h("span.dim.only-wide", "↑ ↓ move, Enter opens, [ ] step, n next failure"));
+  box.append(bar, h("div.split", list, aside), scrub);
 
   const failed = (/** @type {unknown} */ error) => toast(errorText(error), "bad");
   const make = () =>
@@ -119,7 +120,7 @@ const markOf = (row) => (row && MARKS.includes(row.kind) ? "mark" : row?.failed 
 /** @param {import("../model/records.js").Row | null} row */
 function cells(row) {
   if (!row) return null;
-  return [h("span", {class: "num"}, count(row.seq)), h("span", {class: "kind mono"}, line(row.kind, 40)), h("span", {class: "clip"}, row.failed ? "✗ " : "", line(row.summary, 280)), h("span", {class: "num when"}, when(row.at))];
+  return [h("span.num", count(row.seq)), h("span.kind.mono", line(row.kind, 40)), h("span.clip", row.failed ? "✗ " : "", line(row.summary, 280)), h("span.num.when", when(row.at))];
 }
 
 /** Finds the nearest failure. @param {string} thread @param {number} at @param {number} by */
@@ -149,22 +150,19 @@ async function details(target, page, seq) {
     const turn = row.turn_id ?? null;
     fill(
       target,
-      h("h2", {}, `${count(row.seq)} `, h("span", {class: "mono"}, line(row.kind, 60))),
-      h("dl", {class: "facts"}, h("dt", {}, "Time"), h("dd", {class: "mono"}, row.at), turn ? [h("dt", {}, "Turn"), h("dd", {class: "mono"}, turn)] : null, h("dt", {}, "Size"), h("dd", {}, size(row.bytes))),
-      h("div", {class: "actions"}, button("State then", () => void stateAt(state, thread, seq)), turn ? button("Request", () => page.select({turn, view: "request"})) : null, turn ? h("a", {href: href("compare", "", {a: `${thread}:${turn}`})}, "What-if from this turn") : null, button("Copy link", () => copy(location.href, toast))),
+      h("h2", `${count(row.seq)} `, h("span.mono", line(row.kind, 60))),
+      facts([["Time", row.at], ["Turn", turn], ["Size", size(row.bytes)]]),
+      h("div.actions", button("State then", () => void stateAt(state, thread, seq)), turn ? button("Request", () => page.select({turn, view: "request"})) : null, turn ? h("a", {href: href("compare", "", {a: `${thread}:${turn}`})}, "What-if from this turn") : null, button("Copy link", () => copy(location.href, toast))),
       state,
-      row.redacted ? h("p", {class: "warn"}, "The content is not shown: it is the user's answer to a question.") : content(row),
+      row.redacted ? h("p.warn", "The content is not shown: it is the user's answer to a question.") : content(row),
     );
   });
 }
 
 /** Long texts first, as text; then the whole record as JSON. @param {import("../model/records.js").Row} row */
 function content(row) {
-  const texts = longTexts(row.data).map(([name, text]) => [h("h3", {}, name), textBody(text, {label: name, name: `${row.seq}.txt`})]);
-  const json = h("details", {class: "box", open: !texts.length}, h("summary", {}, "JSON"));
-  const expand = () => json.open && json.childElementCount === 1 && json.append(textBody(JSON.stringify(row.data ?? null, null, 2), {form: "exact", label: "JSON", name: `${row.seq}.json`}));
-  json.addEventListener("toggle", expand);
-  return [texts, json];
+  const texts = longTexts(row.data).map(([name, text]) => [h("h3", name), textBody(text, {label: name, name: `${row.seq}.txt`})]);
+  return [texts, lazyBox("JSON", () => textBody(JSON.stringify(row.data ?? null, null, 2), {form: "exact", label: "JSON", name: `${row.seq}.json`}), !texts.length)];
 }
 
 /** @param {any} data @param {string} [name] @param {number} [depth] @returns {[string, string][]} */
@@ -181,7 +179,7 @@ function stateAt(node, thread, seq) {
     const waits = state.pending_approvals.length + state.pending_user_inputs.length + state.pending_dynamic_tool_calls.length;
     fill(
       node,
-      h("section", {class: "panel state", "aria-label": `State at event ${seq}`}, h("h3", {}, `State at ${count(state.at)}`), h("p", {class: "dim"}, `${plural(state.turn_count, "turn")}, ${plural(waits, "wait")}, ${cost(state.usage?.cost_usd)}`), state.items.slice(-8).map((/** @type {any} */ item) => itemNode(item))),
+      h("section.panel.state", {"aria-label": `State at event ${seq}`}, h("h3", `State at ${count(state.at)}`), note(`${plural(state.turn_count, "turn")}, ${plural(waits, "wait")}, ${cost(state.usage?.cost_usd)}`), state.items.slice(-8).map((/** @type {any} */ item) => itemNode(item))),
     );
   });
 }

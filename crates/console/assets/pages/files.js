@@ -11,7 +11,7 @@ import {turnMenu} from "./waterfall.js";
 import {diffView} from "../ui/diff.js";
 
 /** The rows of a change, from the arguments of its call. @param {any} input @param {any} metadata @returns {import("../text/diff.js").DiffRow[]} */
-export function changeOf(input, metadata) {
+function changeOf(input, metadata) {
   const text = (/** @type {unknown} */ value) => (typeof value === "string" ? value : "");
   const unified = metadata?.diff ?? input?.patch ?? input?.diff;
   if (typeof unified === "string") return parseUnified(unified);
@@ -23,7 +23,7 @@ export function changeOf(input, metadata) {
 export function filesView(box, page) {
   const {talk} = page;
   const turn = turnMenu(box, page, (chosen) => page.select({turn: chosen, view: "files"}));
-  const root = h("div", {class: "scroll"});
+  const root = h("div.scroll");
   box.append(root);
   const changes = turn ? talk.itemsOf(turn).filter((item) => item.kind === "file_change") : [];
   const isLast = turn === [...talk.turns.keys()].at(-1);
@@ -42,10 +42,10 @@ export function filesView(box, page) {
     changes.length
       ? changes.map((item) => {
           const input = item.metadata?.tool?.input;
-          return h("section", {class: "panel"}, h("h2", {}, status(item.status), " ", h("span", {class: "mono"}, line(item.metadata?.path ?? input?.path ?? item.summary, 200))), diffView(changeOf(input, item.metadata), "Changes"));
+          return h("section.panel", h("h2", status(item.status), " ", h("span.mono", line(item.metadata?.path ?? input?.path ?? item.summary, 200))), diffView(changeOf(input, item.metadata), "Changes"));
         })
       : emptyBlock("No tool of this turn reported a changed file. Commands can change files too: undo restores what the checkpoint contains."),
-    isLast ? h("p", {}, undo) : null,
+    isLast ? h("p", undo) : null,
   );
   return {draw: () => void 0};
 }

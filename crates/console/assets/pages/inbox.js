@@ -11,21 +11,21 @@ import {announce, emptyBlock, errorBlock} from "../ui/notice.js";
 import {showWaits} from "../ui/shell.js";
 import {statusOf} from "../ui/status.js";
 import {waitCard} from "../ui/wait.js";
+import {dim, facts, note} from "../ui/parts.js";
 
 /** @param {HTMLElement} main @param {import("../boot.js").Context} context */
 export function show(main, context) {
-  const waits = h("div", {class: "waits"});
+  const waits = h("div.waits");
   const running = h("div");
   const today = h("div");
   const health = h("div");
   fill(
     main,
-    h("h1", {class: "sr-only"}, "Inbox"),
+    h("h1.sr-only", "Inbox"),
     h(
-      "div",
-      {class: "columns"},
-      h("section", {"aria-label": "Requests that wait for you"}, h("h2", {}, "Waiting for you"), waits),
-      h("div", {}, panel("Running", running), panel("Today", today), panel("Daemon", health)),
+      "div.columns",
+      h("section", {"aria-label": "Requests that wait for you"}, h("h2", "Waiting for you"), waits),
+      h("div", panel("Running", running), panel("Today", today), panel("Daemon", health)),
     ),
   );
   context.poll(3000, () => Promise.all([showWaiting(waits), showRunning(running)]));
@@ -33,7 +33,7 @@ export function show(main, context) {
 }
 
 /** @param {string} title @param {HTMLElement} content */
-const panel = (title, content) => h("section", {class: "panel", "aria-label": title}, h("h2", {}, title), content);
+const panel = (title, content) => h("section.panel", {"aria-label": title}, h("h2", title), content);
 
 /** Cards that are shown stay as they are, so that an answer in progress is not lost. @param {HTMLElement} node */
 async function showWaiting(node) {
@@ -60,17 +60,16 @@ async function showWaiting(node) {
 /** @param {HTMLElement} node */
 async function showRunning(node) {
   const {rows} = await page("/v1/runs", {status: "in_progress,waiting", limit: 20});
-  if (!rows.length) return fill(node, h("p", {class: "dim"}, "No run is active."));
+  if (!rows.length) return fill(node, note("No run is active."));
   const lines = rows.map((run) =>
     h(
       "li",
-      {},
       statusOf(run),
-      h("a", {class: "clip grow", href: run.thread_id ? href("threads", run.thread_id) : href("runs", "", {run: run.id})}, line(run.intent, 120) || shortId(run.id)),
+      h("a.clip.grow", {href: run.thread_id ? href("threads", run.thread_id) : href("runs", "", {run: run.id})}, line(run.intent, 120) || shortId(run.id)),
       since(run.started_at),
     ),
   );
-  fill(node, h("ul", {class: "rows"}, lines), h("p", {}, h("a", {href: href("runs")}, "All activity")));
+  fill(node, h("ul.rows", lines), h("p", h("a", {href: href("runs")}, "All activity")));
 }
 
 /** @param {HTMLElement} node */
@@ -78,8 +77,8 @@ async function showToday(node) {
   const midnight = new Date();
   midnight.setHours(0, 0, 0, 0);
   const {totals} = await get("/v1/usage", {since: midnight.toISOString()});
-  const unpriced = totals.unpriced_turns ? h("p", {class: "warn"}, `⚠ ${plural(totals.unpriced_turns, "turn")} without a known price`) : null;
-  fill(node, h("p", {}, h("span", {class: "big"}, cost(totals.cost_usd)), " ", h("span", {class: "dim"}, plural(totals.turns, "turn"))), unpriced, h("a", {href: href("usage")}, "Usage"));
+  const unpriced = totals.unpriced_turns ? h("p.warn", `⚠ ${plural(totals.unpriced_turns, "turn")} without a known price`) : null;
+  fill(node, h("p", h("span.big", cost(totals.cost_usd)), " ", dim(plural(totals.turns, "turn"))), unpriced, h("a", {href: href("usage")}, "Usage"));
 }
 
 /** @param {HTMLElement} node */
@@ -91,5 +90,5 @@ async function showHealth(node) {
     ["Directory", workspace?.workspace],
     ["Branch", workspace?.branch && `${workspace.branch}${workspace.dirty ? " (changed)" : ""}`],
   ];
-  fill(node, h("dl", {class: "facts"}, rows.filter(([, value]) => value).map(([name, value]) => [h("dt", {}, name), h("dd", {}, line(value))])));
+  fill(node, facts(rows.map(([name, value]) => [name, line(value)])));
 }

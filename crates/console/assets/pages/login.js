@@ -3,6 +3,7 @@
 import {signIn} from "../model/session.js";
 import {fill, h} from "../ui/dom.js";
 import {errorBlock} from "../ui/notice.js";
+import {field} from "../ui/parts.js";
 
 /** The form of the login. @param {() => void} done */
 export function loginForm(done) {
@@ -10,8 +11,8 @@ export function loginForm(done) {
   const token = h("input", {type: "password", name: "token", autocomplete: "current-password", required: true, spellcheck: "false"});
   // Password managers store a password together with a user name.
   const user = h("input", {type: "text", name: "username", autocomplete: "username", value: "windlass", hidden: true, tabindex: "-1"});
-  const submit = h("button", {class: "primary"}, "Sign in");
-  const form = h("form", {class: "login", method: "post"}, user, h("label", {class: "field"}, "Token", token), submit);
+  const submit = h("button.primary", "Sign in");
+  const form = h("form.login", {method: "post"}, user, field("Token", token), submit);
   /** @param {{code: string} | {token: string}} proof */
   const send = async (proof) => {
     submit.disabled = true;
@@ -29,13 +30,12 @@ export function loginForm(done) {
     void send({token: token.value.trim()});
   });
   const root = h(
-    "section",
-    {class: "narrow panel"},
-    h("h1", {}, "Sign in"),
+    "section.narrow.panel",
+    h("h1", "Sign in"),
     errors,
     form,
-    h("p", {class: "dim hint"}, "Or open the link that ", h("code", {}, "windlass serve"), " printed. For a new link, run:"),
-    h("pre", {class: "code"}, h("code", {}, "windlass console")),
+    h("p.dim.hint", "Or open the link that ", h("code", "windlass serve"), " printed. For a new link, run:"),
+    h("pre.code", h("code", "windlass console")),
   );
   return {root, send, focus: () => token.focus()};
 }

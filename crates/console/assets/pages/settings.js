@@ -7,17 +7,18 @@ import {signOut} from "../model/session.js";
 import {line} from "../text/plain.js";
 import {button, fill, h} from "../ui/dom.js";
 import {errorText, load, toast} from "../ui/notice.js";
+import {box, dim, field, note} from "../ui/parts.js";
 
 /** @param {HTMLElement} main @param {import("../boot.js").Context} _context */
 export function show(main, _context) {
-  const sections = [["This browser", browser], ["Models", models], ["Environments", environments], ["MCP servers", servers]];
+  const sections = [["This browser", browser], ["Models", models], ["Environments", environments], ["MCP servers", servers], ["Tokens", tokens]];
   fill(
     main,
-    h("h1", {}, "Settings"),
-    h("div", {class: "narrow"}, sections.map(([title, build]) => {
+    h("h1", "Settings"),
+    h("div.narrow", sections.map(([title, build]) => {
       const body = h("div");
       void (/** @type {(node: HTMLElement) => unknown} */ (build))(body);
-      return h("section", {class: "panel", "aria-label": String(title)}, h("h2", {}, String(title)), body);
+      return h("section.panel", {"aria-label": String(title)}, h("h2", String(title)), body);
     })),
   );
 }
@@ -27,25 +28,28 @@ const report = (error) => toast(errorText(error), "bad");
 
 /** @param {HTMLElement} node */
 function browser(node) {
-  const theme = h("select", {}, ["auto", "light", "dark"].map((name) => h("option", {value: name, selected: preference("theme") === name}, name)));
+  const theme = h("select", ["auto", "light", "dark"].map((name) => h("option", {value: name, selected: preference("theme") === name}, name)));
   theme.addEventListener("change", () => setPreference("theme", theme.value));
   const keys = h("input", {type: "checkbox", checked: preference("keys") === "on"});
   keys.addEventListener("change", () => setPreference("keys", keys.checked ? "on" : "off"));
   const leave = button("Sign out", () => signOut().then(() => go(href("login")), report));
-  fill(node, h("label", {class: "field"}, "Colours", theme), h("p", {}, h("label", {class: "check"}, keys, "Single letters are keys")), leave);
+  fill(node, field("Colours", theme), h("p", h("label.check", keys, "Single letters are keys")), leave);
 }
+
+/** Tokens are made where their owner can read them once. @param {HTMLElement} node */
+const tokens = (node) => fill(node, note("The daemon stores digests only, so tokens are created and revoked on its machine:"), h("pre.code", "windlass token create --scope client\nwindlass token list\nwindlass token revoke ID"));
 
 /** @param {HTMLElement} node */
 function models(node) {
   return load(node, () => Promise.all([get("/v1/config"), get("/v1/models"), get("/v1/providers")]), ([config, list, providers]) => {
-    const field = h("input", {type: "text", list: "known-models", value: config.default_model, required: true});
-    const form = h("form", {}, h("label", {class: "field"}, "Model of new threads", field), h("datalist", {id: "known-models"}, list.models.map((/** @type {string} */ name) => h("option", {value: name}))), h("button", {}, "Save"));
+    const chosen = h("input", {type: "text", list: "known-models", value: config.default_model, required: true});
+    const form = h("form", field("Model of new threads", chosen), h("datalist", {id: "known-models"}, list.models.map((/** @type {string} */ name) => h("option", {value: name}))), h("button", "Save"));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
-      post("/v1/config", {key: "default_model", value: field.value.trim(), persist: true}).then((saved) => toast(line(saved.message)), report);
+      post("/v1/config", {key: "default_model", value: chosen.value.trim(), persist: true}).then((saved) => toast(line(saved.message)), report);
     });
     const usable = providers.providers.filter((/** @type {any} */ one) => one.usable).map((/** @type {any} */ one) => one.display_name);
-    fill(node, form, h("p", {class: "dim"}, "Usable providers: ", line(usable.join(", ")) || "none"));
+    fill(node, form, note("Usable providers: ", line(usable.join(", ")) || "none"));
   });
 }
 
@@ -55,18 +59,18 @@ function environments(node) {
     load(node, () => get("/v1/environments"), (list) => {
       const rows = list.environments.map((/** @type {any} */ one) => {
         const policy = [one.policy.write ? "write" : "read only", one.policy.shell ? "shell" : "no shell", `network ${one.policy.network}`].join(", ");
-        return h("li", {}, h("strong", {}, line(one.id, 40)), h("span", {class: "clip grow mono", title: line(one.root)}, line(one.root)), h("span", {class: "dim"}, policy), one.protected ? null : button("Remove", () => confirm(`Remove the environment ${one.id}?`) && call("DELETE", path`/v1/environments/${one.id}`).then(draw, report)));
+        return h("li", h("strong", line(one.id, 40)), h("span.clip.grow.mono", {title: line(one.root)}, line(one.root)), dim(policy), one.protected ? null : button("Remove", () => confirm(`Remove the environment ${one.id}?`) && call("DELETE", path`/v1/environments/${one.id}`).then(draw, report)));
       });
       const name = h("input", {type: "text", required: true});
       const root = h("input", {type: "text", required: true, placeholder: "/home/ann/project"});
       const write = h("input", {type: "checkbox", checked: true});
       const shell = h("input", {type: "checkbox", checked: true});
-      const form = h("form", {}, h("label", {class: "field"}, "Name", name), h("label", {class: "field"}, "Directory", root), h("p", {class: "actions"}, h("label", {class: "check"}, write, "may write"), h("label", {class: "check"}, shell, "may run commands")), h("button", {}, "Add"));
+      const form = h("form", field("Name", name), field("Directory", root), h("p.actions", h("label.check", write, "may write"), h("label.check", shell, "may run commands")), h("button", "Add"));
       form.addEventListener("submit", (event) => {
         event.preventDefault();
         post("/v1/environments", {id: name.value.trim(), root: root.value.trim(), policy: {write: write.checked, shell: shell.checked}}).then(draw, report);
       });
-      fill(node, h("ul", {class: "rows"}, rows), h("details", {class: "box"}, h("summary", {}, "Add an environment"), form));
+      fill(node, h("ul.rows", rows), box("Add an environment", form));
     });
   return draw();
 }
@@ -79,10 +83,10 @@ function servers(node) {
       const rows = list.servers.map((/** @type {any} */ server) => {
         const own = tools.tools.filter((/** @type {any} */ tool) => tool.server === server.name);
         const failure = tools.failures?.find((/** @type {any} */ one) => one.server === server.name);
-        const state = failure ? h("span", {class: "bad"}, "✗ failed") : server.connected ? h("span", {class: "ok"}, "✓ connected") : h("span", {class: "dim"}, server.enabled ? "· not connected" : "· disabled");
-        return h("details", {class: "box"}, h("summary", {}, h("strong", {}, line(server.name, 60)), " ", state, ` ${own.length || ""} ${own.length ? "tools" : ""}`), h("p", {class: "mono"}, line(server.url ?? server.command)), failure ? h("p", {class: "bad"}, line(failure.reason, 1000)) : null, h("ul", {}, own.map((/** @type {any} */ tool) => h("li", {}, h("code", {}, line(tool.name, 80)), " ", line(tool.description, 200)))));
+        const state = failure ? h("span.bad", "✗ failed") : server.connected ? h("span.ok", "✓ connected") : dim(server.enabled ? "· not connected" : "· disabled");
+        return h("details.box", h("summary", h("strong", line(server.name, 60)), " ", state, ` ${own.length || ""} ${own.length ? "tools" : ""}`), h("p.mono", line(server.url ?? server.command)), failure ? h("p.bad", line(failure.reason, 1000)) : null, h("ul", own.map((/** @type {any} */ tool) => h("li", h("code", line(tool.name, 80)), " ", line(tool.description, 200)))));
       });
-      fill(node, rows.length ? [rows, h("p", {}, button("Connect and list the tools", () => void draw(true)))] : h("p", {class: "dim"}, "No server is configured. Add one under [mcp.servers] of windlass.toml."));
+      fill(node, rows.length ? [rows, h("p", button("Connect and list the tools", () => void draw(true)))] : note("No server is configured. Add one under [mcp.servers] of windlass.toml."));
     });
   return draw(false);
 }

@@ -8,7 +8,8 @@ import {textBody} from "../ui/body.js";
 import {button, fill, h} from "../ui/dom.js";
 import {emptyBlock, errorText, toast} from "../ui/notice.js";
 import {status, statusOf} from "../ui/status.js";
-import {waitCard} from "../ui/wait.js";
+import {callText, waitCard} from "../ui/wait.js";
+import {lazyBox} from "../ui/parts.js";
 
 const MAX_MARKDOWN = 100_000;
 const MAX_PLAIN = 10_000;
@@ -19,7 +20,7 @@ export function talkView(box, page) {
   const older = button("Show older turns", () => void more());
   const turns = h("div");
   const waits = h("div");
-  const scroll = h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "Conversation"}, older, turns, waits);
+  const scroll = h("div.scroll", {tabindex: "0", role: "region", "aria-label": "Conversation"}, older, turns, waits);
   box.append(scroll);
   /** @type {Map<string, HTMLElement>} */
   const drawn = new Map();
@@ -45,13 +46,13 @@ export function talkView(box, page) {
     for (const turn of talk.turns.values()) {
       let node = drawn.get(turn.id);
       if (!node) {
-        node = h("section", {class: "turn", id: turn.id, "aria-label": `Turn: ${line(turn.input_summary, 60)}`}, h("div", {class: "turn-head"}), h("div"), h("div"));
+        node = h("section.turn", {id: turn.id, "aria-label": `Turn: ${line(turn.input_summary, 60)}`}, h("div.turn-head"), h("div"), h("div"));
         drawn.set(turn.id, node);
       }
       if (all || talk.changed.has(turn.id) || !node.dataset.drawn) drawTurn(node, turn);
       nodes.push(node);
     }
-    if (turns.childElementCount !== nodes.length) turns.replaceChildren(...nodes);
+    if (nodes.some((node, at) => turns.children[at] !== node)) turns.replaceChildren(...nodes);
     if (!nodes.length) fill(turns, emptyBlock("This thread has no turn yet. Type a prompt below."));
     if (talk.changed.has("waits") || all) drawWaits();
     if (follow) scroll.scrollTop = scroll.scrollHeight;
@@ -73,7 +74,7 @@ export function talkView(box, page) {
       return child;
     });
     if (children.length !== items.childElementCount || children.some((child, at) => items.children[at] !== child)) items.replaceChildren(...children);
-    fill(foot, turn.error ? h("p", {class: "error-block"}, "✗ ", visible(line(turn.error, 2000)), turn.error_code ? h("span", {class: "dim mono"}, " ", turn.error_code) : null) : null);
+    fill(foot, turn.error ? h("p.error-block", "✗ ", visible(line(turn.error, 2000)), turn.error_code ? h("span.dim.mono", " ", turn.error_code) : null) : null);
   };
   const drawWaits = () => {
     const shown = new Map([...waits.querySelectorAll("w-wait")].map((card) => [card.getAttribute("data-wait"), card]));
@@ -99,12 +100,12 @@ function turnHead(turn, page) {
   const ended = !["in_progress", "queued"].includes(turn.status);
   return [
     statusOf(turn),
-    turn.resumed_count ? h("span", {class: "warn"}, "↻ resumed after a restart") : null,
-    h("span", {class: "mono"}, line(turn.effective_model, 40)),
-    h("span", {class: "num", title: fullTime(turn.created_at)}, when(turn.created_at)),
-    ended ? h("span", {class: "num"}, duration(turn.duration_ms ?? between(turn.started_at, turn.ended_at))) : null,
-    tokens ? h("span", {class: "num"}, tokens) : null,
-    usage ? h("span", {class: "num"}, cost(usage.cost_usd)) : null,
+    turn.resumed_count ? h("span.warn", "↻ resumed after a restart") : null,
+    h("span.mono", line(turn.effective_model, 40)),
+    h("span.num", {title: fullTime(turn.created_at)}, when(turn.created_at)),
+    ended ? h("span.num", duration(turn.duration_ms ?? between(turn.started_at, turn.ended_at))) : null,
+    tokens ? h("span.num", tokens) : null,
+    usage ? h("span.num", cost(usage.cost_usd)) : null,
     button("Waterfall", () => page.select({turn: turn.id, view: "waterfall"}), {class: "plain"}),
     ended ? h("a", {href: href("compare", "", {a: `${page.talk.thread.id}:${turn.id}`})}, "What-if") : null,
   ];
@@ -114,31 +115,22 @@ function turnHead(turn, page) {
 export function itemNode(item, before) {
   const text = item.detail ?? item.summary ?? "";
   const streaming = item.status === "in_progress" ? " streaming" : "";
-  if (item.kind === "user_message") return h("div", {class: "item user"}, text.length > MAX_PLAIN ? textBody(text) : visible(text));
+  if (item.kind === "user_message") return h("div.item.user", text.length > MAX_PLAIN ? textBody(text) : visible(text));
+  const body = () => (text.length > MAX_MARKDOWN ? textBody(text) : markdown(text));
   if (item.kind === "agent_message") {
-    const body = text.length > MAX_MARKDOWN ? textBody(text) : markdown(text);
-    return h("div", {class: "item md" + streaming}, body, item.status === "interrupted" ? h("p", {class: "warn"}, "■ cut off") : null);
+    return h("div", {class: "item md" + streaming}, body(), item.status === "interrupted" ? h("p.warn", "■ cut off") : null);
   }
-  if (item.kind === "context_compaction" || item.kind === "status") return h("div", {class: "item mark"}, visible(line(item.summary || text, 500)));
+  if (item.kind === "context_compaction" || item.kind === "status") return h("div.item.mark", visible(line(item.summary || text, 500)));
   const open = before?.querySelector("details")?.open;
   const tool = item.metadata?.tool;
-  const failed = item.status === "failed";
-  const name = item.kind === "agent_reasoning" ? "Thinking" : (tool?.name ?? item.kind.replaceAll("_", " "));
+  const thinks = item.kind === "agent_reasoning";
+  const name = thinks ? "Thinking" : (tool?.name ?? item.kind.replaceAll("_", " "));
   const input = tool?.input;
   const subject = input?.command ?? input?.path ?? input?.pattern ?? input?.url ?? (input && Object.keys(input).length ? JSON.stringify(input) : "");
-  const details = h(
-    "details",
-    {open},
-    h("summary", {}, item.kind === "agent_reasoning" ? "" : status(failed ? "failed" : item.status), " ", h("strong", {}, visible(line(name, 80))), " ", h("code", {}, line(subject, 160)), " ", h("span", {class: "dim num"}, duration(item.metadata?.duration_ms ?? between(item.started_at, item.ended_at)))),
-  );
-  // The content of a closed box is made when it is opened.
-  const expand = () => {
-    if (details.childElementCount > 1) return;
-    if (input && Object.keys(input).length) details.append(textBody(typeof input.command === "string" && Object.keys(input).length === 1 ? input.command : JSON.stringify(input, null, 2), {form: "exact", label: "Arguments"}));
-    if (item.kind === "agent_reasoning") details.append(h("div", {class: "md dim"}, text.length > MAX_MARKDOWN ? textBody(text) : markdown(text)));
-    else if (item.detail) details.append(textBody(item.detail, {label: "Output", name: item.id + ".txt"}));
-  };
-  details.addEventListener("toggle", () => details.open && expand());
-  if (open) expand();
-  return h("div", {class: "item" + (item.kind === "agent_reasoning" ? streaming : "")}, details);
+  const summary = [thinks ? "" : status(item.status), " ", h("strong", visible(line(name, 80))), " ", h("code", line(subject, 160)), " ", h("span.dim.num", duration(item.metadata?.duration_ms ?? between(item.started_at, item.ended_at)))];
+  const content = () => [
+    input && Object.keys(input).length ? textBody(callText(input), {form: "exact", label: "Arguments"}) : null,
+    thinks ? h("div.md.dim", body()) : item.detail ? textBody(item.detail, {label: "Output", name: item.id + ".txt"}) : null,
+  ];
+  return h("div", {class: "item" + (thinks ? streaming : "")}, lazyBox(summary, content, open));
 }

@@ -1,6 +1,6 @@
 // A thread: its conversation, its record, and the views of one turn.
 
-import {get, path, post, send} from "../model/api.js";
+import {get, path, post, send, threadWith} from "../model/api.js";
 import {Talk} from "../model/fold.js";
 import {cost, count} from "../model/format.js";
 import {href, setQuery} from "../model/route.js";
@@ -40,15 +40,15 @@ export async function show(main, context) {
   const target = path`/v1/threads/${id}`;
   main.className = "fixed";
   fill(main);
-  await load(main, () => get(target, {turns: 20}, context.signal), (detail) => mount(main, context, target, new Talk(detail), query));
+  await load(main, () => threadWith(id, query.get("turn"), context.signal), (detail) => mount(main, context, target, new Talk(detail), query));
 }
 
 /** @param {HTMLElement} main @param {import("../boot.js").Context} context @param {string} target @param {Talk} talk @param {URLSearchParams} query */
 function mount(main, context, target, talk, query) {
-  const title = h("h1", {class: "clip"});
-  const facts = h("span", {class: "actions"});
+  const title = h("h1.clip");
+  const facts = h("span.actions");
   const badge = button("… chain", () => void verify(), {class: "plain", title: "Check the chain of digests again. It shows whether this daemon's records were changed, not whether an agent reported the truth."});
-  const box = h("div", {class: "view"});
+  const box = h("div.view");
   /** @type {View | null} */
   let view = null;
 
@@ -59,7 +59,7 @@ function mount(main, context, target, talk, query) {
     const sum = turns.reduce((total, turn) => total + (turn.usage?.cost_usd ?? 0), 0);
     title.textContent = line(name, 200);
     context.title(line(name, 60));
-    fill(facts, status(talk.waits.size ? "waiting" : last?.status), h("span", {class: "mono"}, line(talk.thread.model, 60)), sum ? h("span", {class: "num", title: "Turns that are loaded"}, cost(sum)) : null, talk.thread.parent ? h("a", {href: href("threads", talk.thread.parent.thread_id)}, "Parent") : null);
+    fill(facts, status(talk.waits.size ? "waiting" : last?.status), h("span.mono", line(talk.thread.model, 60)), sum ? h("span.num", {title: "Turns that are loaded"}, cost(sum)) : null, talk.thread.parent ? h("a", {href: href("threads", talk.thread.parent.thread_id)}, "Parent") : null);
     tabs[1]?.replaceChildren(`Events ${count(talk.seq)}`);
   };
   const draw = perFrame(() => {
@@ -81,7 +81,7 @@ function mount(main, context, target, talk, query) {
     older: async (turns) => {
       const detail = await get(target, {turns}, context.signal);
       const fresh = new Talk(detail);
-      talk.turns = new Map([...fresh.turns, ...[...talk.turns].filter(([turn]) => !fresh.turns.has(turn))]);
+      talk.turns = new Map([...fresh.turns, ...talk.turns].sort(([, a], [, b]) => (a.created_at < b.created_at ? -1 : 1)));
       for (const [item, value] of fresh.items) if (!talk.items.has(item)) talk.items.set(item, value);
     },
   };
@@ -125,7 +125,7 @@ function mount(main, context, target, talk, query) {
     }
   }, {class: "only-wide"});
   const bottom = composer(page);
-  fill(main, h("div", {class: "thread-head"}, title, facts, h("span", {class: "actions"}, badge, download)), list, box, bottom.root);
+  fill(main, h("div.thread-head", title, facts, h("span.actions", badge, download)), list, box, bottom.root);
   open(query.get("view") ?? (query.get("at") ? "events" : "talk"));
   void verify();
   /** A gap means that retention removed records: the state is read again. */

@@ -35,7 +35,7 @@ export function show(main, {route}) {
     setQuery({days: choice.days});
     void read();
   });
-  fill(main, h("h1", {}, "Usage"), h("div", {class: "filters"}, groups, span), root);
+  fill(main, h("h1", "Usage"), h("div.filters", groups, span), root);
   return read();
 }
 
@@ -49,9 +49,9 @@ function draw(root, {totals, buckets}, by) {
   const csv = () => save([columns.join(","), ...buckets.map((/** @type {any} */ row) => columns.map((name) => `"${String(row[name]).replace(/^[=+@\t\r-]/, "'$&").replaceAll('"', '""')}"`).join(","))].join("\r\n"), "usage.csv");
   fill(
     root,
-    h("p", {}, h("span", {class: "big"}, cost(totals.cost_usd)), ` ${plural(totals.turns, "turn")}, ${count(totals.input_tokens)} tokens in, ${count(totals.output_tokens)} out `, totals.unpriced_turns ? h("span", {class: "warn"}, `⚠ ${plural(totals.unpriced_turns, "turn")} without a known price`) : null),
+    h("p", h("span.big", cost(totals.cost_usd)), ` ${plural(totals.turns, "turn")}, ${count(totals.input_tokens)} tokens in, ${count(totals.output_tokens)} out `, totals.unpriced_turns ? h("span.warn", `⚠ ${plural(totals.unpriced_turns, "turn")} without a known price`) : null),
     bars,
-    h("div", {class: "table-scroll"}, h("table", {}, h("thead", {}, h("tr", {}, [by, "turns", "in", "out", "cached", "cost"].map((name, at) => h("th", {scope: "col", class: at ? "num" : ""}, name)))), h("tbody", {}, buckets.map((/** @type {any} */ row) => h("tr", {}, h("th", {scope: "row"}, line(row.key, 60)), [row.turns, row.input_tokens, row.output_tokens, row.cached_tokens].map((value) => h("td", {class: "num"}, count(value))), h("td", {class: "num"}, cost(row.cost_usd))))))),
-    h("p", {}, button("Save as CSV", csv)),
+    h("div.table-scroll", h("table", h("thead", h("tr", [by, "turns", "in", "out", "cached", "cost"].map((name, at) => h("th", {scope: "col", class: at ? "num" : ""}, name)))), h("tbody", buckets.map((/** @type {any} */ row) => h("tr", h("th", {scope: "row"}, line(row.key, 60)), [row.turns, row.input_tokens, row.output_tokens, row.cached_tokens].map((value) => h("td.num", count(value))), h("td.num", cost(row.cost_usd))))))),
+    h("p", button("Save as CSV", csv)),
   );
 }

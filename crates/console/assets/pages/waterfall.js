@@ -5,6 +5,7 @@ import {duration} from "../model/format.js";
 import {line} from "../text/plain.js";
 import {button, fill, h} from "../ui/dom.js";
 import {load} from "../ui/notice.js";
+import {dim, note} from "../ui/parts.js";
 
 /** @typedef {{seq: number, label: string, kind: string, from: number, to: number, text: string}} Span */
 
@@ -15,7 +16,7 @@ export function turnMenu(box, {talk, context}, open) {
   const chosen = turns.find((turn) => turn.id === wanted) ?? turns.at(-1);
   const menu = h("select", {"aria-label": "Turn"}, turns.map((turn, at) => h("option", {value: turn.id, selected: turn === chosen}, `${at + 1}. ${line(turn.input_summary, 60)}`)));
   menu.addEventListener("change", () => open(menu.value));
-  box.append(h("div", {class: "filters"}, h("label", {}, "Turn ", menu)));
+  box.append(h("div.filters", h("label", "Turn ", menu)));
   return chosen?.id;
 }
 
@@ -38,7 +39,7 @@ export async function recordsOfTurn(thread, turn, query = {}) {
 
 /** @param {HTMLElement} box @param {import("./thread.js").ThreadPage} page @returns {import("./thread.js").View} */
 export function waterfallView(box, page) {
-  const root = h("div", {class: "scroll"});
+  const root = h("div.scroll");
   const show = (/** @type {string} */ turn) =>
     load(root, () => recordsOfTurn(page.talk.thread.id, turn, {outline: true, kinds: "turn.*,reason.*,act.*,tool.*,approval.*,user_input.*"}), (rows) => draw(root, spansOf(rows), page));
   const turn = turnMenu(box, page, (chosen) => page.select({turn: chosen, view: "waterfall"}));
@@ -51,7 +52,7 @@ const STARTS = {"reason.started": "model", "tool.started": "tool", "approval.req
 const ENDS = ["reason.completed", "tool.completed", "approval.decided", "approval.timeout", "user_input.answered", "user_input.canceled", "tool.call_resolved", "tool.call_timeout", "tool.call_canceled"];
 
 /** Pairs the start of each step with its end. @param {import("../model/records.js").Row[]} rows @returns {Span[]} */
-export function spansOf(rows) {
+function spansOf(rows) {
   /** @type {Span[]} */
   const spans = [];
   /** @type {Map<string, Span>} */
@@ -86,8 +87,8 @@ function draw(root, spans, page) {
     bar.style.left = (100 * (span.from - from)) / whole + "%";
     bar.style.width = (100 * (span.to - span.from)) / whole + "%";
     const row = button("", () => page.select({at: span.seq, view: "events"}), {class: "span-row", title: `Event ${span.seq}`});
-    row.append(h("span", {class: "clip"}, h("span", {class: "dim"}, {model: "model", tool: "tool", wait: "wait", bad: "✗"}[span.kind] ?? "", " "), line(span.label, 120)), h("span", {class: "span-track"}, bar), h("span", {class: "num"}, span.text));
+    row.append(h("span.clip", dim({model: "model", tool: "tool", wait: "wait", bad: "✗"}[span.kind] ?? "", " "), line(span.label, 120)), h("span.span-track", bar), h("span.num", span.text));
     return row;
   });
-  fill(root, spans.length ? h("div", {class: "waterfall"}, h("p", {class: "dim"}, `${duration(whole)} in total. A row opens its event.`), rows) : h("p", {class: "dim"}, "This turn has no steps."));
+  fill(root, spans.length ? h("div.waterfall", note(`${duration(whole)} in total. A row opens its event.`), rows) : note("This turn has no steps."));
 }

@@ -2,6 +2,7 @@
 
 import {h} from "../ui/dom.js";
 import {visible} from "./plain.js";
+import {dim} from "../ui/parts.js";
 
 const MAX_DEPTH = 6;
 const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
@@ -25,11 +26,11 @@ function blocks(lines, into, depth) {
       index++;
     } else if (fence) {
       const end = closing(lines, index + 1, String(fence[1]));
-      into.append(h("pre", {class: "code", tabindex: "0"}, h("code", {}, lines.slice(index + 1, end).join("\n"))));
+      into.append(h("pre.code", {tabindex: "0"}, h("code", lines.slice(index + 1, end).join("\n"))));
       index = end + 1;
     } else if (heading) {
       // The page has its own headings of the first levels.
-      into.append(h("p", {class: "md-heading", role: "heading", "aria-level": String((heading[1]?.length ?? 1) + 2)}, inline(heading[2] ?? "")));
+      into.append(h("p.md-heading", {role: "heading", "aria-level": String((heading[1]?.length ?? 1) + 2)}, inline(heading[2] ?? "")));
       index++;
     } else if (/^ {0,3}([-*_])( *\1){2,} *$/.test(line)) {
       into.append(h("hr"));
@@ -44,7 +45,7 @@ function blocks(lines, into, depth) {
       index = list(lines, index, into, depth);
     } else {
       const end = run(lines, index + 1, (next) => Boolean(next.trim()) && !FENCE.test(next) && !ITEM.test(next) && !/^ {0,3}(>|#{1,6}\s)/.test(next));
-      into.append(h("p", {}, inline(lines.slice(index, end).join("\n"))));
+      into.append(h("p", inline(lines.slice(index, end).join("\n"))));
       index = end;
     }
   }
@@ -100,9 +101,9 @@ function inline(text) {
     fragment.append(text.slice(from, match.index));
     from = match.index + match[0].length;
     const [whole, , code, strong, star, under, label, target, bare] = match;
-    if (code !== undefined) fragment.append(h("code", {}, code));
-    else if (strong !== undefined) fragment.append(h("strong", {}, strong));
-    else if (star !== undefined || under !== undefined) fragment.append(h("em", {}, star ?? under ?? ""));
+    if (code !== undefined) fragment.append(h("code", code));
+    else if (strong !== undefined) fragment.append(h("strong", strong));
+    else if (star !== undefined || under !== undefined) fragment.append(h("em", star ?? under ?? ""));
     else fragment.append(link(label ?? bare ?? "", target ?? bare ?? "") ?? whole);
   }
   fragment.append(text.slice(from));
@@ -115,5 +116,5 @@ function link(label, target) {
   const address = new URL(target);
   const anchor = h("a", {href: address.href, rel: "noopener noreferrer nofollow", target: "_blank", title: address.href}, label);
   const hint = label.includes(address.host) ? "" : ` (${address.host})`;
-  return hint ? h("span", {}, anchor, h("span", {class: "dim"}, hint)) : anchor;
+  return hint ? h("span", anchor, dim(hint)) : anchor;
 }

@@ -11,11 +11,11 @@ import {button, fill, h} from "./dom.js";
  */
 export function textBody(text, options = {}) {
   const render = (/** @type {string} */ part) => (options.form === "exact" ? visible(part) : ansi(part));
-  const box = h("pre", {class: "body", tabindex: "0", role: "region", "aria-label": options.label ?? "Text"});
-  const bar = h("p", {class: "body-bar"});
+  const box = h("pre.body", {tabindex: "0", role: "region", "aria-label": options.label ?? "Text"});
+  const bar = h("p.body-bar");
   let shown = Math.min(SHOWN, text.length);
   // A block per part: a browser lays out many short blocks faster than a long one.
-  const add = (/** @type {number} */ from, /** @type {number} */ to) => box.append(h("span", {class: "part"}, render(text.slice(from, to))));
+  const add = (/** @type {number} */ from, /** @type {number} */ to) => box.append(h("span.part", render(text.slice(from, to))));
   const draw = () => {
     if (shown >= text.length) {
       bar.remove();
@@ -35,7 +35,7 @@ export function textBody(text, options = {}) {
   };
   shown = cut(text, shown).length;
   add(0, shown);
-  const root = h("div", {class: "body-root"}, box, bar);
+  const root = h("div.body-root", box, bar);
   draw();
   return root;
 }

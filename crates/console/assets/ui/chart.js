@@ -9,9 +9,9 @@ import {h} from "./dom.js";
 export function chart(bars, caption) {
   const largest = Math.max(...bars.map((bar) => bar.value), 0);
   const rows = bars.map((bar) => {
-    const length = h("span", {class: "bar-fill"});
+    const length = h("span.bar-fill");
     length.style.width = largest ? (100 * bar.value) / largest + "%" : "0";
-    return h("tr", {}, h("th", {scope: "row"}, bar.href ? h("a", {href: bar.href}, bar.label) : bar.label), h("td", {class: "bar-cell", "aria-hidden": "true"}, length), h("td", {class: "num"}, bar.text));
+    return h("tr", h("th", {scope: "row"}, bar.href ? h("a", {href: bar.href}, bar.label) : bar.label), h("td.bar-cell", {"aria-hidden": "true"}, length), h("td.num", bar.text));
   });
-  return h("table", {class: "bars-table"}, h("caption", {class: "sr-only"}, caption), h("tbody", {}, rows));
+  return h("table.bars-table", h("caption.sr-only", caption), h("tbody", rows));
 }

@@ -26,7 +26,7 @@ function tick(node) {
 
 /** Time since a moment. @param {string | null | undefined} from */
 export function since(from) {
-  const node = h("span", {class: "num", "data-from": Date.parse(from ?? "") || Date.now()});
+  const node = h("span.num", {"data-from": Date.parse(from ?? "") || Date.now()});
   ticking.add(node);
   tick(node);
   delete node.dataset.seen;
@@ -36,8 +36,8 @@ export function since(from) {
 /** Time left until a moment. @param {string | null | undefined} until @param {string} before */
 export function remaining(until, before = "") {
   const end = Date.parse(until ?? "");
-  if (Number.isNaN(end)) return h("span", {class: "num"});
-  const node = h("span", {class: "num", "data-until": end, "data-before": before});
+  if (Number.isNaN(end)) return h("span.num");
+  const node = h("span.num", {"data-until": end, "data-before": before});
   ticking.add(node);
   tick(node);
   delete node.dataset.seen;

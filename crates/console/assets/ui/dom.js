@@ -6,15 +6,19 @@
  */
 
 /**
- * Creates an element. An attribute `onclick` is a listener, `true` an attribute without a value; `null`, `false` and `undefined` are left out.
+ * Creates an element. Classes follow the name (`p.dim`), attributes may be left out. An attribute `onclick` is a listener, `true` an attribute
+ * without a value; `null`, `false` and `undefined` are left out.
  * @template {keyof HTMLElementTagNameMap} T
- * @param {T} tag @param {Attributes} [attributes] @param {...Child} children @returns {HTMLElementTagNameMap[T]}
+ * @param {T | `${T}.${string}`} tag @param {Attributes | Child} [attributes] @param {...Child} children @returns {HTMLElementTagNameMap[T]}
  */
-export function h(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  set(element, attributes);
+export function h(tag, attributes, ...children) {
+  const [name, ...classes] = tag.split(".");
+  const element = document.createElement(String(name));
+  if (classes.length) element.className = classes.join(" ");
+  if (attributes?.constructor === Object) set(element, /** @type {Attributes} */ (attributes));
+  else children.unshift(/** @type {Child} */ (attributes));
   append(element, children);
-  return element;
+  return /** @type {any} */ (element);
 }
 
 /** @param {Element} element @param {Attributes} attributes */

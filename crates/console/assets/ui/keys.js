@@ -57,7 +57,7 @@ export function listenForKeys() {
 
 /** Shows all keys. */
 export function help() {
-  const rows = Object.entries({...everywhere, ...page}).map(([key, [text]]) => h("tr", {}, h("th", {scope: "row"}, h("kbd", {}, key)), h("td", {}, text)));
-  rows.push(h("tr", {}, h("th", {scope: "row"}, h("kbd", {}, "Shift+A"), " ", h("kbd", {}, "Shift+D")), h("td", {}, "Allow or deny the focused request")));
-  openDialog("Keys", h("table", {}, h("tbody", {}, rows)), "help");
+  const rows = Object.entries({...everywhere, ...page}).map(([key, [text]]) => h("tr", h("th", {scope: "row"}, h("kbd", key)), h("td", text)));
+  rows.push(h("tr", h("th", {scope: "row"}, h("kbd", "Shift+A"), " ", h("kbd", "Shift+D")), h("td", "Allow or deny the focused request")));
+  openDialog("Keys", h("table", h("tbody", rows)), "help");
 }

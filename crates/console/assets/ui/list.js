@@ -21,8 +21,8 @@ export class WList extends HTMLElement {
   /** @type {Source | null} */
   #source = null;
   #active = -1;
-  #frame = h("div", {class: "w-list-frame"});
-  #spacer = h("div", {class: "w-list-spacer"});
+  #frame = h("div.w-list-frame");
+  #spacer = h("div.w-list-spacer");
   #draw = perFrame(() => this.#render());
   /** @type {Map<number, HTMLElement>} */
   #rows = new Map();
@@ -56,12 +56,6 @@ export class WList extends HTMLElement {
     this.#rows.clear();
     this.#frame.replaceChildren();
     this.setAttribute("aria-label", label);
-    this.#draw();
-  }
-
-  /** Draws again after the source has changed. */
-  refresh() {
-    this.#rows.clear();
     this.#draw();
   }
 

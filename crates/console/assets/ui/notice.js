@@ -3,9 +3,9 @@
 import {ApiError} from "../model/api.js";
 import {button, fill, h} from "./dom.js";
 
-const polite = h("div", {class: "sr-only", "aria-live": "polite"});
-const assertive = h("div", {class: "sr-only", "aria-live": "assertive"});
-const toasts = h("div", {class: "toasts"});
+const polite = h("div.sr-only", {"aria-live": "polite"});
+const assertive = h("div.sr-only", {"aria-live": "assertive"});
+const toasts = h("div.toasts");
 let lastPolite = 0;
 
 /** Adds the regions to the page. @param {ParentNode} root */
@@ -33,24 +33,24 @@ export const errorText = (error) => (error instanceof Error ? error.message : St
 export function errorBlock(error, retry) {
   const details = error instanceof ApiError ? [error.code, error.request && "request " + error.request].filter(Boolean).join(", ") : "";
   return h(
-    "div",
-    {class: "error-block", role: "alert"},
-    h("p", {}, "✗ ", errorText(error)),
-    details ? h("p", {class: "dim mono"}, details) : null,
+    "div.error-block",
+    {role: "alert"},
+    h("p", "✗ ", errorText(error)),
+    details ? h("p.dim.mono", details) : null,
     retry ? button("Try again", retry) : null,
   );
 }
 
 /** A block for a list without rows: how to fill it, with the command to copy. @param {string} text @param {string} [command] */
 export const emptyBlock = (text, command) =>
-  h("div", {class: "empty"}, h("p", {}, text), command ? h("pre", {class: "code", tabindex: "0"}, h("code", {}, command)) : null);
+  h("div.empty", h("p", text), command ? h("pre.code", {tabindex: "0"}, h("code", command)) : null);
 
 /**
  * Loads data into a node: grey bars after 150 ms, an error with a retry, or the result.
  * @template T @param {HTMLElement} node @param {() => Promise<T>} read @param {(value: T) => unknown} show @returns {Promise<void>}
  */
 export async function load(node, read, show) {
-  const bars = setTimeout(() => node.childElementCount || fill(node, h("div", {class: "bars", "aria-label": "Loading"}, h("i"), h("i"), h("i"))), 150);
+  const bars = setTimeout(() => node.childElementCount || fill(node, h("div.bars", {"aria-label": "Loading"}, h("i"), h("i"), h("i"))), 150);
   try {
     show(await read());
   } catch (error) {

@@ -18,14 +18,10 @@ export class WScrub extends HTMLElement {
       this.#slider,
       step("▶", "Next event", () => this.#at + 1),
       step("▶|", "Newest event", () => this.#last),
-      h("label", {class: "scrub-at"}, "at ", this.#field),
+      h("label.scrub-at", "at ", this.#field),
     );
     this.#slider.addEventListener("input", () => this.#choose(Number(this.#slider.value)));
     this.#field.addEventListener("change", () => this.#choose(Number(this.#field.value)));
-  }
-
-  get at() {
-    return this.#at;
   }
 
   /** @param {number} by */

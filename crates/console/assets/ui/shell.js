@@ -18,15 +18,15 @@ const LINKS = /** @type {const} */ ([
 
 export const main = h("main", {id: "main", tabindex: "-1"});
 const live = h("button", {type: "button", class: "live", onclick: retryNow});
-const banner = h("div", {class: "banner", role: "status", hidden: true});
-const place = h("span", {class: "place dim"});
+const banner = h("div.banner", {role: "status", hidden: true});
+const place = h("span.place.dim");
 /** @type {Map<string, HTMLElement[]>} */
 const links = new Map();
 let wasLive = false;
 
 /** @param {string} page @param {string} label */
 function link(page, label) {
-  const node = h("a", {href: href(page)}, label, h("span", {class: "count", hidden: true}));
+  const node = h("a", {href: href(page)}, label, h("span.count", {hidden: true}));
   links.set(page, [...(links.get(page) ?? []), node]);
   return node;
 }
@@ -40,17 +40,16 @@ export function mountShell(root) {
     go(href("search", "", {q: find.value}));
   });
   const header = h(
-    "header",
-    {class: "top"},
-    h("a", {class: "brand", href: BASE + "/"}, "Windlass"),
-    h("nav", {class: "wide", "aria-label": "Pages"}, LINKS.map(([page, label]) => link(page, label))),
+    "header.top",
+    h("a.brand", {href: BASE + "/"}, "Windlass"),
+    h("nav.wide", {"aria-label": "Pages"}, LINKS.map(([page, label]) => link(page, label))),
     search,
     place,
     live,
     button("?", help, {class: "icon", "aria-label": "Keys", title: "Keys"}),
   );
-  const tabs = h("nav", {class: "tabs", "aria-label": "Pages"}, LINKS.map(([page, label]) => link(page, label)));
-  fill(root, h("a", {class: "skip", href: "#main"}, "Skip to the content"), header, banner, main, tabs);
+  const tabs = h("nav.tabs", {"aria-label": "Pages"}, LINKS.map(([page, label]) => link(page, label)));
+  fill(root, h("a.skip", {href: "#main"}, "Skip to the content"), header, banner, main, tabs);
   mountNotices(root);
   watchLiveness(showLiveness);
 }

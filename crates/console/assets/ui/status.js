@@ -35,5 +35,5 @@ export const statusOf = (run) => status(run?.waiting_for?.length ? "waiting" : r
 /** @param {string | null | undefined} name */
 export function status(name) {
   const [glyph, word, colour] = STATUS[name ?? ""] ?? ["·", name || "idle", "dim"];
-  return h("span", {class: "status " + colour}, h("span", {class: "glyph", "aria-hidden": "true"}, glyph), " ", word);
+  return h("span", {class: "status " + colour}, h("span.glyph", {"aria-hidden": "true"}, glyph), " ", word);
 }

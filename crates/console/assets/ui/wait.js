@@ -8,22 +8,17 @@ import {TIMES, remaining} from "./clock.js";
 import {button, define, fill, h} from "./dom.js";
 import {errorBlock, toast} from "./notice.js";
 import {isLive} from "./shell.js";
+import {dim, note} from "./parts.js";
 
 // A click that was meant for something else must not decide.
 const DELAY = 500;
 
 /** @typedef {import("../model/fold.js").Wait} Wait */
 
-/** The text that the user decides about. @param {Wait} wait */
-export function subject(wait) {
-  const input = wait.arguments;
-  const command = input?.command ?? input?.cmd;
-  if (typeof command === "string" && Object.keys(input).length === 1) return command;
-  if (input && typeof input === "object" && Object.keys(input).length) return JSON.stringify(input, null, 2);
-  return wait.description ?? "";
-}
+/** The arguments of a call as text: a command alone as it is. @param {any} input */
+export const callText = (input) => (typeof input.command === "string" && Object.keys(input).length === 1 ? input.command : JSON.stringify(input, null, 2));
 
-export class WWait extends HTMLElement {
+class WWait extends HTMLElement {
   /** @type {Wait | null} */
   #wait = null;
   #shownAt = 0;
@@ -54,8 +49,8 @@ export class WWait extends HTMLElement {
     this.#shownAt = performance.now();
     this.setAttribute("aria-label", `${wait.kind === "question" ? "Question" : "Approval"}: ${line(wait.tool_name ?? "")}`);
     const name = {approval: wait.tool_name ?? "call", question: "Question", tool_call: wait.tool_name ?? "tool", unknown_outcome: `Outcome unknown: ${wait.tool_name ?? ""}`}[wait.kind] ?? wait.kind;
-    const head = h("h3", {}, h("span", {}, h("span", {class: "warn", "aria-hidden": "true"}, wait.kind === "question" ? "? " : "! "), visible(line(name, 100))), remaining(wait.expires_at, "denied automatically in "));
-    const where = h("p", {class: "dim"}, h("a", {href: href("threads", wait.thread_id, {turn: wait.turn_id})}, line(wait.title, 80) || "Thread"), options.alone ? null : [" · ", h("a", {href: href("waits", wait.id, {thread: wait.thread_id})}, "Open")]);
+    const head = h("h3", h("span", h("span.warn", {"aria-hidden": "true"}, wait.kind === "question" ? "? " : "! "), visible(line(name, 100))), remaining(wait.expires_at, "denied automatically in "));
+    const where = note(h("a", {href: href("threads", wait.thread_id, {turn: wait.turn_id})}, line(wait.title, 80) || "Thread"), options.alone ? null : [" · ", h("a", {href: href("waits", wait.id, {thread: wait.thread_id})}, "Open")]);
     fill(this, head, where, this.#content(wait), this.#error);
     this.#update();
     setTimeout(() => this.#update(), DELAY + 20);
@@ -64,11 +59,11 @@ export class WWait extends HTMLElement {
   /** @param {Wait} wait */
   #content(wait) {
     if (wait.kind === "question") return this.#question(wait);
-    const text = subject(wait);
+    const text = wait.arguments ? callText(wait.arguments) : (wait.description ?? "");
     const body = textBody(text, {form: "exact", label: "Arguments of the call", onWhole: () => ((this.#isWhole = true), this.#update())});
     this.#isWhole = !body.querySelector(".body-bar");
-    const why = wait.why ? h("p", {class: "why"}, "Why: “", visible(line(wait.why, 500)), "”") : null;
-    if (wait.kind === "tool_call") return [body, why, h("p", {class: "dim"}, "A client executes this call and returns its result.")];
+    const why = wait.why ? h("p.why", "Why: “", visible(line(wait.why, 500)), "”") : null;
+    if (wait.kind === "tool_call") return [body, why, note("A client executes this call and returns its result.")];
     const decide = (/** @type {string} */ label, /** @type {object} */ decision, /** @type {string} */ kind) => {
       const node = button(label, () => this.#decide(decision), {class: kind, "data-decision": label});
       this.#deciding.push(node);
@@ -76,19 +71,17 @@ export class WWait extends HTMLElement {
     };
     const reason = h("input", {type: "text", "aria-label": "Reason of the denial, which the model reads", placeholder: "Reason (the model reads it)"});
     const wider = h(
-      "details",
-      {class: "box"},
-      h("summary", {}, "More choices"),
+      "details.box",
+      h("summary", "More choices"),
       h(
-        "div",
-        {class: "actions"},
+        "div.actions",
         decide("Allow for this turn", {decision: "allow", remember: true, remember_for: "turn"}, ""),
         decide("Allow for this thread", {decision: "allow", remember: true, remember_for: "thread"}, ""),
         decide("Allow this call in the project", {decision: "allow", remember: true, remember_for: "project"}, ""),
       ),
-      h("div", {class: "actions"}, h("label", {class: "grow"}, reason), this.#later(button("Deny with this reason", () => this.#decide({decision: "deny", reason: reason.value}), {class: "danger"}))),
+      h("div.actions", h("label.grow", reason), this.#later(button("Deny with this reason", () => this.#decide({decision: "deny", reason: reason.value}), {class: "danger"}))),
     );
-    return [body, why, h("div", {class: "actions"}, decide("Allow once", {decision: "allow"}, "primary"), decide("Deny", {decision: "deny"}, "danger"), h("span", {class: "dim"}, text.length + " characters")), wider];
+    return [body, why, h("div.actions", decide("Allow once", {decision: "allow"}, "primary"), decide("Deny", {decision: "deny"}, "danger"), dim(text.length + " characters")), wider];
   }
 
   /** @param {HTMLButtonElement} node */
@@ -101,16 +94,16 @@ export class WWait extends HTMLElement {
   #question(wait) {
     /** @type {any[]} */
     const questions = wait.request?.questions ?? [];
-    const form = h("form", {class: "question"});
+    const form = h("form.question");
     questions.forEach((question, index) => {
       const name = `q${index}`;
       const options = (question.options ?? []).map((/** @type {any} */ option) =>
-        h("div", {}, h("label", {class: "check"}, h("input", {type: question.multi_select ? "checkbox" : "radio", name, value: option.label}), h("span", {}, visible(line(option.label)), option.description ? h("span", {class: "dim"}, " – ", visible(line(option.description))) : null))),
+        h("div", h("label.check", h("input", {type: question.multi_select ? "checkbox" : "radio", name, value: option.label}), h("span", visible(line(option.label)), option.description ? dim(" – ", visible(line(option.description))) : null))),
       );
       const free = question.allow_free_text !== false ? h("input", {type: "text", name: name + "-text", "aria-label": "Other answer", placeholder: "Other answer"}) : null;
-      form.append(h("fieldset", {}, h("legend", {}, visible(line(question.question, 2000))), options, free));
+      form.append(h("fieldset", h("legend", visible(line(question.question, 2000))), options, free));
     });
-    form.append(h("div", {class: "actions"}, this.#later(h("button", {class: "primary"}, "Answer")), this.#later(button("Skip", () => this.#answer(questions.map((question) => ({id: question.id, label: "", value: "", skipped: true})))))));
+    form.append(h("div.actions", this.#later(h("button.primary", "Answer")), this.#later(button("Skip", () => this.#answer(questions.map((question) => ({id: question.id, label: "", value: "", skipped: true})))))));
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       const data = new FormData(form);

@@ -155,6 +155,15 @@ pub trait Capability: Send + Sync {
     ) -> Option<String> {
         None
     }
+    /// Describes the environment of a turn for the model, such as its directory and the state of its repository. Called before the first turn of a
+    /// conversation in an environment; the result is recorded, and later turns reuse it.
+    async fn describe_environment(
+        &self,
+        _environment: Option<&TurnEnvironment>,
+        _config: &Value,
+    ) -> Option<String> {
+        None
+    }
     /// Drops its state of a removed session. Called for every removed session, even one that never used the capability.
     async fn session_removed(&self, _session_id: SessionId) {}
     /// Ends its background work when the host shuts down.

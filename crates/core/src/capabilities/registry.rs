@@ -41,6 +41,7 @@ impl CapabilityRegistry {
         registry.register(SessionFileSystemCapability);
         registry.register(SessionStorageCapability);
         registry.register(SkillsCapability);
+        registry.register(PlanCapability);
         registry.register(StatelessTodoListCapability);
         registry.register(TestMathCapability);
         registry

@@ -27,6 +27,8 @@ pub enum ItemKind {
     FileChange,
     /// A call that runs a command.
     CommandExecution,
+    /// A new state of the agent's plan.
+    Plan,
     /// A compaction of the history.
     ContextCompaction,
     /// A notice of the runtime.
@@ -41,6 +43,7 @@ impl From<ToolShape> for ItemKind {
             ToolShape::Call => Self::ToolCall,
             ToolShape::FileChange => Self::FileChange,
             ToolShape::Command => Self::CommandExecution,
+            ToolShape::Plan => Self::Plan,
         }
     }
 }

@@ -160,7 +160,7 @@ impl fmt::Display for McpFailure {
 /// The results of discovery at the start of a turn: the tools of servers, and the instructions of its environment.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct DiscoveredTools {
-    /// Digest of the tools, the failed servers and the instructions; empty if there are none.
+    /// Digest of the tools, the failed servers, the instructions and the description; empty if there are none.
     pub digest: String,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<DiscoveredTool>,
@@ -170,6 +170,18 @@ pub struct DiscoveredTools {
     /// Instructions of the environment for the model, such as the `AGENTS.md` of a repository.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// Description of the environment, from the first turn of the conversation in it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub description: Option<EnvironmentDescription>,
+}
+
+/// What the model reads about an environment. Later turns reuse it, because a prompt that changes is not in the provider's cache.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EnvironmentDescription {
+    /// The environment of the turn that was described; `None` is the default one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<TurnEnvironment>,
+    pub text: String,
 }
 
 impl DiscoveredTools {
@@ -187,6 +199,7 @@ impl DiscoveredTools {
             tools,
             failures,
             instructions: None,
+            description: None,
         }
     }
 
@@ -200,6 +213,20 @@ impl DiscoveredTools {
         Self {
             digest,
             instructions,
+            ..self
+        }
+    }
+
+    /// Adds the environment's description.
+    #[must_use]
+    pub fn with_description(self, description: Option<EnvironmentDescription>) -> Self {
+        let digest = match &description {
+            Some(described) => Digest128::of_json(&(&self.digest, described)).to_string(),
+            None => self.digest,
+        };
+        Self {
+            digest,
+            description,
             ..self
         }
     }

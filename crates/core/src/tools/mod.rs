@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 
 use crate::traits::{ToolContext, forward_arc};
 pub use tool_types::{
-    BuiltinTool, ClientSideTool, DeferrablePolicy, SideEffectClass, ToolCall, ToolDefinition,
-    ToolHints, ToolPolicy, ToolResult, ToolResultImage, ToolShape,
+    BuiltinTool, ClientSideTool, DeferrablePolicy, PLAN_TOOL, SideEffectClass, ToolCall,
+    ToolDefinition, ToolHints, ToolPolicy, ToolResult, ToolResultImage, ToolShape,
 };
 
 /// The name of the tool that finds deferred tools.

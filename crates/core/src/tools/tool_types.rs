@@ -115,7 +115,13 @@ pub enum ToolShape {
     FileChange,
     /// A command in a shell.
     Command,
+    /// A new state of the agent's plan; the arguments are those of [`PLAN_TOOL`].
+    Plan,
 }
+
+/// The tool with which an agent states its plan. A plan that an external agent reports is recorded as a call of this tool: `entries` has the steps,
+/// each with `content`, `status` (`pending`, `in_progress` or `completed`) and optionally `priority`.
+pub const PLAN_TOOL: &str = "update_plan";
 
 macro_rules! hints {
     ($($(#[$doc:meta])* $field:ident: $ty:ty, $setter:ident($arg:ty);)*) => {

@@ -314,11 +314,12 @@ pub fn one_line(text: &str) -> Cow<'_, str> {
     escaped(text, is_active)
 }
 
-/// The same for prose of several lines. Line ends remain, and so do variation selectors, which emoji need.
+/// The same for prose of several lines. Line ends remain, and so do variation selectors and joiners, which emoji need.
 #[must_use]
 pub fn lines(text: &str) -> Cow<'_, str> {
     escaped(text, |letter| {
-        !matches!(letter, '\n' | '\t' | '\u{FE00}'..='\u{FE0F}') && is_active(letter)
+        let is_needed = matches!(letter, '\n' | '\t' | '\u{200D}' | '\u{FE00}'..='\u{FE0F}');
+        !is_needed && is_active(letter)
     })
 }
 

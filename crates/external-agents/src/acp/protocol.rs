@@ -269,6 +269,10 @@ impl Acp {
                 step.into_iter().collect()
             }
             Some("tool_call" | "tool_call_update") => update::call(&mut self.state.calls, update),
+            Some("plan") => match update::plan_entries(update) {
+                Some(entries) => self.state.calls.plan(entries),
+                None => vec![raw(kind, line)],
+            },
             Some(
                 "user_message_chunk"
                 | "available_commands_update"

@@ -46,6 +46,17 @@ pub(super) fn call(calls: &mut Calls, update: &Value) -> Vec<Step> {
     steps
 }
 
+/// Returns the steps of a plan; `None` if they have another form than those of our tool.
+pub(super) fn plan_entries(update: &Value) -> Option<&Value> {
+    let entries = update.get("entries")?;
+    let is_step = |entry: &Value| {
+        let status = text(entry, "status");
+        text(entry, "content").is_some()
+            && matches!(status, Some("pending" | "in_progress" | "completed"))
+    };
+    entries.as_array()?.iter().all(is_step).then_some(entries)
+}
+
 /// Reads the token usage of a prompt; adapters and Gemini report it in different fields.
 pub(super) fn tokens(result: &Value) -> Option<BackendUsage> {
     if let Some(usage) = result.get("usage").filter(|usage| usage.is_object()) {

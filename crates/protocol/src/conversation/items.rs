@@ -21,6 +21,8 @@ pub enum ItemKind {
     FileChange,
     /// A call that runs a command.
     CommandExecution,
+    /// A new state of the agent's plan. `metadata.tool.input.entries` has the steps, as in ACP: `content`, `status` and optionally `priority`.
+    Plan,
     /// A compaction of the history.
     ContextCompaction,
     /// A notice of the runtime.

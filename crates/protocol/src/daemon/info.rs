@@ -72,6 +72,9 @@ pub struct RuntimeInfo {
     pub bind_host: String,
     /// The port that the daemon listens on.
     pub port: u16,
+    /// Address of the web console; absent if the daemon serves none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub console_url: Option<String>,
     /// Whether requests need a token.
     pub auth_required: bool,
     /// `http` and `sse`.

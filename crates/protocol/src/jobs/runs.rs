@@ -28,7 +28,7 @@ pub enum RunState {
     PartialSuccess,
     /// It ended without a judgement.
     Done,
-    /// It failed.
+    /// The agent reported a failure, or the turn failed.
     Failure,
     /// Its time was over.
     Timeout,
@@ -43,7 +43,7 @@ pub enum RunState {
 /// A line of a list of runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Run {
+pub struct RunLine {
     /// ID of the run. The ID of a turn's run is that of the turn.
     pub id: String,
     /// Origin of the run.

@@ -122,7 +122,7 @@ queries! {
         since_seq: u64 = SINCE,
         include: String = INCLUDE,
     }
-    /// Selects records.
+    /// Query of `GET /v1/threads/{id}/records`.
     RecordsQuery {
         after: u64 = "Only records after this `seq`: the first ones.",
         before: u64 = "Only records before this `seq`: the last ones. Without `after` and `before`, the newest ones of the thread.",
@@ -141,7 +141,7 @@ queries! {
         limit: u64 = "The number of waits at most: 1 to 200, default 50.",
         cursor: String = CURSOR,
     }
-    /// Selects runs.
+    /// Query of `GET /v1/runs`.
     RunsQuery {
         limit: u64 = "The number of runs at most: 1 to 200, default 50.",
         status: CommaList<RunStatusFilter> =

@@ -188,7 +188,7 @@ operations! {
     ReplayThread replay_thread Post "/v1/threads/{id}/replay" Client at IdPath, optional wire::ReplayThread, -> 200 Json wire::ReplayedThread,
         errors [NotReplayable PromptRequired ProviderUnusable NotConfigured];
     /// Checks that the records of a thread are those that were written.
-    VerifyThread verify_thread Post "/v1/threads/{id}/verify" Owner at IdPath, -> 200 Json wire::VerifiedThread;
+    VerifyThread verify_thread Post "/v1/threads/{id}/verify" Client at IdPath, -> 200 Json wire::VerifiedThread;
     /// Lists the records of a thread as they are stored, in pages.
     ListRecords list_records Get "/v1/threads/{id}/records" Client at IdPath, query RecordsQuery, -> 200 Json wire::RecordPage;
     /// Returns the state of a thread after one of its records.
@@ -314,7 +314,7 @@ operations! {
         errors [AutomationNotFound];
 
     /// Lists runs, newest first: turns of threads, and runs that other programs reported.
-    ListRuns list_runs Get "/v1/runs" Agent query RunsQuery, -> 200 List wire::Run;
+    ListRuns list_runs Get "/v1/runs" Agent query RunsQuery, -> 200 List wire::RunLine;
     /// Sums the usage of turns.
     GetUsage get_usage Get "/v1/usage" Client query UsageQuery, -> 200 Json wire::UsageReport;
 

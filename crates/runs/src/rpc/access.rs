@@ -28,6 +28,12 @@ pub trait Gate: Send + Sync {
     /// Looks up a token; `None` if it is invalid.
     fn validate(&self, token: &str) -> Option<ValidToken>;
 
+    /// Looks up the session of a browser by the cookie of its connection and the key that it sent; `None` if either is invalid.
+    fn validate_session(&self, cookie: &str, key: &str) -> Option<ValidToken> {
+        let _ = (cookie, key);
+        None
+    }
+
     /// Returns whether a previously accepted token is still valid.
     fn is_still_valid(&self, token_id: &str) -> bool;
 }

@@ -50,6 +50,8 @@ pub struct Connection {
     pub(crate) is_admitted: bool,
     /// ID of the token that admitted the connection.
     pub(crate) token_id: Option<String>,
+    /// The session cookie of a browser. It grants nothing without the key.
+    pub(crate) cookie: Option<String>,
     pub(crate) auth_failures: u32,
     /// Whether the client performed the handshake of the original protocol.
     pub(crate) completed_handshake: bool,
@@ -72,6 +74,7 @@ impl Connection {
             caller: RunCaller::new(),
             is_admitted: !hub.gate.requires_token(),
             token_id: None,
+            cookie: None,
             auth_failures: 0,
             completed_handshake: false,
             calls: ClientCalls::new(outbox.clone()),
@@ -94,6 +97,11 @@ impl Connection {
         if let TokenRole::Agent(agent) = known.role {
             self.caller.role = Role::Bound(agent);
         }
+    }
+
+    /// Sets the session cookie that the transport received from a page of the server's own origin.
+    pub fn set_cookie(&mut self, cookie: String) {
+        self.cookie = Some(cookie);
     }
 
     /// Returns whether the connection is authenticated, or needs no token.

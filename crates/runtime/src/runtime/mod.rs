@@ -153,18 +153,32 @@ impl InProcessRuntime {
         Ok(assembled.into_view(to_messages(history.iter())))
     }
 
-    /// Returns the tools of MCP servers that were recorded last. A preview queries no server.
+    /// Returns the tools of MCP servers and the texts of the environment that were recorded last. A preview queries no server.
     async fn recorded_tools(&self, session_id: SessionId) -> Result<Discovery> {
-        if self.inner.mcp.is_none() {
-            return Ok(Discovery::Skip);
-        }
         let thread = self.inner.thread(session_id).await?;
         Ok(Discovery::Recorded(Arc::clone(thread.discovered())))
     }
 
     /// Returns the complete context of a session's first turn. The session is not stored and its files are not written.
     pub async fn preview_context(&self, session: Session) -> Result<AssembledTurnContext> {
-        let assembled = Box::pin(assemble_preview(&self.inner, session)).await?;
+        let request = ContextRequest::default();
+        let assembled = Box::pin(assemble_preview(&self.inner, session, request)).await?;
+        Ok(assembled.into_view(Vec::new()))
+    }
+
+    /// Returns the complete context of a session's first turn with these controls, as it would start now: MCP servers and the environment are
+    /// queried. The session is not stored and its files are not written.
+    pub async fn preview_first_turn(
+        &self,
+        session: Session,
+        controls: Controls,
+    ) -> Result<AssembledTurnContext> {
+        let request = ContextRequest {
+            controls: Some(controls),
+            discovery: Discovery::Ask(Arc::default()),
+            ..ContextRequest::default()
+        };
+        let assembled = Box::pin(assemble_preview(&self.inner, session, request)).await?;
         Ok(assembled.into_view(Vec::new()))
     }
 }

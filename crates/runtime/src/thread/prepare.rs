@@ -49,12 +49,13 @@ impl Preparing {
         controls: Option<Controls>,
         tool_timeout: Option<Duration>,
     ) -> Self {
+        let ask = || Discovery::Ask(Arc::clone(actor.thread.discovered()));
         let discovery = match &purpose {
             ContextPurpose::Start(submission) => match submission.kind {
                 SubmissionKind::Compaction => Discovery::Skip,
-                SubmissionKind::Answer => Discovery::Ask,
+                SubmissionKind::Answer => ask(),
             },
-            ContextPurpose::Begin(_) => Discovery::Ask,
+            ContextPurpose::Begin(_) => ask(),
             ContextPurpose::Recover => Discovery::of_open_turn(&actor.thread),
         };
         let (inner, session_id) = (Arc::clone(&actor.inner), actor.slot.session_id);

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use windlass_core::capabilities::ResolvedCapability;
-use windlass_core::mcp::{DiscoveredTool, DiscoveredTools, McpFailure, McpScope, ScopedMcpServers};
+use windlass_core::mcp::{
+    DiscoveredTool, DiscoveredTools, EnvironmentDescription, McpFailure, McpScope, ScopedMcpServers,
+};
 use windlass_core::tools::{ToolDefinition, ToolPolicy};
 use windlass_turn::Thread;
 
@@ -21,8 +23,8 @@ pub(crate) enum Discovery {
     /// The turn has none.
     #[default]
     Skip,
-    /// The servers are queried.
-    Ask,
+    /// The servers are queried. The description of the environment comes from the last record of the thread, if it has one.
+    Ask(Arc<DiscoveredTools>),
     /// The recorded tools are used.
     Recorded(Arc<DiscoveredTools>),
 }
@@ -35,7 +37,7 @@ impl Discovery {
         match recorded_digest {
             None => Self::Recorded(Arc::default()),
             Some(digest) if digest == recorded.digest => Self::Recorded(Arc::clone(recorded)),
-            Some(_) => Self::Ask,
+            Some(_) => Self::Ask(Arc::clone(recorded)),
         }
     }
 }
@@ -72,8 +74,9 @@ impl TurnDiscovery {
         let found = match discovery {
             Discovery::Skip => None,
             Discovery::Recorded(recorded) => Some(recorded),
-            Discovery::Ask => {
+            Discovery::Ask(last) => {
                 let instructions = instructions(inner, contributions, scope).await;
+                let description = description(inner, contributions, scope, &last).await;
                 let found = match connector {
                     None => Arc::default(),
                     Some(connector) => {
@@ -82,13 +85,15 @@ impl TurnDiscovery {
                     }
                 };
                 let mask = inner.secrets.mask(scope.session_id);
-                let key = DiscoveryKey::new(found, mask.as_ref(), instructions);
+                let key = DiscoveryKey::new(found, mask.as_ref(), instructions, description);
                 Some(inner.discovery_cache.get_or_derive(key, |key| {
                     let found = match &mask {
                         Some(mask) => masked(mask, &key.found),
                         None => (*key.found).clone(),
                     };
-                    found.with_instructions(key.instructions.clone())
+                    found
+                        .with_instructions(key.instructions.clone())
+                        .with_description(key.description.clone())
                 }))
             }
         };
@@ -209,6 +214,32 @@ async fn instructions(
         mask.optional(&mut text);
     }
     text
+}
+
+/// Returns the description of the turn's environment: the recorded one, or a new one if the thread has not worked there yet.
+async fn description(
+    inner: &Inner,
+    contributions: &Contributions,
+    scope: &McpScope,
+    last: &DiscoveredTools,
+) -> Option<EnvironmentDescription> {
+    let recorded = last.description.as_ref();
+    if let Some(recorded) = recorded.filter(|it| it.environment == scope.environment) {
+        return Some(recorded.clone());
+    }
+    let mut texts = Vec::new();
+    for ResolvedCapability { capability, config } in &contributions.capabilities {
+        let asking = capability.describe_environment(scope.environment.as_ref(), config);
+        texts.extend(catch_panic_async(asking).await.flatten());
+    }
+    let mut text = (!texts.is_empty()).then(|| texts.join("\n\n"));
+    if let Some(mask) = inner.secrets.mask(scope.session_id) {
+        mask.optional(&mut text);
+    }
+    text.map(|text| EnvironmentDescription {
+        environment: scope.environment.clone(),
+        text,
+    })
 }
 
 fn panicked() -> DiscoveredTools {

@@ -5,7 +5,7 @@
 
 use std::sync::{Arc, Weak};
 
-use windlass_core::mcp::DiscoveredTools;
+use windlass_core::mcp::{DiscoveredTools, EnvironmentDescription};
 
 use super::recent_values::RecentValues;
 use crate::secrets::{Mask, Secret};
@@ -16,6 +16,7 @@ pub(crate) struct DiscoveryKey {
     /// The secrets that are masked in it. The references are weak, so that the cache does not retain a secret.
     secrets: Vec<Weak<Secret>>,
     pub(super) instructions: Option<String>,
+    pub(super) description: Option<EnvironmentDescription>,
 }
 
 impl DiscoveryKey {
@@ -23,11 +24,13 @@ impl DiscoveryKey {
         found: Arc<DiscoveredTools>,
         mask: Option<&Mask>,
         instructions: Option<String>,
+        description: Option<EnvironmentDescription>,
     ) -> Self {
         Self {
             found,
             secrets: mask.map(Mask::weak_secrets).unwrap_or_default(),
             instructions,
+            description,
         }
     }
 }
@@ -37,6 +40,7 @@ impl PartialEq for DiscoveryKey {
         let mut secrets = self.secrets.iter().zip(&other.secrets);
         Arc::ptr_eq(&self.found, &other.found)
             && self.instructions == other.instructions
+            && self.description == other.description
             && self.secrets.len() == other.secrets.len()
             && secrets.all(|(one, other)| Weak::ptr_eq(one, other))
     }

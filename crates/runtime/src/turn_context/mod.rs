@@ -205,11 +205,15 @@ pub(crate) async fn assemble(
 }
 
 /// Resolves the context of a turn without storing anything.
-pub(crate) async fn assemble_preview(inner: &Inner, session: Session) -> Result<AssembledContext> {
+pub(crate) async fn assemble_preview(
+    inner: &Inner,
+    session: Session,
+    options: ContextRequest,
+) -> Result<AssembledContext> {
     let session_id = session.id;
     let resolved = async {
         let records = SessionRecords::for_session(inner, session).await?;
-        resolve(inner, records, ContextRequest::default()).await
+        resolve(inner, records, options).await
     };
     guard(inner, session_id, Box::pin(resolved)).await
 }
@@ -279,8 +283,12 @@ async fn resolve(
         None => options.discovery,
     };
     let discovered = TurnDiscovery::ask(inner, &servers, &scope, discovery, &contributions).await;
-    let instructions = discovered.found.as_ref();
-    let instructions = instructions.and_then(|found| found.instructions.as_deref());
+    let found = discovered.found.as_deref();
+    let description = found.and_then(|found| found.description.as_ref());
+    let environment_texts = [
+        description.map(|described| described.text.as_str()),
+        found.and_then(|found| found.instructions.as_deref()),
+    ];
     let mut system_prompt = prompt::assemble(
         inner,
         session_id,
@@ -289,7 +297,7 @@ async fn resolve(
         prompt::PromptInputs {
             locale: locale.as_deref(),
             model: &model.model,
-            instructions,
+            environment: environment_texts,
         },
     )
     .await?;

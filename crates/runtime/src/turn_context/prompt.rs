@@ -15,8 +15,8 @@ use crate::panics::catch_panic_async;
 pub(super) struct PromptInputs<'a> {
     pub(super) locale: Option<&'a str>,
     pub(super) model: &'a str,
-    /// Instructions of the environment.
-    pub(super) instructions: Option<&'a str>,
+    /// The description of the environment, then its instructions.
+    pub(super) environment: [Option<&'a str>; 2],
 }
 
 /// Joins the contributions of capabilities and the prompts of the layers.
@@ -44,7 +44,7 @@ pub(super) async fn assemble(
             );
         }
     }
-    if let Some(text) = inputs.instructions {
+    for text in inputs.environment.into_iter().flatten() {
         let _ = write!(blocks, "<environment>\n{}\n</environment>\n\n", text.trim());
     }
     let own = overlay.system_prompt.as_deref().unwrap_or_default();

@@ -71,6 +71,32 @@ async fn instructions_are_in_the_prompt_recorded_on_change_and_replayed() {
 }
 
 #[tokio::test]
+async fn description_of_the_first_turn_is_reused_and_replayed() {
+    let bundle = Bundle::new("words");
+    let fixture = Setup::default().bundle(&bundle).build().await;
+    let describing = |words: &str| {
+        *bundle.describes_environment.lock().unwrap() = Some(words.to_owned());
+    };
+    describing("branch main");
+    fixture.run("one").await;
+    describing("branch topic");
+    fixture.run("two").await;
+    saying(&bundle, Some("use tabs"));
+    fixture.run("three").await;
+    for call in 0..3 {
+        let prompt = prompt(&fixture, call);
+        assert!(prompt.contains("branch main"), "{call}: {prompt}");
+    }
+    assert_eq!(prompt(&fixture, 0), prompt(&fixture, 1));
+    assert_eq!(recorded(&fixture).await, [None, block("use tabs")]);
+    fixture.assert_sound().await;
+    let replay = Replay::of(&fixture.runtime, fixture.session);
+    let report = soon(replay.run()).await.unwrap();
+    assert_eq!(report.divergence, None);
+    assert!(report.reconfigured.is_empty(), "{report:?}");
+}
+
+#[tokio::test]
 async fn resumed_turn_uses_its_recorded_instructions() {
     let backends = RuntimeBackends::in_memory();
     let asks = tool("asks", |_, _| async {

@@ -54,7 +54,7 @@ impl LargeAnswers {
         caller: &ApiCaller,
     ) -> Result<OwnedSemaphorePermit> {
         let limit = app.service.settings.limits.large_answers_of_token;
-        let permits = self.permits(caller.token_id.clone(), limit);
+        let permits = self.permits(caller.credential().map(str::to_owned), limit);
         match tokio::time::timeout(MAX_WAIT, permits.acquire_owned()).await {
             Ok(Ok(permit)) => Ok(permit),
             _ => Err(ApiError::limit("large answers of one token at once", limit)),
@@ -77,7 +77,7 @@ pub(super) fn count(app: &SharedApp, caller: &ApiCaller, response: Response) -> 
         return response;
     };
     let limit = app.service.settings.limits.answer_bytes_of_token;
-    let mut share = Share::none(&app.service, caller.token_id.as_deref(), Quota::AnswerBytes);
+    let mut share = Share::none(&app.service, caller.credential(), Quota::AnswerBytes);
     // A response larger than the limit is sent alone.
     let bytes = usize::try_from(bytes).unwrap_or(usize::MAX).min(limit);
     if let Err(refusal) = share.grow(bytes) {

@@ -8,9 +8,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use windlass_protocol::ErrorCode;
 use windlass_protocol::operations::RequiredScope;
-use windlass_service::{Access, ApiCaller, ApiError, authenticate};
+use windlass_service::{ApiCaller, ApiError, Settings, authenticate};
 
-use super::{answers, query};
+use super::{answers, browser, query};
 use crate::app::SharedApp;
 use crate::error::HttpRefusal;
 use crate::pending_connections::PendingConnection;
@@ -42,12 +42,12 @@ pub(crate) async fn check(
     if required == RequiredScope::Anyone {
         return next.run(request).await;
     }
-    let caller = match caller(&app.service.settings.access, request.headers()) {
+    let caller = match caller(&app.service.settings, request.headers()) {
         Ok(caller) => caller,
         Err(refusal) => return HttpRefusal(refusal).into_response(),
     };
     if let Some(pending) = request.extensions().get::<Arc<PendingConnection>>()
-        && let Err(refusal) = pending.admit(caller.token_id.as_deref())
+        && let Err(refusal) = pending.admit(caller.credential())
     {
         return HttpRefusal(refusal).into_response();
     }
@@ -60,6 +60,7 @@ pub(crate) async fn check(
     {
         return HttpRefusal(refusal).into_response();
     }
+    browser::note_use(&app, &caller);
     request.extensions_mut().insert(caller.clone());
     let response = next.run(request).await;
     answers::count(&app, &caller, response)
@@ -70,8 +71,9 @@ pub(super) fn unauthorized() -> ApiError {
 }
 
 /// Returns the client that a request authenticates as.
-pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Result<ApiCaller, ApiError> {
-    if matches!(access, Access::Open) {
+pub(crate) fn caller(settings: &Settings, headers: &HeaderMap) -> Result<ApiCaller, ApiError> {
+    let access = &settings.access;
+    if access.is_open() {
         return Ok(ApiCaller::operator());
     }
     let secrets = presented_tokens(headers);
@@ -83,8 +85,13 @@ pub(crate) fn caller(access: &Access, headers: &HeaderMap) -> Result<ApiCaller, 
             Err(error) => unavailable = Some(error),
         }
     }
+    match browser::session(settings, headers) {
+        Ok(Some(caller)) => return Ok(caller),
+        Ok(None) => {}
+        Err(error) => unavailable = Some(error),
+    }
     if secrets.iter().all(Vec::is_empty) {
-        return Err(unauthorized());
+        return Err(unavailable.unwrap_or_else(unauthorized));
     }
     Err(unavailable.unwrap_or_else(|| unauthorized().with_message(INVALID_TOKEN)))
 }
@@ -109,18 +116,23 @@ fn presented_tokens(headers: &HeaderMap) -> Vec<Vec<u8>> {
 }
 
 fn cookies(headers: &HeaderMap) -> Vec<Vec<u8>> {
-    let texts = headers.get_all(header::COOKIE).iter();
-    let texts = texts.filter_map(|value| value.to_str().ok());
-    let tokens = texts.flat_map(|text| text.split(';')).filter_map(|pair| {
-        let (name, value) = pair.trim().split_once('=')?;
+    let tokens = cookie_pairs(headers).filter_map(|(name, value)| {
         let token = COOKIES.contains(&name).then(|| query::decoded(value))?;
         token.map(String::into_bytes)
     });
     tokens.collect()
 }
 
+/// Returns the names and values of all cookies.
+pub(super) fn cookie_pairs(headers: &HeaderMap) -> impl Iterator<Item = (&str, &str)> {
+    let texts = headers.get_all(header::COOKIE).iter();
+    let texts = texts.filter_map(|value| value.to_str().ok());
+    let pairs = texts.flat_map(|text| text.split(';'));
+    pairs.filter_map(|pair| pair.trim().split_once('='))
+}
+
 /// Browsers send cookies with requests from any page, so cookies are accepted only from the daemon's own pages.
-fn is_same_origin(headers: &HeaderMap) -> bool {
+pub(super) fn is_same_origin(headers: &HeaderMap) -> bool {
     let text = |name: &str| headers.get(name).map(|value| value.to_str().unwrap_or("?"));
     if text("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none") {
         return false;

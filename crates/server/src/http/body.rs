@@ -8,9 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde_json::json;
 use windlass_protocol::ErrorCode;
-use windlass_service::{
-    Access, ApiCaller, ApiError, Quota, Share, TokenLookup, tokens_unavailable,
-};
+use windlass_service::{ApiCaller, ApiError, Quota, Share, Validity, tokens_unavailable};
 
 use super::auth;
 use crate::app::SharedApp;
@@ -23,7 +21,7 @@ pub(crate) async fn bytes(
     caller: Option<&ApiCaller>,
     body: Body,
 ) -> Result<Bytes> {
-    let token = caller.and_then(|caller| caller.token_id.as_deref());
+    let token = caller.and_then(ApiCaller::credential);
     let share = Share::none(&app.service, token, Quota::BodyBytes);
     let limits = &app.service.settings.limits;
     let read = read(body, limits.body_bytes, share);
@@ -32,11 +30,11 @@ pub(crate) async fn bytes(
         let text = "the body did not arrive in time";
         Err(ApiError::new(ErrorCode::RequestTimeout, text))
     })?;
-    if let (Some(token), Access::Tokens { stored, .. }) = (token, &app.service.settings.access) {
-        match stored.by_id(token) {
-            TokenLookup::Present(_) => {}
-            TokenLookup::Absent => return Err(auth::unauthorized()),
-            TokenLookup::Unknown => return Err(tokens_unavailable()),
+    if let Some(token) = token {
+        match app.service.settings.validity(token) {
+            Validity::Valid => {}
+            Validity::Invalid => return Err(auth::unauthorized()),
+            Validity::Unknown => return Err(tokens_unavailable()),
         }
     }
     Ok(bytes)
@@ -64,7 +62,7 @@ fn broken(error: &(dyn Error + Send + Sync + 'static), limit: usize) -> ApiError
     ApiError::new(ErrorCode::InvalidJson, text)
 }
 
-pub(super) fn is_json(headers: &HeaderMap) -> bool {
+pub(crate) fn is_json(headers: &HeaderMap) -> bool {
     let media = headers.get(CONTENT_TYPE);
     let media = media.and_then(|value| value.to_str().ok()?.split(';').next());
     media.is_some_and(|media| {
@@ -74,7 +72,7 @@ pub(super) fn is_json(headers: &HeaderMap) -> bool {
     })
 }
 
-pub(super) fn unsupported() -> ApiError {
+pub(crate) fn unsupported() -> ApiError {
     let text = "Expected request with `Content-Type: application/json`";
     ApiError::new(ErrorCode::UnsupportedMediaType, text)
 }

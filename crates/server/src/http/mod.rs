@@ -3,6 +3,7 @@
 pub(crate) mod answers;
 pub(crate) mod auth;
 pub(crate) mod body;
+pub(crate) mod browser;
 pub(crate) mod cors;
 pub(crate) mod detach;
 pub(crate) mod host;

@@ -43,12 +43,20 @@ enum Received {
     Close(u16, String),
 }
 
+/// What the upgrade request authenticates with.
+pub(super) struct SocketIdentity {
+    /// The client of its token.
+    pub(super) caller: Option<ApiCaller>,
+    /// The cookie of a browser's session.
+    pub(super) cookie: Option<String>,
+}
+
 type Sink<S> = SplitSink<WebSocketStream<S>, Message>;
 
 pub(super) async fn serve<S>(
     rpc: &Sockets,
     io: S,
-    caller: Option<ApiCaller>,
+    identity: SocketIdentity,
     pending: Arc<PendingConnection>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -64,7 +72,10 @@ pub(super) async fn serve<S>(
     let (outbox, outgoing) = Outbox::new(limits.queue, limits.queue_bytes);
     let (frames, received) = mpsc::channel(READ_AHEAD);
     let mut connection = Connection::new(Arc::clone(&rpc.rpc.hub), outbox.clone());
-    if let Some(caller) = caller {
+    if let Some(cookie) = identity.cookie {
+        connection.set_cookie(cookie);
+    }
+    if let Some(caller) = identity.caller {
         connection.admit(windlass_service::rpc::socket_identity(caller));
     }
     let worker = work(connection, received, outbox, Arc::clone(&pending));

@@ -7,11 +7,11 @@ use axum::response::IntoResponse;
 use hyper_util::rt::TokioIo;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use windlass_protocol::ErrorCode;
-use windlass_service::{Access, ApiError};
+use windlass_service::ApiError;
 
 use super::{Sockets, socket};
 use crate::error::HttpRefusal;
-use crate::http::{auth, cors};
+use crate::http::{auth, browser, cors, host};
 use crate::pending_connections::{Kind, PendingConnection};
 
 /// Maximum bytes of a subprotocol name.
@@ -21,11 +21,16 @@ const MAX_SUBPROTOCOL_BYTES: usize = 256;
 pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) -> Response<Body> {
     let headers = request.headers();
     if !is_socket_request(headers) {
+        #[cfg(feature = "console")]
+        if is_browser(&request) {
+            return (StatusCode::SEE_OTHER, [(header::LOCATION, "/console/")]).into_response();
+        }
         let text = "this path accepts JSON-RPC over WebSocket; the HTTP API is under /v1";
         return HttpRefusal(ApiError::new(ErrorCode::UnknownPath, text)).into_response();
     }
     // Browsers let any page connect anywhere and send the page's origin; other programs send none.
     if let Some(origin) = headers.get(header::ORIGIN)
+        && !host::is_own_page(headers)
         && !cors::is_allowed(origin.as_bytes(), &rpc.app.service.settings)
     {
         return (StatusCode::FORBIDDEN, "this origin may not connect\n").into_response();
@@ -49,16 +54,21 @@ pub(super) async fn upgrade(State(rpc): State<Sockets>, mut request: Request) ->
         Ok(pending) => pending,
         Err(refusal) => return HttpRefusal(refusal).into_response(),
     };
-    let caller = match &rpc.app.service.settings.access {
-        Access::Open => None,
-        access => auth::caller(access, request.headers()).ok(),
+    let settings = &rpc.app.service.settings;
+    let identity = socket::SocketIdentity {
+        caller: if settings.access.is_open() {
+            None
+        } else {
+            auth::caller(settings, request.headers()).ok()
+        },
+        cookie: browser::cookie(settings, request.headers()).map(str::to_owned),
     };
     let upgrade = hyper::upgrade::on(&mut request);
     rpc.app.service.detached_tasks.spawn({
         let rpc = rpc.clone();
         async move {
             match upgrade.await {
-                Ok(io) => socket::serve(&rpc, TokioIo::new(io), caller, pending).await,
+                Ok(io) => socket::serve(&rpc, TokioIo::new(io), identity, pending).await,
                 Err(error) => tracing::debug!(%error, "a connection was not upgraded to a socket"),
             }
         }
@@ -97,6 +107,14 @@ fn subprotocol(headers: &HeaderMap) -> Result<Option<String>, InvalidSubprotocol
 /// Returns whether the character is valid in an HTTP token.
 fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Returns whether a user has opened the daemon's address in a browser.
+#[cfg(feature = "console")]
+fn is_browser(request: &Request) -> bool {
+    let accept = request.headers().get(header::ACCEPT);
+    let accept = accept.and_then(|accept| accept.to_str().ok());
+    request.uri().path() == "/" && accept.is_some_and(|accept| accept.contains("text/html"))
 }
 
 fn is_socket_request(headers: &HeaderMap) -> bool {

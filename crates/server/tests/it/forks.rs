@@ -656,3 +656,25 @@ async fn retry_uses_the_model_of_the_turn_unless_another_is_named() {
     assert_eq!(refused.code(), "invalid_field");
     assert_eq!(threads(&daemon).await, before);
 }
+
+#[tokio::test]
+async fn any_turn_can_be_retried_with_another_model() {
+    each_store(async |daemon: TestDaemon| {
+        let thread = thread_with(&daemon, &["one", "two", "three"]).await;
+        let before = daemon.detail(&thread).await;
+        let second = text(&before["turns"][1]["id"]);
+        let retry = |body: Value| daemon.client.post(&format!("{thread}/retry"), body);
+        let retried = retry(json!({"turn_id": second, "model": "demo-model"})).await;
+        let retried = retried.expect(201);
+        let fork = format!("/v1/threads/{}", text(&retried["thread"]["id"]));
+        daemon.events(&fork, 0).await.until("turn.completed").await;
+        let fork = daemon.detail(&fork).await;
+        assert_eq!(summaries(&fork), ["one", "two"]);
+        assert_eq!(daemon.detail(&thread).await, before);
+        let both = retry(json!({"turn_id": second, "depth": 1})).await;
+        assert_eq!(both.code(), "invalid_field");
+        let unknown = retry(json!({"turn_id": "turn_none"})).await;
+        assert_eq!(unknown.code(), "turn_not_found");
+    })
+    .await;
+}

@@ -122,6 +122,7 @@ async fn client_in_process_has_the_rights_of_its_caller() {
     let thread = thread.await.unwrap();
     let agent = |id: &str| {
         daemon.api.with_caller(ApiCaller {
+            session: None,
             token_id: None,
             scope: TokenScope::Agent(id.to_owned()),
         })

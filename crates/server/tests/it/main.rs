@@ -10,6 +10,8 @@ mod budgets;
 mod children;
 mod compact;
 mod config;
+#[cfg(feature = "console")]
+mod console;
 mod context;
 mod crash_recovery;
 mod environments;

@@ -1,16 +1,18 @@
 //! The git status of directories, read in the background and cached briefly.
 
 mod parse;
-mod status;
 
 use std::collections::{HashMap, HashSet};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use parking_lot::Mutex;
 use tokio::sync::{Notify, Semaphore};
 use windlass_protocol::WorkspaceStatus;
-use windlass_tools::{Environments, ShellSettings};
+use windlass_tools::{Environments, Git, GitError, ShellSettings};
+
+use parse::parse_status;
 
 use crate::settings::Settings;
 
@@ -88,11 +90,33 @@ impl GitStates {
         let _ = tokio::time::timeout(FIRST_READ, all_cached).await;
     }
 
+    async fn status(&self, workspace: &str) -> Result<WorkspaceStatus, GitError> {
+        let git = Git {
+            environments: &self.environments,
+            shell: &self.shell,
+        };
+        // The state of a submodule would be read by another git process, with the submodule's own configuration.
+        let words = [
+            "status",
+            "--porcelain=v2",
+            "--branch",
+            "--ignore-submodules=dirty",
+        ];
+        let text = git.read(Path::new(workspace), &words).await?;
+        Ok(text.map_or_else(
+            || WorkspaceStatus {
+                workspace: workspace.to_owned(),
+                ..WorkspaceStatus::default()
+            },
+            |text| parse_status(workspace, &text),
+        ))
+    }
+
     /// Reads the current status of a directory.
     pub(crate) async fn read(&self, workspace: &str) -> WorkspaceStatus {
         // The semaphore is never closed; without a permit, only the limit would be lost.
         let _permit = self.permits.acquire().await.ok();
-        let read = status::read_status(workspace, &self.environments, &self.shell).await;
+        let read = self.status(workspace).await;
         let state = read.unwrap_or_else(|error| unknown(workspace, &error.to_string()));
         let mut cache = self.cache.lock();
         if cache.states.len() >= MAX_CACHED {

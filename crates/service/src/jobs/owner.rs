@@ -65,6 +65,10 @@ impl Service {
             return Err(ApiError::new(ErrorCode::Forbidden, text));
         }
         let token_id = token.map(str::to_owned);
-        Ok(ApiCaller { token_id, scope })
+        Ok(ApiCaller {
+            token_id,
+            scope,
+            session: None,
+        })
     }
 }

@@ -250,7 +250,9 @@ fn timeline_item(item: &Item<'_>) -> Option<TimelineItem> {
     let kind = match item.kind {
         ItemKind::UserMessage | ItemKind::AgentReasoning => return None,
         ItemKind::AgentMessage => "message",
-        ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => "tool_call",
+        ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution | ItemKind::Plan => {
+            "tool_call"
+        }
         ItemKind::ContextCompaction | ItemKind::Status => "status",
         ItemKind::Error => "error",
     };

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::{ApiError, Result};
 use crate::service::Service;
-use crate::settings::{Access, ClientLimits};
+use crate::settings::{ClientLimits, Validity};
 
 /// Interval between checks of the tokens in use.
 const CHECK_INTERVAL: Duration = Duration::from_millis(500);
@@ -130,15 +130,15 @@ impl Drop for Share {
 
 /// Checks the tokens in use until the server stops.
 pub(crate) async fn watch_tokens(app: Service) {
-    let Access::Tokens { stored, .. } = &app.settings.access else {
+    if app.settings.access.is_open() {
         return;
-    };
+    }
     loop {
         tokio::select! {
             () = app.stopping.cancelled() => return,
             () = tokio::time::sleep(CHECK_INTERVAL) => {}
         }
         app.quotas
-            .end_revoked(|token_id| stored.by_id(token_id).is_present());
+            .end_revoked(|credential| app.settings.validity(credential) == Validity::Valid);
     }
 }

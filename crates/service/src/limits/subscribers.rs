@@ -22,7 +22,7 @@ impl Subscriber {
             return Err(ApiError::limit("subscribers", limit));
         }
         Ok(Self {
-            share: Share::one(app, caller.token_id.as_deref(), Quota::Subscribers)?,
+            share: Share::one(app, caller.credential(), Quota::Subscribers)?,
             _permit: permit,
         })
     }

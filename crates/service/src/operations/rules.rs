@@ -26,6 +26,7 @@ fn closed_to_agents(target: &str) -> &'static str {
             "/records",
             "reads no raw records; the events of its own threads are open to it",
         ),
+        ("/verify", "checks no records, which reads all of them"),
         ("/replay", "replays nothing, not its own threads either"),
         ("/snapshots", "sees and restores no snapshots"),
         ("/usage", "reads no usage"),

@@ -2,29 +2,45 @@
 
 use windlass_runs::rpc::{Gate, TokenRole, ValidToken};
 
-use crate::settings::Access;
-use crate::tokens::{ApiCaller, TokenScope, authenticate};
+use crate::service::Service;
+use crate::settings::{Access, Validity};
+use crate::tokens::{ApiCaller, SessionLookup, TokenScope, authenticate};
 
-pub(super) struct ServerGate(pub(super) Access);
+pub(super) struct ServerGate(pub(super) Service);
 
 impl Gate for ServerGate {
     fn requires_token(&self) -> bool {
-        !matches!(self.0, Access::Open)
+        !self.0.settings.access.is_open()
     }
 
     fn validate(&self, token: &str) -> Option<ValidToken> {
-        let caller = authenticate(&self.0, token.trim().as_bytes());
+        let access = &self.0.settings.access;
+        let caller = authenticate(access, token.trim().as_bytes());
         caller.ok().flatten().map(socket_identity)
     }
 
-    fn is_still_valid(&self, token_id: &str) -> bool {
-        self.0.has_token(token_id)
+    fn validate_session(&self, cookie: &str, key: &str) -> Option<ValidToken> {
+        let settings = &self.0.settings;
+        let (cookie, key) = (cookie.as_bytes(), key.as_bytes());
+        match settings
+            .logins
+            .as_ref()?
+            .find(&settings.access, cookie, key)
+        {
+            SessionLookup::Present(caller) => Some(socket_identity(caller)),
+            SessionLookup::Absent | SessionLookup::Unknown => None,
+        }
+    }
+
+    fn is_still_valid(&self, credential: &str) -> bool {
+        self.0.settings.validity(credential) == Validity::Valid
     }
 }
 
 /// Returns the identity of a caller on a socket.
-pub fn socket_identity(ApiCaller { token_id, scope }: ApiCaller) -> ValidToken {
-    let role = match scope {
+pub fn socket_identity(caller: ApiCaller) -> ValidToken {
+    let token_id = caller.credential().map(str::to_owned);
+    let role = match caller.scope {
         TokenScope::Admin => TokenRole::Host,
         TokenScope::Client => TokenRole::Client,
         TokenScope::Agent(id) => TokenRole::Agent(id),

@@ -24,7 +24,7 @@ use crate::operations::fields;
 use crate::operations::threads::follow::{FollowItem, FollowOptions, FollowedEvent};
 use crate::service::Service;
 use crate::settings::Access;
-use crate::tokens::{ApiCaller, TokenScope};
+use crate::tokens::{self, ApiCaller, SessionLookup, TokenScope};
 
 /// A method and its required scope.
 struct Method(&'static str, RequiredScope, fn(RpcCall) -> Answering);
@@ -110,9 +110,21 @@ fn caller(app: &Service, peer: &Peer) -> ApiCaller {
         Role::Unbound if matches!(app.settings.access, Access::Open) => TokenScope::Admin,
         Role::Unbound => TokenScope::Client,
     };
-    ApiCaller {
-        token_id: peer.token_id.clone(),
-        scope,
+    let credential = peer.token_id.clone();
+    let Some(session) = credential.clone().filter(|id| tokens::is_session(id)) else {
+        return ApiCaller {
+            token_id: credential,
+            scope,
+            session: None,
+        };
+    };
+    let (settings, logins) = (&app.settings, &app.settings.logins);
+    let found = logins
+        .as_ref()
+        .map(|it| it.by_id(&settings.access, &session));
+    match found {
+        Some(SessionLookup::Present(caller)) => caller,
+        _ => ApiCaller::anonymous(),
     }
 }
 

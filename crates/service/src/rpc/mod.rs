@@ -64,7 +64,7 @@ impl Rpc {
         let runs = runs.with_turns(own, turns);
         let hub = Hub {
             runs,
-            gate: Box::new(gate::ServerGate(app.settings.access.clone())),
+            gate: Box::new(gate::ServerGate(Service::clone(app))),
             limits: settings.limits.clone(),
             server_version: env!("CARGO_PKG_VERSION").to_owned(),
             methods: Box::new(methods::ThreadMethods::new(Service::clone(app))),

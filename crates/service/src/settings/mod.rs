@@ -3,8 +3,10 @@
 pub(crate) mod effective;
 pub(crate) mod host;
 pub(crate) mod models;
+pub(crate) mod public_url;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::IpAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,7 +22,8 @@ use windlass_tools::{Environments, ShellSettings};
 use crate::project_approvals::ProjectApprovals;
 use crate::settings::host::HostConfig;
 use crate::settings::models::Models;
-use crate::tokens::{Token, Tokens};
+use crate::settings::public_url::PublicUrl;
+use crate::tokens::{self, Logins, SessionLookup, Token, TokenLookup, Tokens};
 
 /// Access to the API.
 #[derive(Debug, Clone)]
@@ -39,9 +42,13 @@ pub enum Access {
 }
 
 impl Access {
-    /// Returns whether a stored token exists.
-    pub(crate) fn has_token(&self, token_id: &str) -> bool {
-        matches!(self, Self::Tokens { stored, .. } if stored.by_id(token_id).is_present())
+    /// Identifies the operator's own token, if there is one.
+    pub(crate) fn operator_fingerprint(&self) -> Option<String> {
+        match self {
+            Self::Token(token) => Some(token.fingerprint()),
+            Self::Tokens { operator, .. } => operator.as_ref().map(Token::fingerprint),
+            Self::Open => None,
+        }
     }
 
     /// Returns whether requests need no token.
@@ -49,6 +56,17 @@ impl Access {
     pub fn is_open(&self) -> bool {
         matches!(self, Self::Open)
     }
+}
+
+/// Whether a client may continue with what it authenticated with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Validity {
+    /// The token or the session is valid.
+    Valid,
+    /// It was revoked or has expired.
+    Invalid,
+    /// The tokens or the logins cannot be read now.
+    Unknown,
 }
 
 /// Limits for clients. A request over a limit gets 429 or 413 and has no effect.
@@ -207,6 +225,10 @@ pub struct Settings {
     pub access: Access,
     /// Origins whose web pages may use the API. If a token is required, well-known origins of local clients are added.
     pub cors_origins: Vec<String>,
+    /// The logins of browsers; `None` disables them.
+    pub logins: Option<Logins>,
+    /// The address of a proxy with TLS, where browsers may log in too.
+    pub public_url: Option<PublicUrl>,
     /// Host names of the server, in addition to addresses, `localhost` and [`host`](Self::host).
     pub allowed_hosts: Vec<String>,
     /// The root of the environment `local`.
@@ -244,6 +266,45 @@ pub struct Settings {
 }
 
 impl Settings {
+    /// Checks a [credential](ApiCaller::credential) again.
+    pub fn validity(&self, credential: &str) -> Validity {
+        if tokens::is_session(credential) {
+            let logins = self.logins.as_ref();
+            return match logins.map(|logins| logins.by_id(&self.access, credential)) {
+                Some(SessionLookup::Present(_)) => Validity::Valid,
+                Some(SessionLookup::Unknown) => Validity::Unknown,
+                Some(SessionLookup::Absent) | None => Validity::Invalid,
+            };
+        }
+        let Access::Tokens { stored, .. } = &self.access else {
+            return Validity::Invalid;
+        };
+        match stored.by_id(credential) {
+            TokenLookup::Present(_) => Validity::Valid,
+            TokenLookup::Absent => Validity::Invalid,
+            TokenLookup::Unknown => Validity::Unknown,
+        }
+    }
+
+    /// Returns the address of the console for a browser that may log in; `None` if there is none.
+    #[must_use]
+    pub fn console_url(&self) -> Option<String> {
+        self.logins.as_ref()?;
+        if let Some(public) = &self.public_url {
+            return Some(format!("{public}/console/"));
+        }
+        let name = self.host.trim_matches(['[', ']']);
+        let host = match name.parse::<IpAddr>() {
+            Ok(IpAddr::V4(ip)) if ip.is_unspecified() => "127.0.0.1".to_owned(),
+            Ok(IpAddr::V6(ip)) if ip.is_unspecified() => "[::1]".to_owned(),
+            Ok(ip @ IpAddr::V4(_)) if ip.is_loopback() => ip.to_string(),
+            Ok(ip @ IpAddr::V6(_)) if ip.is_loopback() => format!("[{ip}]"),
+            Err(_) if name.eq_ignore_ascii_case("localhost") => name.to_owned(),
+            _ => return None,
+        };
+        (self.port > 0).then(|| format!("http://{host}:{}/console/", self.port))
+    }
+
     /// Creates settings for a loopback address and a free port.
     pub fn new(workspace: impl Into<PathBuf>, harness_id: HarnessId, access: Access) -> Self {
         Self {
@@ -253,6 +314,8 @@ impl Settings {
             resumes_open_turns: true,
             access,
             cors_origins: Vec::new(),
+            logins: None,
+            public_url: None,
             allowed_hosts: Vec::new(),
             workspace: workspace.into(),
             configured_environments: Vec::new(),

@@ -1,9 +1,12 @@
 //! Authentication and scopes of the API.
 
 mod file;
+mod logins;
 mod scope;
 
 pub use file::{TokenFile, TokenRecord};
+pub(crate) use logins::is_session;
+pub use logins::{LoginSecret, Logins, NewSession, SessionLookup};
 pub use scope::{InvalidScope, TokenScope};
 use windlass_macros::OpaqueDebug;
 use windlass_protocol::ErrorCode;
@@ -57,6 +60,11 @@ impl Token {
     pub fn is(&self, secret: &[u8]) -> bool {
         self.0 == blake3::hash(secret)
     }
+
+    /// Returns a text that identifies the secret and does not reveal it.
+    pub(crate) fn fingerprint(&self) -> String {
+        blake3::hash(self.0.as_bytes()).to_hex()[..32].to_owned()
+    }
 }
 
 /// The sender of a request.
@@ -66,15 +74,24 @@ pub struct ApiCaller {
     pub token_id: Option<String>,
     /// Scope of its rights.
     pub scope: TokenScope,
+    /// ID of its session, if it is a browser.
+    pub session: Option<String>,
 }
 
 impl ApiCaller {
+    /// Returns the ID of what the client authenticates with, if it can be revoked. Limits apply to each separately.
+    #[must_use]
+    pub fn credential(&self) -> Option<&str> {
+        self.session.as_deref().or(self.token_id.as_deref())
+    }
+
     /// A client without a token, for operations that require none. It owns no thread.
     #[must_use]
     pub fn anonymous() -> Self {
         Self {
             token_id: None,
             scope: TokenScope::Agent(String::new()),
+            session: None,
         }
     }
 
@@ -84,6 +101,7 @@ impl ApiCaller {
         Self {
             token_id: None,
             scope: TokenScope::Admin,
+            session: None,
         }
     }
 }
@@ -110,6 +128,7 @@ pub fn authenticate(access: &Access, secret: &[u8]) -> Result<Option<ApiCaller>,
         Some(TokenLookup::Present(record)) => Ok(Some(ApiCaller {
             token_id: Some(record.id),
             scope: record.scope,
+            session: None,
         })),
         Some(TokenLookup::Unknown) => Err(tokens_unavailable()),
         Some(TokenLookup::Absent) | None => Ok(None),

@@ -14,7 +14,7 @@ use crate::ids;
 
 convert_variants! {
     fn kind(CoreKind) -> ItemKind {
-        UserMessage AgentMessage AgentReasoning ToolCall FileChange CommandExecution ContextCompaction Status Error
+        UserMessage AgentMessage AgentReasoning ToolCall FileChange CommandExecution Plan ContextCompaction Status Error
     }
     fn status(ItemStatus) -> Status { InProgress Completed Failed Interrupted }
 }

@@ -10,6 +10,7 @@ use windlass_core::tools::{ToolPolicy, ToolResult};
 use windlass_core::typed_id::ExecId;
 use windlass_policy::ApprovalAction;
 
+use super::backend::observed_shape;
 use super::reason::millis;
 use crate::decision::Rejected;
 use crate::draft::Draft;
@@ -257,6 +258,7 @@ impl Draft<'_> {
         let is_observed = self.turn().is_some_and(|turn| turn.run().is_some());
         // An external agent's tool of the same name is a different tool.
         let spec = self.plan().tools.get(&tool_name).filter(|_| !is_observed);
+        let shape = observed_shape(&tool_name);
         let data = ToolCompletedData {
             error: result.error.clone(),
             result: Some(result_parts(&tool_call_id, result)),
@@ -269,7 +271,11 @@ impl Draft<'_> {
             display_name: spec.and_then(|spec| spec.display_name.clone()),
             started_at,
             arguments,
-            shape: spec.and_then(|spec| spec.shape),
+            shape: if is_observed {
+                shape
+            } else {
+                spec.and_then(|spec| spec.shape)
+            },
             external: spec.and_then(is_external),
             private,
             approval,

@@ -8,7 +8,7 @@ use windlass_core::events::{
     BackendSessionChosenData, BackendStartedData, BackendSteeredData, BackendUsageData, ToolOrigin,
     ToolOutputDeltaData, ToolStartedData, ToolStatus,
 };
-use windlass_core::tools::{SideEffectClass, ToolCall, ToolResult};
+use windlass_core::tools::{PLAN_TOOL, SideEffectClass, ToolCall, ToolResult, ToolShape};
 use windlass_core::typed_id::{ExecId, MessageId};
 
 use super::end::WaitEndCause;
@@ -267,6 +267,7 @@ impl Draft<'_> {
         let step = run.calls.last()?.exec_id;
         let data = ToolStartedData {
             origin: Some(ToolOrigin::Observed),
+            shape: observed_shape(&call.name),
             ..ToolStartedData::new(call, SideEffectClass::AtMostOnce)
         };
         self.record_step(step, data);
@@ -363,4 +364,9 @@ fn describe_notice(notice: BackendNotice) -> (BackendNoticeKind, String) {
             format!("The agent wrote a line of more than {limit} bytes, which was dropped"),
         ),
     }
+}
+
+/// Returns the kind of an external agent's call, if it is known: agents report plans under the name of our tool.
+pub(super) fn observed_shape(name: &str) -> Option<ToolShape> {
+    (name == PLAN_TOOL).then_some(ToolShape::Plan)
 }

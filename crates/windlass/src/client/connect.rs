@@ -13,6 +13,7 @@ use windlass_client::{Client, UnixConnector};
 use windlass_core::digest::Digest128;
 use windlass_protocol::{
     Call, CallError, CreateEnvironment, EnvironmentPolicy, ErrorCode, NetworkPolicy, RuntimeApi,
+    RuntimeInfo,
 };
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
 use windlass_server::{Access, ApiServer, InProcessHandle, JobSettings, Token, TokenFile};
@@ -159,12 +160,9 @@ impl DaemonTarget {
 
     /// Connects to the daemon that runs on the data; `None` if there is none.
     async fn find_running(&self) -> Result<Option<Api>> {
-        let Some(socket) = daemon::own_socket(&self.data).filter(|socket| socket.exists()) else {
+        let Some(socket) = socket_of(&self.data)? else {
             return Ok(None);
         };
-        // The token is sent to the creator of the socket, so the directory must belong to this user.
-        modes::repair(&self.data);
-        data::check_owner(&self.data)?;
         let client =
             Client::new(UnixConnector::new(socket), token_of(&self.data)).without_reconnect();
         match environments(&client).await {
@@ -464,6 +462,30 @@ impl InProcessDaemon {
             _ = tokio::signal::ctrl_c() => {}
         }
     }
+}
+
+/// Returns the description of the daemon that runs on a data directory, which needs no token; `None` if there is none.
+pub(crate) async fn running_daemon(data: &Path) -> Result<Option<RuntimeInfo>> {
+    let Some(socket) = socket_of(data)? else {
+        return Ok(None);
+    };
+    let client = Client::new(UnixConnector::new(socket), None).without_reconnect();
+    match client.get_runtime_info(Call::new((), ())).await {
+        Ok(info) => Ok(Some(info)),
+        // The daemon is gone; its socket may remain.
+        Err(error) if error.is_lost() => Ok(None),
+        Err(error) => Err(error).context("the running daemon cannot be used"),
+    }
+}
+
+/// Returns the socket of a data directory, if there is one. Its creator receives secrets, so the directory must belong to this user.
+fn socket_of(data: &Path) -> Result<Option<PathBuf>> {
+    let Some(socket) = daemon::own_socket(data).filter(|socket| socket.exists()) else {
+        return Ok(None);
+    };
+    modes::repair(data);
+    data::check_owner(data)?;
+    Ok(Some(socket))
 }
 
 /// Returns the token of the daemon of a data directory.

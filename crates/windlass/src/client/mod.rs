@@ -4,6 +4,7 @@ pub(crate) mod calls;
 pub(crate) mod connect;
 pub(crate) mod follow;
 pub(crate) mod ids;
+pub(crate) mod mentions;
 #[cfg(test)]
 pub(crate) mod stub_api_test;
 pub(crate) mod thread_session;

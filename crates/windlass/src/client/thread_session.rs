@@ -1,6 +1,6 @@
 //! Threads at the terminal, and the turns that the user watches.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,9 +10,9 @@ use serde_json::Value;
 use tokio::signal::unix::{SignalKind, signal};
 use windlass_protocol::operations::{ApprovalPath, InputPath, TurnPath};
 use windlass_protocol::{
-    ApprovalDecision, Call, CallError, CreateThread, DecideApproval, ErrorCode, EventPayload, Mode,
-    RememberFor, RuntimeApi, RuntimeEventEnvelope, StartTurn, Status, Thread, ThreadDetail, Turn,
-    TurnEnvironmentParams, UserAnswer, UserInputAnswers,
+    ApprovalDecision, Call, CallError, CompactThread, CreateThread, DecideApproval, ErrorCode,
+    EventPayload, Mode, OnBusy, RememberFor, RuntimeApi, RuntimeEventEnvelope, StartTurn, Status,
+    Thread, ThreadDetail, Turn, TurnEnvironmentParams, UserAnswer, UserInputAnswers,
 };
 
 use crate::cli::{is_reader_gone, note};
@@ -20,9 +20,10 @@ use crate::client::calls;
 use crate::client::connect::DaemonConnection;
 use crate::client::follow::{self, EventFollower, FollowStep};
 use crate::client::ids::{SEARCHED, by_end, is_complete};
+use crate::client::mentions::mentioned;
 use crate::terminal::{
     Colour, EchoOff, FRAME, InputQuestion, PendingQuestion, QuestionAnswer, Questions, Screen,
-    ShownCall, TypedAhead, approval_call, decision,
+    ShownCall, Typed, TypedAhead, TypedKeys, approval_call, decision,
 };
 
 /// The tool that asks the user questions. It is disabled if there is no user.
@@ -178,20 +179,43 @@ impl ThreadSession {
         }
         let events = EventFollower::after(&self.daemon, &self.thread.id, detail.latest_seq).await?;
         Ok(Some(TurnView {
-            session: self,
-            events,
-            turn_id: turn.id.clone(),
             questions,
             calls,
             earlier_calls,
+            ..self.view(events, turn.id.clone())
         }))
+    }
+
+    /// Returns the tools' working directory.
+    pub(crate) fn cwd(&self) -> &Path {
+        &self.cwd
+    }
+
+    /// Follows the events from now on.
+    async fn follow(&self) -> Result<EventFollower> {
+        let newest = calls::newest_turns(&*self.daemon.api(), &self.thread.id, 0).await?;
+        EventFollower::after(&self.daemon, &self.thread.id, newest.latest_seq).await
     }
 
     /// Starts a turn with a prompt.
     pub(crate) async fn start_turn(&self, prompt: &str) -> Result<TurnView<'_>> {
-        let newest = calls::newest_turns(&*self.daemon.api(), &self.thread.id, 0).await?;
-        let seen = newest.latest_seq;
-        let events = EventFollower::after(&self.daemon, &self.thread.id, seen).await?;
+        let events = self.follow().await?;
+        let turn = self.turn(prompt);
+        let started = follow::start_turn(&self.daemon, &self.thread.id, turn).await??;
+        Ok(self.view(events, started.turn.id))
+    }
+
+    /// Starts a turn that compacts the history.
+    pub(crate) async fn compact(&self, reason: Option<String>) -> Result<TurnView<'_>> {
+        let events = self.follow().await?;
+        let call = Call::new(calls::by_id(&self.thread.id), CompactThread { reason });
+        let started =
+            follow::send_once(&self.daemon, call, |api, call| api.compact_thread(call)).await??;
+        Ok(self.view(events, started.turn.id))
+    }
+
+    /// Returns the request of a turn with a prompt.
+    fn turn(&self, prompt: &str) -> StartTurn {
         let mut turn = StartTurn {
             prompt: prompt.to_owned(),
             ..self.turn_options.clone()
@@ -202,15 +226,20 @@ impl ThreadSession {
         if !self.approvals.has_user() {
             turn.disallowed_tools = Some(vec![ASKING_TOOL.to_owned()]);
         }
-        let started = follow::start_turn(&self.daemon, &self.thread.id, turn).await??;
-        Ok(TurnView {
+        turn
+    }
+
+    fn view(&self, events: EventFollower, turn_id: String) -> TurnView<'_> {
+        TurnView {
             session: self,
             events,
-            turn_id: started.turn.id,
+            turn_id,
             questions: Questions::default(),
             calls: HashMap::new(),
             earlier_calls: Vec::new(),
-        })
+            queued: VecDeque::new(),
+            unsent: Vec::new(),
+        }
     }
 
     /// Returns the JSON value of a turn's answer; `None` unless the turn completed with an output schema.
@@ -241,16 +270,21 @@ pub(crate) struct TurnView<'a> {
     calls: HashMap<String, ShownCall>,
     /// Item IDs and calls that an earlier process started and whose end is unknown.
     earlier_calls: Vec<(String, ShownCall)>,
+    /// Turn IDs and texts of the prompts that the user queued, the next one first.
+    queued: VecDeque<(String, String)>,
+    unsent: Vec<String>,
 }
 
 impl TurnView<'_> {
     /// Watches the turn until it ends. If the reader of the output disappears, as `| head` does, the turn is interrupted.
+    ///
+    /// With `keys`, the user can queue prompts meanwhile, and stop the turn with Esc.
     pub(crate) async fn watch(
-        mut self,
+        &mut self,
         screen: &mut Screen,
-        ahead: TypedAhead,
+        keys: Option<&mut TypedKeys>,
     ) -> Result<TurnViewEnd> {
-        match self.watch_events(screen, ahead).await {
+        match self.watch_events(screen, keys).await {
             Err(error) if is_reader_gone(&error) && self.interrupt().await => {
                 Ok(TurnViewEnd::Detached {
                     is_interrupted: true,
@@ -263,8 +297,12 @@ impl TurnView<'_> {
     async fn watch_events(
         &mut self,
         screen: &mut Screen,
-        ahead: TypedAhead,
+        mut keys: Option<&mut TypedKeys>,
     ) -> Result<TurnViewEnd> {
+        let ahead = match keys {
+            Some(_) => TypedAhead::Keys,
+            None => TypedAhead::Lines,
+        };
         let mut tick = tokio::time::interval(FRAME);
         let mut interrupts = signal(SignalKind::interrupt())?;
         let _echo_off = EchoOff::begin(ahead);
@@ -273,6 +311,11 @@ impl TurnView<'_> {
             screen.begin_call(&item, &call, None)?;
         }
         loop {
+            if self.questions.is_waiting()
+                && let Some(keys) = &mut keys
+            {
+                keys.pause();
+            }
             self.settle(screen).await?;
             tokio::select! {
                 // The end of the turn must be shown last, so events have priority.
@@ -291,7 +334,11 @@ impl TurnView<'_> {
                             continue;
                         }
                     };
-                    if event.turn_id.as_deref().is_some_and(|turn| turn != self.turn_id) {
+                    if let Some(turn) = event.turn_id.as_deref().filter(|turn| *turn != self.turn_id) {
+                        // A queued prompt that was removed.
+                        if let EventPayload::TurnCompleted(_) = &event.payload {
+                            self.queued.retain(|(queued, _)| queued != turn);
+                        }
                         continue;
                     }
                     screen.show(&event)?;
@@ -322,12 +369,72 @@ impl TurnView<'_> {
                     screen.notify(Colour::Dim, "stopping; press Ctrl-C again to quit at once")?;
                     is_interrupted = self.interrupt().await;
                 }
+                typed = next_typed(&mut keys), if !self.questions.is_asking() => match typed {
+                    Typed::Line(line) => self.queue(&line, screen).await?,
+                    Typed::Edited => {}
+                    Typed::Show => screen.show_last_result()?,
+                    Typed::Escape if is_stopping => {}
+                    Typed::Escape => {
+                        is_stopping = true;
+                        screen.notify(Colour::Dim, "stopping; press Ctrl-C to quit at once")?;
+                        is_interrupted = self.interrupt().await;
+                    }
+                },
                 _ = tick.tick(), if !self.questions.is_asking() => {
                     screen.check_reader()?;
+                    if let Some(keys) = &keys {
+                        screen.set_typed(&keys.text())?;
+                    }
                     screen.tick()?;
                 }
             }
         }
+    }
+
+    /// Queues a prompt that the user typed during the turn. One that cannot be queued is shown again after the turn.
+    async fn queue(&mut self, text: &str, screen: &mut Screen) -> Result<()> {
+        let refused = if text.starts_with('/') {
+            Some("commands wait for the end of the turn".to_owned())
+        } else {
+            self.try_queue(text)
+                .await
+                .err()
+                .map(|error| format!("{error:#}"))
+        };
+        match refused {
+            None => screen.notify(Colour::Dim, &format!("queued: {text}"))?,
+            Some(why) => {
+                self.unsent.push(text.to_owned());
+                screen.notify(Colour::Warning, &format!("not queued: {why}"))?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn try_queue(&mut self, text: &str) -> Result<()> {
+        let session = self.session;
+        let parts = mentioned(text, &session.cwd)?;
+        let turn = StartTurn {
+            on_busy: Some(OnBusy::Queue),
+            input: (!parts.is_empty()).then_some(parts),
+            ..session.turn(text)
+        };
+        let started = follow::start_turn(&session.daemon, &session.thread.id, turn).await??;
+        self.queued.push_back((started.turn.id, text.to_owned()));
+        Ok(())
+    }
+
+    /// Continues with the next queued prompt and returns its text; `None` if there is none. The turn has ended.
+    pub(crate) fn next_queued(&mut self) -> Option<String> {
+        let (turn_id, text) = self.queued.pop_front()?;
+        self.turn_id = turn_id;
+        self.calls.clear();
+        Some(text)
+    }
+
+    /// Returns the lines that the user typed and that were not queued.
+    pub(crate) fn take_unsent(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.unsent)
     }
 
     /// Updates calls and questions with an event; returns the turn once it has ended.
@@ -440,6 +547,14 @@ impl TurnView<'_> {
         let (api, thread) = (self.session.daemon.api(), &self.session.thread.id);
         // The turn may have ended in the meantime; then there is nothing to interrupt.
         calls::interrupt(&*api, thread, &self.turn_id).await.is_ok()
+    }
+}
+
+/// Returns the next event of the keys; without keys it never returns.
+async fn next_typed(keys: &mut Option<&mut TypedKeys>) -> Typed {
+    match keys {
+        Some(keys) => keys.next().await,
+        None => std::future::pending().await,
     }
 }
 

@@ -11,10 +11,7 @@ use clap::Args;
 use windlass_protocol::InputPart;
 
 use crate::cli::printable;
-
-/// Maximum size of an image and of a text file that the daemon accepts, in bytes.
-const MAX_IMAGE: u64 = 5 * 1024 * 1024;
-const MAX_FILE: u64 = 1024 * 1024;
+use crate::client::mentions::{MAX_FILE, MAX_IMAGE};
 
 #[derive(Args)]
 pub(crate) struct Attachments {
@@ -36,7 +33,7 @@ impl Attachments {
     }
 }
 
-fn image(path: &Path) -> Result<InputPart> {
+pub(super) fn image(path: &Path) -> Result<InputPart> {
     Ok(InputPart::Image {
         data: Some(STANDARD.encode(read_at_most(path, MAX_IMAGE)?)),
         path: None,
@@ -44,7 +41,7 @@ fn image(path: &Path) -> Result<InputPart> {
     })
 }
 
-fn file(path: &Path) -> Result<InputPart> {
+pub(super) fn file(path: &Path) -> Result<InputPart> {
     let text = String::from_utf8(read_at_most(path, MAX_FILE)?);
     let text = text.map_err(|_| anyhow!("{} is not UTF-8 text", printable(path)))?;
     let name = path.file_name().unwrap_or(path.as_os_str());

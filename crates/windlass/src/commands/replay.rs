@@ -18,7 +18,7 @@ use crate::client::thread_session::{ApprovalMode, ThreadSession, TurnViewEnd, fi
 use crate::commands::run::exit_code;
 use crate::data;
 use crate::inert_json::write_json;
-use crate::terminal::{Colour, Screen, TypedAhead, spent};
+use crate::terminal::{Colour, Screen, spent};
 
 /// Verifies the decisions of a recorded thread, or repeats turns with another model.
 #[derive(Args)]
@@ -117,8 +117,8 @@ impl Replay {
             ..StartTurn::default()
         };
         let mut screen = Screen::new(self.json);
-        let turn = session.start_turn(&made.original_user_text).await?;
-        let ended = match turn.watch(&mut screen, TypedAhead::Lines).await {
+        let mut turn = session.start_turn(&made.original_user_text).await?;
+        let ended = match turn.watch(&mut screen, None).await {
             Ok(ended) => ended,
             // The turn has started, so this is a failure and not a usage error.
             Err(error) => return Ok(failed(&error, FAILED)),

@@ -16,11 +16,12 @@ use crate::cli::{
 };
 use crate::client::connect::DaemonConnection;
 use crate::client::ids::short;
+use crate::client::mentions::mentioned;
 use crate::client::thread_session::{ApprovalMode, ThreadSession, TurnViewEnd};
 use crate::commands::attachments::{Attachments, read_at_most};
 use crate::commands::thread_args::ThreadArgs;
 use crate::piped;
-use crate::terminal::{Colour, Screen, TypedAhead};
+use crate::terminal::{self, Colour, Screen};
 
 /// What happens to a prompt while a turn is open.
 #[derive(Debug, Clone, Copy, ValueEnum)]
@@ -57,11 +58,14 @@ Examples:
   windlass run --image screenshot.png \"What is wrong here?\"
   windlass run --output-schema city.json \"Which is the largest city in Norway?\" | jq -r .name
   windlass run --json \"List the files\" | jq -r .event
+  windlass run -p \"Write a commit message\" < changes.diff
+  windlass run -p --json \"What does @src/main.rs do?\" | jq -r .answer
 
 The agent works in the current directory with files and a shell, and asks before it changes anything. Everything is recorded: --continue resumes \
 a run that was killed. Ctrl-C interrupts the turn, whose changes remain; a second Ctrl-C quits immediately. --continue then needs a prompt.")]
 pub(crate) struct Run {
-    /// Prompt. Piped input is appended to it; `-` reads only the input. Optional if an open turn is resumed.
+    /// Prompt. `@PATH` sends a file, an image or the list of a directory with it. Piped input is appended; `-` reads only the input. Optional if an
+    /// open turn is resumed.
     prompt: Option<String>,
     #[command(flatten)]
     thread_args: ThreadArgs,
@@ -80,9 +84,12 @@ pub(crate) struct Run {
     /// File with a JSON Schema that the answer must match. Standard output then contains only the answer's JSON value.
     #[arg(long, value_name = "FILE", conflicts_with = "backend")]
     output_schema: Option<PathBuf>,
-    /// Writes each event as a line of JSON instead of the answer's text.
+    /// Writes each event as a line of JSON instead of the answer's text, then the result.
     #[arg(long)]
     json: bool,
+    /// Prints only the answer, for scripts; with `--json` only the result as one JSON object: answer, usage, changed files and status.
+    #[arg(long, short)]
+    print: bool,
     /// Prints no hint how to continue, because the data is temporary.
     #[arg(long, hide = true)]
     no_hint: bool,
@@ -92,14 +99,20 @@ impl Run {
     /// Errors before the turn are usage errors; errors during the turn are failures.
     pub(crate) async fn run(self, global: GlobalOptions) -> Result<ExitCode> {
         let GlobalOptions { workspace, config } = global;
+        terminal::configure(config.as_deref());
         let prompt = self.prompt()?;
         let schema = self.output_schema.as_deref().map(read_schema).transpose()?;
-        let parts = self.attachments.read()?;
+        let attached = self.attachments.read()?;
         ensure!(
-            prompt.is_some() || parts.is_none() && self.on_busy.is_none(),
+            prompt.is_some() || attached.is_none() && self.on_busy.is_none(),
             "files and --on-busy need a prompt"
         );
         let cwd = self.thread_args.cwd(workspace)?;
+        // Piped text may come from anywhere, so paths in it are not read.
+        let words = self.prompt.as_deref().filter(|prompt| *prompt != "-");
+        let mentioned = mentioned(words.unwrap_or_default(), &cwd)?;
+        let parts: Vec<_> = attached.into_iter().flatten().chain(mentioned).collect();
+        let parts = (!parts.is_empty()).then_some(parts);
         let daemon = self.thread_args.connect(&cwd, config).await?;
         let ended = match self.run_on(&daemon, &cwd, prompt, (schema, parts)).await {
             Ok(code) => code,
@@ -155,7 +168,11 @@ impl Run {
             Some(_) => Screen::for_value(self.json),
             None => Screen::new(self.json),
         };
-        screen.name_model();
+        if self.print {
+            screen = screen.only_result();
+        } else {
+            screen.name_model();
+        }
         let session = self.session(daemon, cwd, approvals).await;
         let mut session = session.map_err(Stopped::Before)?;
         session.turn_options.output_schema = schema;
@@ -166,12 +183,9 @@ impl Run {
         }
         if self.thread_args.names_thread()
             && self.on_busy.is_none()
-            && let Some(open) = session.view_open_turn().await.map_err(Stopped::Before)?
+            && let Some(mut open) = session.view_open_turn().await.map_err(Stopped::Before)?
         {
-            let ended = open
-                .watch(&mut screen, TypedAhead::Lines)
-                .await
-                .map_err(Stopped::In)?;
+            let ended = open.watch(&mut screen, None).await.map_err(Stopped::In)?;
             if prompt.is_none() || matches!(ended, TurnViewEnd::Detached { .. }) {
                 return self.end(&session, ended, &mut screen).await;
             }
@@ -184,11 +198,8 @@ impl Run {
             );
             return Err(Stopped::Before(missing));
         };
-        let turn = session.start_turn(&prompt).await.map_err(Stopped::Before)?;
-        let ended = turn
-            .watch(&mut screen, TypedAhead::Lines)
-            .await
-            .map_err(Stopped::In)?;
+        let mut turn = session.start_turn(&prompt).await.map_err(Stopped::Before)?;
+        let ended = turn.watch(&mut screen, None).await.map_err(Stopped::In)?;
         self.end(&session, ended, &mut screen).await
     }
 
@@ -236,7 +247,7 @@ impl Run {
         }
         screen.summarize(&turn)?;
         let code = exit_code(&turn);
-        if !self.json && !self.no_hint && io::stderr().is_terminal() {
+        if !self.json && !self.print && !self.no_hint && io::stderr().is_terminal() {
             let id = short(&session.thread.id);
             let dots = screen.style().dots();
             let next = format!("thread {id}; continue with: windlass run --resume {id} \"{dots}\"");

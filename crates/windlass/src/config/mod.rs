@@ -12,8 +12,8 @@ use anyhow::{Context, Result, bail};
 pub(crate) use windlass_config::{
     ApprovalAction, ApprovalRule, AutomationEntry, BackendEntry, BackendHome, BackendKind,
     BudgetLimits, Checkpoints, Compaction, Config, EnvironmentNetwork, Layer, Layers, Limits,
-    MissedRunsPolicy, Origin, Outputs, Provider, Retention, Runs, Sandbox, SecretEntry,
-    ShellConfig, Subagents, UnknownModels,
+    MissedRunsPolicy, Notify, Origin, Outputs, Provider, Retention, Runs, Sandbox, SecretEntry,
+    ShellConfig, Subagents, Terminal, UnknownModels,
 };
 
 use crate::cli::{note, printable};
@@ -56,6 +56,15 @@ pub(crate) fn layers(named: Option<&Path>, data: &Path) -> Result<Layers> {
         }
     }
     Ok(layers)
+}
+
+/// Reads the settings of the terminal from the user's own file and the named one.
+pub(crate) fn of_terminal(named: Option<&Path>) -> Result<Terminal> {
+    let mut layers = user_layers(user_file().as_deref())?;
+    if let Some(path) = named {
+        layers.push(layer(&own_file::read_named(path)?, path)?);
+    }
+    Ok(layers.config()?.terminal)
 }
 
 /// Reads the user's own file, if there is one.

@@ -8,7 +8,7 @@ use windlass_tools::mcp::may_be_tool_of;
 use crate::config::Config;
 
 /// The tools of the daemon's own agent.
-const OWN_TOOLS: [&str; 14] = [
+const OWN_TOOLS: [&str; 15] = [
     "activate_skill",
     "edit",
     "glob",
@@ -21,6 +21,7 @@ const OWN_TOOLS: [&str; 14] = [
     "shell_stop",
     "spawn_agent",
     "tool_search",
+    "update_plan",
     "web_fetch",
     "write",
 ];

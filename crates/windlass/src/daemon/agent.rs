@@ -21,6 +21,7 @@ use windlass_runtime::{
 use windlass_server::{ModelProvider, Models, ProjectApprovals};
 use windlass_tools::RepositoryCapability;
 
+use super::prompt::{self, AgentPrompt};
 use super::tools::DaemonTools;
 use super::{budget, mcp, runtime_config, subagents, web};
 use crate::backends::{ConfiguredBackend, TurnBackendHost};
@@ -36,8 +37,6 @@ pub(crate) const PENDING_CALLS: usize = 128;
 pub(crate) const WAITING_INPUTS: usize = 128;
 /// With more tools of MCP servers or of one capability than this, the model finds them by a search.
 pub(crate) const DEFER_ABOVE: usize = 24;
-/// The default system prompt.
-const PROMPT: &str = "You are a helpful agent. Be brief.";
 /// Fixed, because threads of earlier daemons refer to this harness.
 const HARNESS: HarnessId = HarnessId::from_seed(0x0077_696e_646c_6173_735f_6461_656d_6f6e);
 
@@ -69,8 +68,10 @@ pub(crate) struct BuiltAgent {
 impl DaemonAgent<'_> {
     /// Builds the runtime on a store. When this returns, open turns of earlier processes are running again.
     pub(crate) async fn on(self, store: &SqliteStore) -> anyhow::Result<BuiltAgent> {
-        let mut harness = HarnessBuilder::new("daemon", PROMPT)
+        let mut harness = HarnessBuilder::new("daemon", "")
+            .with_capability(prompt::NAME)
             .with_capability("ask_user")
+            .with_capability("plan")
             .with_capability("files")
             .with_capability("shell");
         if web::is_enabled(self.config) {
@@ -115,7 +116,12 @@ impl DaemonAgent<'_> {
         let mut builder = InProcessRuntimeBuilder::new()
             .backends(backends)
             .settings(settings)
-            .environments(self.tools.environments, self.tools.shell.clone());
+            .environments(self.tools.environments, self.tools.shell.clone())
+            .capability(AgentPrompt::new(
+                self.config,
+                self.tools.environments,
+                &self.tools.shell,
+            ));
         let remembered = self.remembered;
         let remembered = remembered.in_environments(self.tools.environments.clone());
         builder = builder.remembered_calls(Arc::new(remembered));

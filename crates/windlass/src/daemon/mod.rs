@@ -14,6 +14,7 @@ pub(crate) mod secrets_key;
 
 mod checkpoints;
 mod outputs;
+mod prompt;
 mod reload;
 mod retention;
 mod runtime_config;

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::proposal::StyledLine;
+use super::{Colour, Style};
 
 /// Maximum size of all stored lines, in bytes. The oldest results are removed first.
 const MAX_BYTES: usize = 32 << 20;
@@ -22,11 +23,19 @@ struct Stored {
 
 /// A result or thought.
 pub(crate) struct Detail {
-    pub(crate) heading: String,
-    pub(crate) lines: Vec<StyledLine>,
+    heading: String,
+    lines: Vec<StyledLine>,
 }
 
 impl Detail {
+    /// Formats the lines with their heading.
+    pub(crate) fn format(&self, style: Style) -> impl Iterator<Item = String> {
+        let heading = style.unmarked(&self.heading, &mut None);
+        let heading = style.paint(Colour::Bold, &heading);
+        let lines = self.lines.iter();
+        std::iter::once(heading).chain(lines.map(move |(colour, line)| style.paint(*colour, line)))
+    }
+
     fn bytes(&self) -> usize {
         self.lines.iter().map(|(_, line)| line.len() + 1).sum()
     }
@@ -64,7 +73,6 @@ impl Details {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Colour;
     use super::*;
 
     #[test]

@@ -1,22 +1,25 @@
 //! Turns off the terminal's echo while a turn is shown: typed text would appear in the middle of the answer. The terminal keeps the input for the next
 //! reader.
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::process::exit;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Signal, getpgrp};
 use rustix::termios::{
-    InputModes, LocalModes, OptionalActions, Termios, tcgetattr, tcgetpgrp, tcsetattr,
+    InputModes, LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcgetpgrp,
+    tcsetattr,
 };
 use tokio::signal::unix::{SignalKind, signal};
+
+use super::typed_keys::{PASTE_OFF, PASTE_ON};
 
 /// The next reader of input that is typed during a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum TypedAhead {
     /// A program that reads lines after this command, such as a shell.
     Lines,
-    /// The line editor of a chat. It reads keys, and would lose all but the first of several lines.
+    /// The chat, which reads keys during the turn, and whose line editor reads keys after it.
     Keys,
 }
 
@@ -24,6 +27,7 @@ pub(crate) enum TypedAhead {
 struct Modes {
     with_echo: Termios,
     without_echo: Termios,
+    ahead: TypedAhead,
     state: State,
 }
 
@@ -54,6 +58,9 @@ impl EchoOff {
         without_echo.local_modes -= LocalModes::ECHO | LocalModes::ECHONL;
         if ahead == TypedAhead::Keys {
             without_echo.input_modes -= InputModes::ICRNL;
+            without_echo.local_modes -= LocalModes::ICANON;
+            without_echo.special_codes[SpecialCodeIndex::VMIN] = 1;
+            without_echo.special_codes[SpecialCodeIndex::VTIME] = 0;
         }
         // The signal handlers come first: from then on, no signal leaves the terminal without echo.
         let mut modes = modes();
@@ -63,6 +70,7 @@ impl EchoOff {
         *modes = Some(Modes {
             with_echo,
             without_echo,
+            ahead,
             state: State::Hidden,
         });
         apply(&modes);
@@ -138,6 +146,13 @@ fn apply(modes: &Option<Modes>) {
     };
     // A terminal that is gone needs no restoring.
     let _ = tcsetattr(io::stdin(), OptionalActions::Now, current);
+    if modes.ahead == TypedAhead::Keys {
+        let paste = match modes.state {
+            State::Hidden => PASTE_ON,
+            State::Idle | State::Asking => PASTE_OFF,
+        };
+        let _ = io::stderr().write_all(paste.as_bytes());
+    }
 }
 
 /// Returns whether this process may configure the terminal: the system stops background processes that do.

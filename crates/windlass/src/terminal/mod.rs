@@ -5,7 +5,10 @@ mod call_result;
 mod details;
 mod echo;
 mod hang_up;
+mod line_editor;
 mod markdown;
+mod notification;
+mod plan;
 mod proposal;
 mod questions;
 mod screen;
@@ -13,6 +16,7 @@ mod table;
 mod text_style;
 mod tool_call;
 mod transcript;
+mod typed_keys;
 mod units;
 mod word_wrap;
 
@@ -23,13 +27,17 @@ use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 pub(crate) use details::Details;
 pub(crate) use echo::{EchoOff, SavedTerminalModes, TypedAhead};
 pub(crate) use hang_up::hang_up;
+pub(crate) use line_editor::{Completion, Entered, LineEditor};
 pub(crate) use markdown::Markdown;
+pub(crate) use notification::{NOTIFY_AFTER, configure};
+pub(crate) use plan::PlanEntry;
 pub(crate) use proposal::describe;
 pub(crate) use questions::{InputQuestion, PendingQuestion, QuestionAnswer, Questions, decision};
 pub(crate) use screen::{FRAME, Screen};
 pub(crate) use table::Listing;
 pub(crate) use tool_call::{ShownCall, ToolKind, approval_call, main_argument};
 pub(crate) use transcript::Transcript;
+pub(crate) use typed_keys::{Typed, TypedKeys};
 pub(crate) use units::{money, spent, time, tokens};
 pub(crate) use word_wrap::wrap_words;
 
@@ -99,6 +107,11 @@ impl Style {
     pub(crate) fn unmarked(self, text: &str, last: &mut Option<char>) -> String {
         let mut shown = String::with_capacity(text.len());
         for character in text.chars() {
+            // A character without a width does not separate its neighbours.
+            if character.width() == Some(0) {
+                shown.push(character);
+                continue;
+            }
             let before = last.replace(character);
             match character {
                 '\u{2589}'..='\u{2590}' if self.has_unicode => {

@@ -170,7 +170,7 @@ fn read_line(is_needed: &AtomicBool) -> Option<String> {
 }
 
 /// Waits up to [`READ_INTERVAL`] for input on standard input.
-fn has_input() -> io::Result<bool> {
+pub(super) fn has_input() -> io::Result<bool> {
     let stdin = io::stdin();
     let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
     match poll(&mut polled, Some(&READ_INTERVAL)) {
@@ -209,6 +209,11 @@ impl Questions {
             screen.notify(Colour::Dim, "(the question was settled elsewhere)")?;
         }
         Ok(())
+    }
+
+    /// Returns whether a question is shown or will be.
+    pub(crate) fn is_waiting(&self) -> bool {
+        self.is_asking() || !self.waiting.is_empty()
     }
 
     /// Returns whether a question is shown.
@@ -251,7 +256,7 @@ impl Questions {
         };
         let text = match (&shown.question, &shown.unseen) {
             (PendingQuestion::Approval { .. }, None) => {
-                "Allow? [y]es, [n]o, [p]roject (this call), [a]lways (all, commands too): "
+                "Allow? [y]es, [n]o, [t]urn, [p]roject (this call), [a]lways (commands too): "
             }
             (PendingQuestion::Approval { .. }, Some(_)) => {
                 "Not everything is shown. [s]how all, [n]o: "
@@ -365,6 +370,11 @@ fn decided(
     let allowed = decision(ApprovalDecision::Allow);
     Ok(match (&*line.to_lowercase(), unseen.take()) {
         ("y" | "yes", None) => Some(allowed),
+        ("t" | "turn", None) => Some(DecideApproval {
+            remember: true,
+            remember_for: RememberFor::Turn,
+            ..allowed
+        }),
         ("p" | "project", None) => Some(DecideApproval {
             remember: true,
             remember_for: RememberFor::Project,
@@ -382,9 +392,7 @@ fn decided(
         }
         (_, still_unseen) => {
             let hint = match &still_unseen {
-                None => {
-                    "Type y, n, p or a, and Enter. Text after n is the reason that the model gets."
-                }
+                None => "Type y, n, t, p or a, and Enter. Text after n is for the model.",
                 Some(_) => "Type s or n, and Enter.",
             };
             screen.question(Colour::Bad, hint)?;

@@ -71,16 +71,16 @@ impl Listing {
         }
     }
 
-    /// Shortens a text at its beginning, because its end matters most, as in a path. `width` is in characters.
+    /// Shortens a text at its beginning, because its end matters most, as in a path.
     pub(crate) fn end_of(self, text: &str, width: usize) -> String {
-        let count = text.chars().count();
-        if self.width.is_none() || count <= width {
+        if self.width.is_none() || width_of(text) <= width {
             return text.to_owned();
         }
         let dots = self.style.dots();
-        let omitted = count - width + dots.chars().count();
-        let end: String = text.chars().skip(omitted).collect();
-        format!("{dots}{end}")
+        let width = width.saturating_sub(width_of(dots));
+        let mut starts = text.char_indices().map(|(start, _)| &text[start..]);
+        let end = starts.find(|end| width_of(end) <= width);
+        format!("{dots}{}", end.unwrap_or_default())
     }
 }
 

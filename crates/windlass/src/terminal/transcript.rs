@@ -3,12 +3,12 @@
 use std::io::{self, IsTerminal, Write};
 use std::time::Duration;
 
-use chrono::DateTime;
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{Item, ItemKind, Status};
 
 use super::call_line::{CallLine, outcome_mark, thought_mark};
 use super::call_result::{is_success, result_lines, summary};
+use super::plan::checklist;
 use super::tool_call::{ShownCall, main_argument};
 use super::units::{count, time};
 use super::{Colour, Markdown, Style, columns};
@@ -59,6 +59,7 @@ impl Transcript {
             ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution => {
                 self.write_call(item, out)
             }
+            ItemKind::Plan => self.write_plan(item, out),
             ItemKind::ContextCompaction => {
                 self.write_notice(Colour::Dim, "the history was compacted", out)
             }
@@ -108,6 +109,13 @@ impl Transcript {
         };
         let line = format!("{} {}", thought_mark(self.style), self.format(&line));
         writeln!(out, "{}", self.paint(Colour::Dim, &line))
+    }
+
+    fn write_plan(self, item: &Item, out: &mut impl Write) -> io::Result<()> {
+        for (colour, line) in checklist(item, self.style) {
+            writeln!(out, "{}", self.paint(colour, &line))?;
+        }
+        Ok(())
     }
 
     fn write_notice(self, colour: Colour, text: &str, out: &mut impl Write) -> io::Result<()> {
@@ -174,11 +182,10 @@ fn status_name(status: Status) -> String {
     name.as_str().unwrap_or_default().to_owned()
 }
 
-/// Returns how long a call took.
+/// Returns how long a call ran. The time between its start and end may contain the wait for an approval.
 fn took(item: &Item) -> Option<Duration> {
-    let at = |time: &Option<String>| DateTime::parse_from_rfc3339(time.as_ref()?).ok();
-    let took = at(&item.ended_at)? - at(&item.started_at)?;
-    took.to_std().ok()
+    let duration = item.metadata.as_ref()?.get("duration_ms")?.as_u64();
+    duration.map(Duration::from_millis)
 }
 
 #[cfg(test)]
@@ -214,8 +221,8 @@ mod tests {
             json!({ "kind": "user_message", "status": "completed", "detail": "one\ntwo" }),
             json!({ "kind": "agent_reasoning", "status": "completed", "detail": "**Think**\nmore" }),
             json!({
-                "kind": "command_execution", "status": "completed", "detail": output, "metadata": { "tool": call },
-                "started_at": "2026-11-19T00:00:00Z", "ended_at": "2026-11-19T00:00:01.500Z",
+                "kind": "command_execution", "status": "completed", "detail": output,
+                "metadata": { "tool": call, "duration_ms": 1_500 },
             }),
             json!({ "kind": "tool_call", "status": "failed", "detail": "\x1b[2J", "metadata": { "tool": call } }),
             json!({ "kind": "agent_message", "status": "completed", "detail": "- done" }),

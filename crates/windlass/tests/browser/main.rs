@@ -3,5 +3,6 @@
 
 mod fixture;
 mod hostile;
+mod live;
 mod pages;
 mod restart;

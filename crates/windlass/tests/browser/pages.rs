@@ -31,6 +31,37 @@ fn wrong_token_is_refused_and_the_right_one_opens_the_inbox() {
 }
 
 #[test]
+fn printed_link_logs_one_browser_in_once() {
+    let home = demonstration();
+    let Some(console) = Console::open("login link", &home) else {
+        return;
+    };
+    let browser = &console.browser;
+    let mut command = home.command(&["console", "--print"]);
+    command.env("WINDLASS_RUNTIME_TOKEN", windlass_testkit::TOKEN);
+    let printed = command.output().unwrap();
+    assert!(printed.status.success(), "{printed:?}");
+    let link = String::from_utf8(printed.stdout).unwrap();
+    let link = link
+        .split_whitespace()
+        .find(|word| word.contains("/console/login#"))
+        .unwrap();
+    for is_first in [true, false] {
+        browser.run("localStorage.clear()", &[]);
+        browser.open("about:blank");
+        browser.open(link);
+        if is_first {
+            browser.until("document.querySelector('.waits')");
+        } else {
+            browser.until("document.querySelector('[role=alert]')");
+        }
+        let address = browser.run("return location.href", &[]);
+        assert!(!address.as_str().unwrap().contains('#'), "{address}");
+        console.go("/login");
+    }
+}
+
+#[test]
 fn allowing_a_call_in_the_inbox_runs_the_command() {
     let home = demonstration();
     let Some(console) = Console::open("inbox", &home) else {
@@ -115,7 +146,9 @@ fn long_record_has_few_elements_and_every_event_has_an_address() {
     browser.run("document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {key: 'j', bubbles: true}))", &[]);
     browser.until(&format!("location.search.includes('at={}')", middle + 1));
     // The state at an event has the turns up to it, and no later one.
-    browser.until("[...document.querySelectorAll('aside button')].find(button => button.textContent === 'State then')?.click() ?? true");
+    let next = middle + 1;
+    browser.until(&format!("document.querySelector('aside').dataset.seq === '{next}' && document.querySelector('aside h2')"));
+    browser.click("aside .actions button");
     browser.until("document.querySelector('.state')?.innerText.includes('State at')");
     let shown = browser.run("return document.querySelector('.state').innerText", &[]);
     assert!(!shown.as_str().unwrap().contains("Number 119"), "{shown}");

@@ -45,7 +45,7 @@ fn page_reports_a_killed_daemon_reconnects_and_misses_no_event() {
     browser.click("w-wait button.primary");
     browser.until("document.querySelector('.turn-head').innerText.includes('completed')");
     shows(&browser, "resumed after a restart");
-    let latest = daemon.detail(&thread)["latest_seq"].as_u64().unwrap();
+    let latest = daemon.client.events(&thread, 0).replay().pop().unwrap().seq;
     browser.until(&format!("window.seen.at(-1)[1] === {latest}"));
     let gaps = browser.run(
         "return window.seen.filter(([before], at) => at && before !== window.seen[at - 1][1])",

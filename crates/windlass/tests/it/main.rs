@@ -2,14 +2,18 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod acp;
+mod agent_prompt;
 mod backend_output;
 mod backends;
 mod backups;
 mod budgets;
+mod chat;
 mod cli_page;
 mod client_stream;
 mod config;
 mod config_api;
+#[cfg(feature = "console")]
+mod console;
 mod continue_thread;
 mod crash_recovery;
 mod data;

@@ -69,7 +69,7 @@ fn always_allows_all_calls_and_the_next_run_reports_it() {
     let mut terminal = Terminal::start(&mut home.command(&["run", "hello"]));
     let seen = terminal.until(&[PROMPT]);
     assert!(seen.contains("[p]roject (this call)"), "{seen}");
-    assert!(seen.contains("[a]lways (all, commands too)"), "{seen}");
+    assert!(seen.contains("[a]lways (commands too)"), "{seen}");
     terminal.type_in("a");
     terminal.until(&["done"]);
     assert!(terminal.ended().success());
@@ -80,6 +80,28 @@ fn always_allows_all_calls_and_the_next_run_reports_it() {
     assert!(terminal.ended().success());
     let mut terminal = Terminal::start(&mut home.command(&["chat", "--continue"]));
     terminal.until(&[notice]);
+    terminal.child.kill().unwrap();
+    terminal.ended();
+}
+
+#[test]
+fn turn_allows_all_calls_of_the_turn_only() {
+    let write = |path: &str| ("write", json!({ "path": path, "content": "by the model" }));
+    let (model, _) = ScriptedModel::calling(vec![write("one"), write("two")]);
+    let home = Home::with_model(&model.url());
+    let mut terminal = Terminal::start(&mut home.command(&["run", "hello"]));
+    let seen = terminal.until(&[PROMPT]);
+    assert!(seen.contains("[t]urn,"), "{seen}");
+    terminal.type_in("t");
+    let seen = terminal.until(&["done"]);
+    assert!(!seen.contains(PROMPT), "{seen}");
+    assert!(terminal.ended().success());
+    assert!(home.path().join("one").exists() && home.path().join("two").exists());
+    let (model, _) = ScriptedModel::calling(vec![write("three"); 8]);
+    let mut command = home.command(&["run", "--continue", "more"]);
+    let mut terminal = Terminal::start(command.env("ANTHROPIC_BASE_URL", model.url()));
+    terminal.until(&[PROMPT]);
+    terminal.type_in("n");
     terminal.child.kill().unwrap();
     terminal.ended();
 }
@@ -122,7 +144,7 @@ fn question_of_a_killed_run_is_repeated_and_stays_visible() {
     let mut terminal = Terminal::start(&mut home.command(&["run", "--continue"]));
     terminal.until(&[PROMPT]);
     terminal.type_in("perhaps");
-    let seen = terminal.until(&["Type y, n, p or a, and Enter."]);
+    let seen = terminal.until(&["Type y, n, t, p or a, and Enter."]);
     assert!(!seen.contains("waiting"), "{seen}");
     terminal.until(&[PROMPT]);
     terminal.type_in("y");

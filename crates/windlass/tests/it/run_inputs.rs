@@ -76,6 +76,46 @@ fn unusable_schema_exits_with_2() {
 }
 
 #[test]
+fn print_writes_only_the_answer_or_one_result() {
+    let write = serde_json::json!({ "path": "made.txt", "content": "x" });
+    let (model, _) = ScriptedModel::calling(vec![("write", write)]);
+    let home = Home::with_model(&model.url());
+    let (code, stdout, stderr) = run(&home, &["-p", "--yes", "hello"]);
+    assert_eq!(
+        (code, stdout.as_str(), stderr.as_str()),
+        (Some(0), "done\n", "")
+    );
+    let (code, stdout, stderr) = run(&home, &["-p", "--json", "--continue", "--yes", "more"]);
+    assert_eq!((code, stderr.as_str()), (Some(0), ""), "{stdout}");
+    let result: Value = serde_json::from_str(&stdout).unwrap();
+    assert_eq!(result["event"], "result");
+    assert_eq!(result["status"], "completed");
+    assert_eq!(result["answer"], "done");
+    assert!(result["usage"]["input_tokens"].is_u64(), "{result}");
+    assert!(result["thread_id"].as_str().unwrap().starts_with("thr_"));
+    let (home, _, _model) = self::home(&["no"]);
+    let schema = ["-p", "--output-schema", "schema.json", "How many?"];
+    let (code, stdout, stderr) = run(&home, &schema);
+    assert_eq!((code, stdout.as_str()), (Some(1), ""));
+    assert!(stderr.contains("output_schema_mismatch"), "{stderr}");
+}
+
+#[test]
+fn result_names_the_changed_files() {
+    let write = serde_json::json!({ "path": "made.txt", "content": "x" });
+    let (model, _) = ScriptedModel::calling(vec![("write", write)]);
+    let home = Home::with_model(&model.url());
+    for (flags, lines) in [(&["-p", "--json"][..], 1), (&["--json"], 10)] {
+        let _ = std::fs::remove_file(home.path().join("made.txt"));
+        let (code, stdout, stderr) = run(&home, &[flags, &["--yes", "hello"]].concat());
+        assert_eq!(code, Some(0), "{stderr}");
+        assert!(stdout.lines().count() >= lines, "{stdout}");
+        let result: Value = serde_json::from_str(stdout.lines().last().unwrap()).unwrap();
+        assert_eq!(result["files"], serde_json::json!(["made.txt"]), "{result}");
+    }
+}
+
+#[test]
 fn images_and_files_are_sent_with_the_prompt() {
     let (home, sent, _model) = home(&["A pixel."]);
     std::fs::write(home.path().join("a.png"), PIXEL).unwrap();

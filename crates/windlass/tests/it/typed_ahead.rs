@@ -188,37 +188,154 @@ fn only_visible_input_answers_a_question() {
 }
 
 #[test]
-fn typed_ahead_input_fills_the_next_chat_prompts() {
+fn lines_typed_in_a_chat_are_queued_and_the_rest_is_the_next_input() {
     let mut scene = Scene::start(&["chat"]);
     scene.terminal.until(&[WHERE]);
     scene.terminal.keys.write_all(HERE).unwrap();
     scene.terminal.keys.write_all(b"first\r").unwrap();
     let pending = scene.begin_answer(&Answer::text(&["One, ", "two"]), "One");
     assert!(!scene.has_echo());
+    let typed = b"second\rthird\r/cost\rread @/etc/passwd\rfou";
+    scene.terminal.keys.write_all(typed).unwrap();
+    scene.terminal.until(&["queued: second"]);
+    scene.terminal.until(&["queued: third"]);
+    scene.terminal.until(&["not queued: commands wait"]);
     scene
         .terminal
-        .keys
-        .write_all(b"second\rthird\rfou")
-        .unwrap();
+        .until(&["not queued: /etc/passwd is outside of"]);
     scene.finish(pending);
-    let seen = scene.terminal.until(&[WHERE]);
-    assert!(!seen.contains("second"), "{seen}");
-    scene.terminal.keys.write_all(HERE).unwrap();
-    for answer in ["Three.", "Four."] {
+    for (prompt, answer) in [("second", "Three."), ("third", "Four.")] {
+        scene.terminal.until(&[&format!("> {prompt}")]);
         scene.answer(answer);
         scene.terminal.until(&[answer]);
-        scene.terminal.until(&[WHERE]);
-        scene.terminal.keys.write_all(HERE).unwrap();
     }
+    // Nothing is lost: the refused lines and the unfinished one are in the editor.
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    scene.terminal.until(&["/cost"]);
     scene.terminal.until(&["fou"]);
-    scene.terminal.keys.write_all(b"rth\r").unwrap();
+    scene.terminal.keys.write_all(&[0x7f; 200]).unwrap();
+    scene.terminal.keys.write_all(b"fifth\r").unwrap();
     let output = scene.answer("Five.");
     scene.terminal.until(&["Five."]);
-    for said_ahead in ["second", "third", "fourth"] {
-        assert!(output.contains(&format!("\"{said_ahead}\"")), "{output}");
+    for prompt in ["second", "third", "fifth"] {
+        assert!(output.contains(&format!("\"{prompt}\"")), "{output}");
     }
     scene.terminal.child.kill().unwrap();
     scene.terminal.child.wait().unwrap();
+}
+
+#[test]
+fn escape_stops_a_turn_of_a_chat_and_a_paste_does_not() {
+    let mut scene = Scene::start(&["chat"]);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    scene.terminal.keys.write_all(b"first\r").unwrap();
+    let _open = scene.begin_answer(&Answer::text(&["One, ", "two"]), "One");
+    let paste = b"\x1b[200~rm\r\x1b\x1b[201~\x15next\r";
+    scene.terminal.keys.write_all(paste).unwrap();
+    let seen = scene.terminal.until(&["queued: next"]);
+    assert!(
+        !seen.contains("stopping") && !seen.contains("queued: rm"),
+        "{seen}"
+    );
+    scene.terminal.keys.write_all(b"\x1b").unwrap();
+    scene
+        .terminal
+        .until(&["stopping; press Ctrl-C to quit at once"]);
+    scene.terminal.until(&["> next"]);
+    scene.answer("Two.");
+    scene.terminal.until(&["Two."]);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    scene.terminal.keys.write_all(b"\x04").unwrap();
+    assert!(scene.terminal.ended().success());
+}
+
+#[test]
+fn interrupt_stops_the_turn_of_a_chat_and_two_more_quit() {
+    let mut scene = Scene::start(&["chat"]);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    scene.terminal.keys.write_all(b"first\r").unwrap();
+    let _open = scene.begin_answer(&Answer::text(&["One, ", "two"]), "One");
+    scene.kill("-INT");
+    scene.terminal.until(&["stopping; press Ctrl-C again"]);
+    for _ in 0..2 {
+        scene.terminal.until(&[WHERE]);
+        scene.terminal.keys.write_all(HERE).unwrap();
+        scene.terminal.keys.write_all(b"\x03").unwrap();
+    }
+    assert!(scene.terminal.child.wait().unwrap().success());
+    assert!(scene.has_echo());
+}
+
+#[test]
+fn prompt_of_a_second_chat_waits_in_its_editor() {
+    let mut scene = Scene::start(&["chat"]);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    scene.terminal.keys.write_all(b"first\r").unwrap();
+    scene.answer("One.");
+    scene.terminal.until(&["One."]);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    let mut command = scene.fixture.command(&["chat", "--continue"], &[]);
+    let mut other = Terminal::start(&mut command);
+    other.until(&[WHERE]);
+    other.keys.write_all(HERE).unwrap();
+    scene.terminal.keys.write_all(b"second\r").unwrap();
+    let pending = scene.begin_answer(&Answer::text(&["Two, ", "three"]), "Two");
+    other.keys.write_all(b"third\r").unwrap();
+    other.until(&["error: "]);
+    other.until(&[WHERE]);
+    other.keys.write_all(HERE).unwrap();
+    other.until(&["third"]);
+    scene.finish(pending);
+    scene.terminal.until(&[WHERE]);
+    scene.terminal.keys.write_all(HERE).unwrap();
+    other.keys.write_all(b"\r").unwrap();
+    let request = scene.answer("Four.");
+    assert!(request.contains("\"third\""), "{request}");
+    other.until(&["Four."]);
+    other.until(&[WHERE]);
+    other.keys.write_all(HERE).unwrap();
+    other.keys.write_all(b"\x04").unwrap();
+    assert!(other.ended().success());
+    scene.terminal.keys.write_all(b"\x04").unwrap();
+    assert!(scene.terminal.ended().success());
+}
+
+#[test]
+fn chat_ends_when_its_terminal_closes_during_a_turn() {
+    let mut model = ScriptedModel::start();
+    let fixture = RunFixture::new();
+    let (ours, theirs) = open_terminal(80);
+    let another = || theirs.try_clone().unwrap();
+    let url = model.url();
+    let variables = [
+        ("TERM", "xterm"),
+        ("ANTHROPIC_API_KEY", "test-key"),
+        ("ANTHROPIC_BASE_URL", &*url),
+    ];
+    let mut command = fixture.command(&["chat"], &variables);
+    command.stdin(another()).stdout(another()).stderr(another());
+    let mut child = command.spawn().unwrap();
+    drop((command, theirs));
+    let mut ours = File::from(ours);
+    let mut seen = String::new();
+    while !seen.contains(WHERE) {
+        let mut piece = [0; 1024];
+        let count = ours.read(&mut piece).unwrap();
+        seen.push_str(&String::from_utf8_lossy(&piece[..count]));
+    }
+    ours.write_all(HERE).unwrap();
+    ours.write_all(b"hello\r").unwrap();
+    let mut exchange = model.next_request();
+    model.say_half(&mut exchange, "One");
+    drop(ours);
+    // The turn stays open, so that a later process can resume it.
+    child.wait().unwrap();
 }
 
 #[test]

@@ -11,7 +11,7 @@ use windlass_core::message::{ContentPart, InputMessage, Message, MessageRole};
 use windlass_core::tools::{ToolCall, ToolResult};
 use windlass_core::typed_id::{ExecId, MessageId, TurnId};
 use windlass_turn::{
-    Answer, Approval, CallState, Failure, Input, OnBusy, QueueEdit, Rejected, RequestedCall,
+    Answer, Approval, CallState, FailureDetails, Input, OnBusy, QueueEdit, Rejected, RequestedCall,
     RequiredWait, ToolOutcome, UnflushedText,
 };
 
@@ -317,7 +317,7 @@ impl MachineDriver {
                 SessionUpdatedData {
                     title: None,
                     record: None,
-                    changes: None,
+                    changed_fields: None,
                 }
                 .into(),
                 false,
@@ -398,8 +398,8 @@ pub(super) fn tail(bytes: &mut Bytes<'_>) -> UnflushedText {
     }
 }
 
-fn failure() -> Failure {
-    Failure {
+fn failure() -> FailureDetails {
+    FailureDetails {
         code: "server".to_owned(),
         message: "the provider failed".to_owned(),
         user_message: "Something went wrong.".to_owned(),

@@ -14,6 +14,8 @@ struct AuthParams {
     token: Option<String>,
     host_token: Option<String>,
     agent_id: Option<String>,
+    /// The key of a browser's session; the connection has its cookie.
+    key: Option<String>,
 }
 
 pub(crate) async fn authenticate(
@@ -25,11 +27,13 @@ pub(crate) async fn authenticate(
         token,
         host_token,
         agent_id,
+        key,
     } = super::params(usage, &params)?;
-    let result = match (token, host_token, agent_id) {
+    let result = match (token, host_token, key) {
         (_, Some(token), _) => host(connection, &token),
-        (Some(token), None, agent_id) => client(connection, &token, agent_id),
-        (None, None, _) => return Err(RpcError::invalid_params(usage)),
+        (Some(token), None, _) => client(connection, &token, agent_id),
+        (None, None, Some(key)) => browser(connection, &key),
+        (None, None, None) => return Err(RpcError::invalid_params(usage)),
     };
     match result {
         Ok(answer) => {
@@ -67,6 +71,24 @@ fn host(connection: &mut Connection, token: &str) -> Result<Value, String> {
         }
         _ => auth_disabled(connection).map_err(|()| "host token mismatch".to_owned()),
     }
+}
+
+/// A page acts for its user, so the session of an operator has the host role.
+fn browser(connection: &mut Connection, key: &str) -> Result<Value, String> {
+    let gate = &connection.hub.gate;
+    let cookie = connection.cookie.as_deref();
+    let session = cookie.and_then(|cookie| gate.validate_session(cookie, key));
+    let Some(ValidToken { role, token_id }) = session else {
+        return auth_disabled(connection).map_err(|()| "session mismatch".to_owned());
+    };
+    connection.caller.role = match role {
+        TokenRole::Host => Role::Host,
+        TokenRole::Client => Role::Unbound,
+        TokenRole::Agent(agent) => Role::Bound(agent),
+    };
+    connection.caller.reads_all = false;
+    connection.token_id = token_id;
+    Ok(json!({"ok": true, "auth_enabled": true}))
 }
 
 /// An agent's token binds the connection to the agent, whether or not the request names it. The response never reveals which agents have tokens.

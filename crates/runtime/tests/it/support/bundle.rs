@@ -139,6 +139,7 @@ pub(crate) struct Bundle {
     pub(crate) trap: Arc<std::sync::Mutex<Option<Trap>>>,
     /// The environment's instructions, and the sessions whose removal was reported.
     pub(crate) environment_says: Arc<std::sync::Mutex<Option<String>>>,
+    pub(crate) describes_environment: Arc<std::sync::Mutex<Option<String>>>,
     pub(crate) removed: Arc<std::sync::Mutex<Vec<SessionId>>>,
     pub(crate) closed: Arc<AtomicUsize>,
     pub(crate) tools_asked: Arc<AtomicUsize>,
@@ -172,6 +173,13 @@ impl Capability for Bundle {
         _config: &Value,
     ) -> Option<String> {
         self.environment_says.lock().unwrap().clone()
+    }
+    async fn describe_environment(
+        &self,
+        _environment: Option<&TurnEnvironment>,
+        _config: &Value,
+    ) -> Option<String> {
+        self.describes_environment.lock().unwrap().clone()
     }
     async fn session_removed(&self, session_id: SessionId) {
         self.removed.lock().unwrap().push(session_id);

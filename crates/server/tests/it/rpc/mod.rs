@@ -46,7 +46,7 @@ impl MultiTokenDaemon {
         socket
     }
 
-    async fn bound(&self, agent_id: &str, token: &str) -> RpcSocket {
+    pub(crate) async fn bound(&self, agent_id: &str, token: &str) -> RpcSocket {
         let mut socket = self.silent().await;
         let params = json!({"agent_id": agent_id, "token": token});
         let answer = socket.ok("session.auth", params).await;

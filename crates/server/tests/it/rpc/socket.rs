@@ -36,6 +36,10 @@ impl RpcSocket {
         let (ws, _) = client_async_with_config(url, stream, Some(config))
             .await
             .unwrap();
+        Self::over(ws)
+    }
+
+    pub(crate) fn over(ws: WebSocketStream<TcpStream>) -> Self {
         Self {
             ws,
             next_id: 0,

@@ -79,6 +79,7 @@ impl Handle<op::GetRuntimeInfo> for Service {
             version,
             bind_host: self.settings.host.clone(),
             port: self.settings.port,
+            console_url: self.settings.console_url(),
             auth_required: !matches!(self.settings.access, Access::Open),
             transports: vec!["http".to_owned(), "sse".to_owned()],
             capabilities: RuntimeCapabilities {

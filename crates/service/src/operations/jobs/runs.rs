@@ -5,7 +5,7 @@ use std::sync::Arc;
 use windlass_core::runs::{OutcomeStatus, RunStatus, RunSummary};
 use windlass_protocol::api::Page;
 use windlass_protocol::operations::{CommaList, RunStatusFilter};
-use windlass_protocol::runs::{Run, RunKind, RunState};
+use windlass_protocol::runs::{RunKind, RunLine, RunState};
 use windlass_runs::{AllRuns, AnyRun, ThreadTurns};
 use windlass_store::{RunFilter, RunKind as StoredKind};
 
@@ -22,12 +22,16 @@ const MAX_READ: usize = 2_000;
 
 /// Lists runs, newest first. An agent gets only its own.
 impl Handle<op::ListRuns> for Service {
-    async fn handle(&self, ctx: &RequestContext, call: Call<op::ListRuns>) -> Result<Page<Run>> {
+    async fn handle(
+        &self,
+        ctx: &RequestContext,
+        call: Call<op::ListRuns>,
+    ) -> Result<Page<RunLine>> {
         let query = call.query;
         let limit = limit(query.limit, DEFAULT_LIMIT, MAX_LIMIT);
         let own = ctx.caller.agent().map(str::to_owned);
-        let is_foreign = |agent: &String| own.as_ref().is_some_and(|own| own != agent);
-        if query.agent.as_ref().is_some_and(is_foreign) {
+        let is_other = |agent: &String| own.as_ref().is_some_and(|own| own != agent);
+        if query.agent.as_ref().is_some_and(is_other) {
             return Ok(Page::from(Vec::new()));
         }
         let statuses = query.status.map(|CommaList(statuses)| statuses);
@@ -129,13 +133,13 @@ fn state(run: &RunSummary) -> RunState {
     }
 }
 
-fn wire_run(run: &AnyRun) -> Run {
+fn wire_run(run: &AnyRun) -> RunLine {
     let summary = run.summary();
     let turn = match run {
         AnyRun::Turn(turn) => Some(turn),
         AnyRun::Reported(_) => None,
     };
-    Run {
+    RunLine {
         id: summary.run_id.clone(),
         kind: match run {
             AnyRun::Turn(_) => RunKind::Turn,

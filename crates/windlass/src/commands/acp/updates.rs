@@ -8,7 +8,7 @@ use windlass_protocol::events::DeltaKind;
 use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Status};
 
 use crate::stdio_rpc::title;
-use crate::terminal::{ShownCall, ToolKind, describe, main_argument};
+use crate::terminal::{PlanEntry, ShownCall, ToolKind, describe, main_argument};
 
 const MESSAGE_CHUNK: &str = "agent_message_chunk";
 const THOUGHT_CHUNK: &str = "agent_thought_chunk";
@@ -45,6 +45,9 @@ impl Updates {
         if is_tool(item.kind) {
             return Some(call_ended(item));
         }
+        if item.kind == ItemKind::Plan {
+            return plan_update(item);
+        }
         let chunk = chunk_of(item.kind)?;
         // The text was already sent in chunks.
         if self.chunked.remove(&item.id) {
@@ -72,6 +75,7 @@ pub(super) fn recorded_updates(item: &Item) -> Vec<Value> {
                 }
             }
         }
+        ItemKind::Plan => plan_update(item).into_iter().collect(),
         kind => chunk_of(kind)
             .map(|chunk| chunk_update(chunk, text))
             .into_iter()
@@ -120,6 +124,12 @@ fn is_tool(kind: ItemKind) -> bool {
         kind,
         ItemKind::ToolCall | ItemKind::FileChange | ItemKind::CommandExecution
     )
+}
+
+/// Converts the agent's plan. A refused one is not shown.
+fn plan_update(item: &Item) -> Option<Value> {
+    let is_completed = item.status == Status::Completed;
+    is_completed.then(|| json!({ "sessionUpdate": "plan", "entries": PlanEntry::all(item) }))
 }
 
 fn call_started(item: &Item, tool: Option<&ShownCall>) -> Value {
@@ -176,6 +186,24 @@ mod tests {
     fn request_for(name: &str, input: &Value) -> Value {
         let tool = approval_call(name, &format!("{name} {input}"), None);
         permission_request("item", &tool, Path::new("/"))
+    }
+
+    #[test]
+    fn plan_is_an_update_of_its_own() {
+        let entries = json!([
+            { "content": "Read", "status": "completed", "priority": "high" },
+            { "content": "Write", "status": "pending" },
+        ]);
+        let item: Item = serde_json::from_value(json!({
+            "schema_version": 1, "id": "item_1", "turn_id": "turn_1", "kind": "plan", "status": "completed",
+            "summary": "", "metadata": { "tool": { "name": "update_plan", "input": { "entries": entries } } },
+        }))
+        .unwrap();
+        let mut sent = entries;
+        sent[1]["priority"] = "medium".into();
+        let update = json!({ "sessionUpdate": "plan", "entries": sent });
+        assert_eq!(recorded_updates(&item), [update.clone()]);
+        assert_eq!(Updates::default().item_ended(&item), Some(update));
     }
 
     #[test]

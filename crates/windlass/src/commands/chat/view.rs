@@ -57,11 +57,9 @@ impl ChatLoop {
         let detail = self.details.get(number);
         let detail =
             detail.context("there is no such result; a number such as #3 follows each call")?;
-        let (style, mut err) = (Style::for_stderr(), io::stderr().lock());
-        let heading = style.unmarked(&detail.heading, &mut None);
-        writeln!(err, "{}", style.paint(Colour::Bold, &heading))?;
-        for (colour, line) in &detail.lines {
-            writeln!(err, "{}", style.paint(*colour, line))?;
+        let mut err = io::stderr().lock();
+        for line in detail.format(Style::for_stderr()) {
+            writeln!(err, "{line}")?;
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ use crate::config::{Layer, Origin};
 use crate::daemon::agent::{DEFER_ABOVE, PENDING_CALLS, WAIT, WAITING_INPUTS};
 use crate::daemon::budget::{RESERVE_TOKENS, RESERVE_USD};
 use crate::daemon::jobs::system_zone;
+use crate::terminal::NOTIFY_AFTER;
 
 pub(super) fn layer() -> Layer {
     let (limits, rpc) = (ClientLimits::default(), RpcSettings::default());
@@ -33,10 +34,13 @@ pub(super) fn layer() -> Layer {
         .with(&["unknown_models"], "default_provider")
         .with(&["shell", "sandbox"], "auto")
         .with(&["budget", "reserve_usd"], RESERVE_USD)
+        .with(&["prompt", "environment"], true)
         .with(&["repository", "instructions"], true)
+        .with(&["terminal", "notify"], "off")
         .with(&["checkpoints", "enabled"], true);
     let minutes = |time: Duration| time.as_secs() / 60;
     let numbers: &[(&str, u64)] = &[
+        ("terminal.notify_after_seconds", NOTIFY_AFTER.as_secs()),
         ("limits.body_bytes", limits.body_bytes as u64),
         ("limits.threads", limits.threads as u64),
         ("limits.subscribers", limits.subscribers as u64),

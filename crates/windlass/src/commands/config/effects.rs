@@ -51,6 +51,9 @@ pub(super) fn note_effects(config: &Config) {
     if config.shell.terminals {
         note("under Landlock, commands may read from and write to your terminals");
     }
+    if let Some(text) = &config.prompt.text {
+        note(format!("the agent's instructions are {text:?}"));
+    }
     for rule in &config.approvals.rules {
         note_rule(rule);
     }

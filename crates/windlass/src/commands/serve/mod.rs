@@ -11,9 +11,10 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use tracing_subscriber::filter::LevelFilter;
 use windlass_runtime::{OnLostCommits, RecoveryPolicy, SqliteStore};
-use windlass_server::{ApiServer, TokenFile, check_unix_socket, listen};
+use windlass_server::{ApiServer, Logins, PublicUrl, TokenFile, check_unix_socket, listen};
 
 use crate::cli::{GlobalOptions, note, or_current, set_variable};
+use crate::commands::console::login_link;
 use crate::config;
 use crate::config::flags::ConfigFlags;
 use crate::daemon::{self, ConfigSource, DaemonOptions, PreparedDaemon};
@@ -46,6 +47,9 @@ pub(crate) struct Serve {
     /// Additional host name of requests, besides addresses and `localhost`, such as that of a proxy.
     #[arg(long = "allow-host", value_name = "NAME")]
     allowed_hosts: Vec<String>,
+    /// Address of a proxy with TLS in front of the daemon, as https://NAME. Browsers may log in there too.
+    #[arg(long, value_name = "URL")]
+    public_url: Option<PublicUrl>,
     /// Data directory [default: `$XDG_STATE_HOME/windlass`, else `~/.local/state/windlass`].
     #[arg(long, value_name = "DIR", env = "WINDLASS_DATA")]
     data: Option<PathBuf>,
@@ -178,6 +182,9 @@ impl Serve {
         }
         settings.host = self.host;
         settings.allowed_hosts = self.allowed_hosts;
+        settings.public_url = self.public_url;
+        let logins = Logins::new(&directory);
+        settings.logins = Some(logins.clone());
         settings.cors_origins = self.cors_origins;
         settings.cors_origins.extend(origins_from_environment());
         settings.unix_sockets.extend(self.unix_socket);
@@ -209,6 +216,7 @@ impl Serve {
             "windlass has started"
         );
         let announced = announce(&server);
+        announce_console(&server, &logins);
         report_damage(&store);
         // Turns may be running already, so a failed start also shuts down gracefully.
         let served = match announced {
@@ -235,6 +243,18 @@ fn announce(server: &ApiServer) -> anyhow::Result<impl Future<Output = ()> + use
         stdout.flush()?;
     }
     Ok(stop)
+}
+
+/// Prints a link to the console that logs one browser in. A log that other programs read does not contain it.
+fn announce_console(server: &ApiServer, logins: &Logins) {
+    let is_shown = cfg!(feature = "console") && !log::is_json();
+    let Some(url) = server.console_url().filter(|_| is_shown) else {
+        return;
+    };
+    match login_link(&url, logins) {
+        Ok(link) => note(format!("the console is at {link}")),
+        Err(error) => tracing::warn!(%error, "browsers cannot log in"),
+    }
 }
 
 /// Logs a damaged database; the check runs in the background.

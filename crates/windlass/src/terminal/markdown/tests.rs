@@ -111,10 +111,7 @@ fn untrusted_text_is_inert() {
     ] {
         for size in [1, usize::MAX] {
             let out = without_styles(&streamed(hostile, RICH, 20, size));
-            let is_active = |character: &char| {
-                *character != '\n' && windlass_core::bounds::is_active(*character)
-            };
-            assert_eq!(out.chars().find(is_active), None, "{hostile:?}: {out:?}");
+            assert_eq!(lines(&out), out, "{hostile:?}");
         }
     }
 }
@@ -135,8 +132,10 @@ fn rendering_cannot_assemble_the_mark_of_a_question() {
             "| &#33;! |\n|-|\n",
             "▌",
             "```\n!!▌\n",
+            "!\u{200d}!",
         ] {
             let out = without_styles(&streamed(forged, style, 40, 1));
+            let out = out.replace('\u{200d}', "");
             assert!(!out.contains(style.mark()), "{forged}: {out}");
         }
     }

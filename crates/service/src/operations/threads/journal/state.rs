@@ -1,7 +1,7 @@
 //! The state of a thread after one of its records.
 //!
-//! Turns that had ended by then are read from their rows. Only the turn that was open is folded again, from its first record, so the cost depends on
-//! the turns of the response and not on the length of the thread.
+//! Turns that had ended by then are read from their rows. Only the turn that was open is folded again, from its first record. The cost is one row for
+//! each earlier turn, for the sums, and the records of the turns in the response.
 
 use serde::Serialize;
 use windlass_core::events::TokenUsage;

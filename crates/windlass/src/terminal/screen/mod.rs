@@ -1,42 +1,38 @@
 //! The live view of a turn: the answer on stdout, and on stderr a line for each call, the last one animated.
 
+mod calls;
+mod live_line;
+
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::{Value, json};
-use windlass_core::bounds::{lines, one_line, prefix};
+use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::events::DeltaKind;
-use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Turn};
+use windlass_protocol::{EventPayload, Item, ItemKind, RuntimeEventEnvelope, Status, Turn};
 
-use super::call_line::{CallLine, outcome_mark, thought_mark};
-use super::call_result::{excerpt, is_cut_off, is_success, result_lines, summary};
 use super::details::Details;
-use super::proposal::StyledLine;
-use super::units::{count, spent, time};
+use super::units::{count, spent};
 use super::{
-    Colour, Markdown, SIMULATOR, ShownCall, Style, columns, is_for_screen_reader, main_argument,
-    width_of, wrap_rows, wrap_words,
+    Colour, Markdown, SIMULATOR, Style, columns, is_for_screen_reader, notification, width_of,
+    wrap_rows, wrap_words,
 };
 use crate::inert_json::{event_line, json_line};
+use calls::{RunningCall, Thought};
 
 /// Interval between redraws of the live line.
 pub(crate) const FRAME: Duration = Duration::from_millis(100);
-/// Shorter waits do not get a live line.
-const LIVE_DELAY: Duration = Duration::from_millis(400);
-const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
-/// Maximum stored length of a call's main argument, in characters.
-const MAX_SUMMARY: usize = 400;
-/// Indent of the lines below a call.
-const INDENT: &str = "    ";
-const PLAIN_SPINNER: [&str; 4] = ["|", "/", "-", "\\"];
 /// Moves to the beginning of the line and clears it.
 const CLEAR: &str = "\r\x1b[2K";
 
 pub(crate) struct Screen {
     style: Style,
     is_json: bool,
+    /// Whether only the result of the turn is shown.
+    is_result_only: bool,
     out: io::Stdout,
     /// Whether the cursor of stdout is in the middle of a line.
     in_line: bool,
@@ -48,6 +44,8 @@ pub(crate) struct Screen {
     is_drawn: bool,
     question_state: QuestionState,
     frame: usize,
+    /// The line that the user types, which takes the place of the live line.
+    typed: String,
     /// Running calls, oldest first.
     running: Vec<RunningCall>,
     /// Since when the model has sent nothing.
@@ -64,12 +62,14 @@ pub(crate) struct Screen {
     model: Option<String>,
     /// Where the complete results are stored, if the user can open them.
     details: Option<Details>,
-    /// When the turn was first shown.
-    begun: Instant,
+    /// Since when the user waits for the turn.
+    waiting_since: Instant,
     /// Number of ended calls.
     calls: usize,
-    /// The agent's last message, for the final JSON line.
+    /// The agent's last message, for the result.
     answer: Option<String>,
+    /// Files that its tools have changed, for the result.
+    files: BTreeSet<String>,
     /// Whether the answer is shown as the JSON value at the end of the turn.
     shows_value: bool,
     /// That value, for the last line of JSON.
@@ -86,22 +86,6 @@ enum QuestionState {
     Above,
 }
 
-struct RunningCall {
-    item_id: String,
-    name: String,
-    argument: String,
-    /// When it started; `None` while it waits for the user, and for a call that an earlier process started.
-    since: Option<Instant>,
-    /// Whether the user was shown the call before it ran.
-    is_proposed: bool,
-}
-
-/// The model's reasoning before its next answer or call.
-struct Thought {
-    since: Instant,
-    text: String,
-}
-
 impl Screen {
     pub(crate) fn new(is_json: bool) -> Self {
         let has_terminal = io::stderr().is_terminal();
@@ -113,8 +97,9 @@ impl Screen {
             names_model: false,
             model: None,
             details: None,
-            begun: Instant::now(),
+            waiting_since: Instant::now(),
             is_json,
+            is_result_only: false,
             out: io::stdout(),
             in_line: false,
             markdown: Markdown::new(Style::for_stdout()),
@@ -122,10 +107,12 @@ impl Screen {
             is_drawn: false,
             question_state: QuestionState::Closed,
             frame: 0,
+            typed: String::new(),
             running: Vec::new(),
             silent_since: Some(Instant::now()),
             calls: 0,
             answer: None,
+            files: BTreeSet::new(),
             shows_value: false,
             value: None,
         }
@@ -152,6 +139,15 @@ impl Screen {
         self.names_model = true;
     }
 
+    /// Shows nothing but the result: the answer, or one JSON object.
+    #[must_use]
+    pub(crate) fn only_result(self) -> Self {
+        Self {
+            is_result_only: true,
+            ..self
+        }
+    }
+
     /// Shows the value of the answer.
     pub(crate) fn show_value(&mut self, value: Option<Value>) -> io::Result<()> {
         match (value, self.is_json) {
@@ -170,11 +166,15 @@ impl Screen {
     }
 
     pub(crate) fn show(&mut self, event: &RuntimeEventEnvelope) -> io::Result<()> {
-        if self.is_json {
-            let ended = event.payload.ended_item();
-            if let Some(item) = ended.filter(|item| item.kind == ItemKind::AgentMessage) {
-                self.answer.clone_from(&item.detail);
+        if self.is_json || self.is_result_only {
+            if let Some(item) = event.payload.ended_item() {
+                self.note_result(item);
             }
+        }
+        if self.is_result_only {
+            return Ok(());
+        }
+        if self.is_json {
             let line = event_line(event).map_err(io::Error::other)?;
             return self.write_line(&line);
         }
@@ -220,6 +220,17 @@ impl Screen {
         self.draw()
     }
 
+    /// Collects the parts of the result.
+    fn note_result(&mut self, item: &Item) {
+        if item.kind == ItemKind::AgentMessage {
+            self.answer.clone_from(&item.detail);
+        }
+        let is_change = item.kind == ItemKind::FileChange && item.status == Status::Completed;
+        let changed = item.metadata.as_ref().filter(|_| is_change);
+        let path = changed.and_then(|fields| fields.get("path")?.as_str());
+        self.files.extend(path.map(str::to_owned));
+    }
+
     fn write_json(&mut self, line: &impl Serialize) -> io::Result<()> {
         let line = json_line(line).map_err(io::Error::other)?;
         self.write_line(&line)
@@ -250,6 +261,12 @@ impl Screen {
         Ok(())
     }
 
+    /// Writes the complete answer, with a line end.
+    fn write_result(&mut self, answer: &str) -> io::Result<()> {
+        self.write_answer(answer.trim_end())?;
+        self.end_line()
+    }
+
     /// Writes the text that the renderer held back.
     fn write_held_back(&mut self) -> io::Result<()> {
         let rest = self.markdown.flush(columns());
@@ -260,14 +277,6 @@ impl Screen {
         self.clear()?;
         self.out.write_all(rest.as_bytes())?;
         self.out.flush()
-    }
-
-    /// Starts or stops the timer of a call. The time that it waits for the user is not counted.
-    fn set_timer(&mut self, item: &str, since: Option<Instant>) {
-        let mut running = self.running.iter_mut();
-        if let Some(call) = running.find(|it| it.item_id == item) {
-            call.since = since;
-        }
     }
 
     fn begin_turn(&mut self, turn: &Turn) -> io::Result<()> {
@@ -281,156 +290,11 @@ impl Screen {
         }
     }
 
-    /// Returns the current reasoning, and begins it if there is none.
-    fn thought(&mut self) -> &mut Thought {
-        self.thought.get_or_insert_with(|| Thought {
-            since: Instant::now(),
-            text: String::new(),
-        })
-    }
-
-    /// Replaces the current reasoning by one line.
-    fn end_thought(&mut self) -> io::Result<()> {
-        let Some(Thought { since, text }) = self.thought.take() else {
-            return Ok(());
-        };
-        let text = text.trim();
-        if text.is_empty() || !self.shows_excerpts {
-            return Ok(());
-        }
-        let inert = |line| (Colour::Dim, self.style.unmarked(&lines(line), &mut None));
-        let inert: Vec<StyledLine> = text.lines().map(inert).collect();
-        let first = text.lines().next().unwrap_or_default();
-        let mut end = time(since.elapsed());
-        if inert.len() > 1 {
-            end = format!("{end}  {}", count(inert.len(), "line"));
-        }
-        let line = CallLine {
-            name: "thought",
-            argument: &one_line(first.trim_matches(['*', '#', ' '])),
-            end: &end,
-            number: self.store("thought", inert),
-        };
-        let line = line.format(self.style, columns().saturating_sub(5));
-        let line = format!("{} {line}", thought_mark(self.style));
-        self.write_message(&self.style.paint(Colour::Dim, &line))
-    }
-
-    /// Stores the lines of a result, so that the user can open them by the returned number.
-    fn store(&self, heading: &str, lines: Vec<StyledLine>) -> Option<usize> {
-        let details = self.details.as_ref().filter(|_| !lines.is_empty())?;
-        Some(details.add(heading.to_owned(), lines))
-    }
-
-    /// Shows a running call; `since` is `None` if an earlier process started it.
-    pub(crate) fn begin_call(
-        &mut self,
-        item: &str,
-        tool: &ShownCall,
-        since: Option<Instant>,
-    ) -> io::Result<()> {
-        let call = RunningCall {
-            is_proposed: false,
-            item_id: item.to_owned(),
-            name: one_line(&tool.name).into_owned(),
-            // Every frame measures the text, and no line is wider.
-            argument: main_argument(&tool.input)
-                .chars()
-                .take(MAX_SUMMARY)
-                .collect(),
-            since,
-        };
-        if self.announces_calls {
-            let line = self.line(&call, "running", None);
-            self.write_message(&line)?;
-        }
-        self.running.push(call);
-        Ok(())
-    }
-
-    fn end_call(&mut self, item: &Item) -> io::Result<()> {
-        match item.kind {
-            ItemKind::Status => {
-                let text = item.detail.as_deref().unwrap_or_default();
-                return self.notify(Colour::Warning, text);
-            }
-            ItemKind::AgentReasoning => {
-                if let Some(thought) = &mut self.thought
-                    && thought.text.is_empty()
-                {
-                    thought.text = item.detail.clone().unwrap_or_default();
-                }
-                return self.end_thought();
-            }
-            ItemKind::AgentMessage => self.markdown.end_message(),
-            _ => {}
-        }
-        let at = self.running.iter().position(|it| it.item_id == item.id);
-        let Some(at) = at else {
-            return Ok(());
-        };
-        let call = self.running.remove(at);
-        self.calls += 1;
-        self.silent_since = Some(Instant::now());
-        let mark = outcome_mark(is_success(item), self.style);
-        let end = match call.since {
-            Some(since) => format!("{}  {}", time(since.elapsed()), summary(item)),
-            // The duration is unknown. The complete message does not fit into the line.
-            None if is_cut_off(item) => "cut off, its outcome is unknown".to_owned(),
-            None => summary(item),
-        };
-        if !self.shows_excerpts {
-            let line = self.line(&call, &end, None);
-            return self.write_message(&format!("{mark} {line}"));
-        }
-        let lines = result_lines(item, self.style);
-        let shown = excerpt(item, &lines, call.is_proposed);
-        let (is_end, shown) = (shown.is_end, shown.lines.to_vec());
-        let folded = lines.len() - shown.len();
-        let heading = format!("{}  {}", call.name, call.argument);
-        let number = self.store(&heading, lines);
-        let line = self.line(&call, end.trim_end(), number);
-        self.write_message(&format!("{mark} {line}"))?;
-        self.write_excerpt(&shown, is_end, folded)
-    }
-
-    /// Writes the shown lines of a result. `folded` is the number of lines that are not shown.
-    fn write_excerpt(
-        &mut self,
-        shown: &[StyledLine],
-        is_end: bool,
-        folded: usize,
-    ) -> io::Result<()> {
-        let width = columns().saturating_sub(INDENT.len() + 1);
-        let fold = match (folded, shown.len()) {
-            (0, _) | (_, 0) => None,
-            (folded, _) => Some((
-                Colour::Dim,
-                format!("{} {}", self.style.dots(), count(folded, "more line")),
-            )),
-        };
-        let (before, after) = if is_end { (fold, None) } else { (None, fold) };
-        for (colour, line) in before.iter().chain(shown).chain(after.iter()) {
-            let line = self.style.paint(*colour, &self.style.cut(line, width));
-            self.write_message(&format!("{INDENT}{line}"))?;
-        }
-        Ok(())
-    }
-
-    /// Formats a call as one line, with its result or status at the end.
-    fn line(&self, call: &RunningCall, end: &str, number: Option<usize>) -> String {
-        let line = CallLine {
-            name: &call.name,
-            argument: &call.argument,
-            end,
-            number,
-        };
-        // Two columns are for the mark, three for the `^C` that a terminal echoes, so that nothing wraps.
-        line.format(self.style, columns().saturating_sub(5))
-    }
-
     /// Writes a message that is not part of the answer.
     pub(crate) fn notify(&mut self, colour: Colour, text: &str) -> io::Result<()> {
+        if self.is_result_only && matches!(colour, Colour::Plain | Colour::Dim) {
+            return Ok(());
+        }
         let text = self.style.unmarked(&lines(text), &mut None);
         let width = if io::stderr().is_terminal() {
             columns()
@@ -473,91 +337,27 @@ impl Screen {
         Ok(())
     }
 
-    /// Redraws the live line with the next frame of the spinner.
-    pub(crate) fn tick(&mut self) -> io::Result<()> {
-        self.frame += 1;
-        self.draw()
-    }
-
-    fn draw(&mut self) -> io::Result<()> {
-        // A live line would overwrite the question.
-        if !self.style.is_live || self.is_json || self.question_state != QuestionState::Closed {
-            return Ok(());
-        }
-        if self.in_line {
-            if !self.is_answer_over() {
-                return Ok(());
-            }
-            self.finish_line()?;
-        }
-        let waited = self.silent_since.map(|since| since.elapsed());
-        let text = match (self.running.first(), waited) {
-            (Some(call), _) => {
-                let others = match self.running.len() {
-                    1 => String::new(),
-                    many => format!(" (+{})", many - 1),
-                };
-                let took = call.since.map(|since| time(since.elapsed()));
-                let took = took.unwrap_or_else(|| "waiting".to_owned());
-                self.line(call, &format!("{took}{others}"), None)
-            }
-            (None, Some(waited)) if waited > LIVE_DELAY => {
-                let text = self.progress(waited);
-                let text = self.style.cut(&text, columns().saturating_sub(5));
-                self.style.paint(Colour::Dim, &text)
-            }
-            _ => return self.clear(),
-        };
-        let spinner: &[&str] = if self.style.has_unicode {
-            &SPINNER
-        } else {
-            &PLAIN_SPINNER
-        };
-        let spinner = spinner[self.frame % spinner.len()];
-        self.is_drawn = true;
-        let mut err = io::stderr();
-        write!(err, "{CLEAR}{spinner} {text}")?;
-        err.flush()
-    }
-
-    /// Formats what the model does while it sends no text.
-    fn progress(&self, waited: Duration) -> String {
-        if let Some(thought) = &self.thought {
-            let last = thought.text.trim_end().rsplit('\n').next();
-            let last = one_line(prefix(last.unwrap_or_default(), MAX_SUMMARY));
-            let last = self.style.unmarked(&last, &mut None);
-            return format!("thinking  {}  {last}", time(thought.since.elapsed()));
-        }
-        let model = self.model.as_deref().unwrap_or("the model");
-        let model = self.style.unmarked(&one_line(model), &mut None);
-        format!("waiting for {model}  {}", time(waited))
-    }
-
-    /// Returns how long the turn has been shown.
-    pub(crate) fn elapsed(&self) -> Duration {
-        self.begun.elapsed()
-    }
-
-    /// Returns whether the answer's last line can be ended, because a call is running and no more text comes. Only a terminal shows it: elsewhere the
-    /// line break would become part of the answer.
-    fn is_answer_over(&self) -> bool {
-        let since = self.silent_since;
-        since.is_none_or(|since| since.elapsed() > LIVE_DELAY)
-            && !self.running.is_empty()
-            && self.out.is_terminal()
-    }
-
     /// Writes the prompt of a question and leaves the cursor after it.
     pub(super) fn prompt(&mut self, text: &str) -> io::Result<()> {
         self.question_state = QuestionState::InLine;
+        self.notify_user("a question waits for you")?;
         let mark = self.style.paint(Colour::Warning, self.style.mark());
         let mut err = io::stderr();
         write!(err, "{mark} {}", self.style.paint(Colour::Bold, text))?;
         err.flush()
     }
 
+    /// Notifies a user who may have left the terminal.
+    fn notify_user(&self, text: &str) -> io::Result<()> {
+        if self.style.is_live || self.announces_calls {
+            notification::notify(self.waiting_since.elapsed(), text)?;
+        }
+        Ok(())
+    }
+
     /// Records that the user has typed a line, which ends the line of the question.
     pub(super) fn answered(&mut self) {
+        self.waiting_since = Instant::now();
         self.question_state = QuestionState::Closed;
     }
 
@@ -607,7 +407,7 @@ impl Screen {
             let mut result = json!({
                 "event": "result", "thread_id": turn.thread_id, "turn_id": turn.id, "status": turn.status,
                 "answer": answer, "usage": turn.usage, "duration_ms": turn.duration_ms,
-                "error": turn.error, "error_code": turn.error_code,
+                "files": self.files, "error": turn.error, "error_code": turn.error_code,
             });
             if let Some(value) = self.value.take() {
                 result["output"] = value;
@@ -615,7 +415,15 @@ impl Screen {
             return self.write_json(&result);
         }
         self.end_thought()?;
+        if self.is_result_only {
+            // A value was shown already.
+            return match self.answer.take().filter(|_| !self.shows_value) {
+                Some(answer) => self.write_result(&answer),
+                None => Ok(()),
+            };
+        }
         self.end_line()?;
+        self.notify_user("the turn has ended")?;
         let mut parts = Vec::new();
         if self.calls > 0 {
             parts.push(count(self.calls, "call"));

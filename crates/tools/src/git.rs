@@ -1,15 +1,11 @@
 //! Runs git, which executes programs that a repository's configuration names: in a sandbox, and with all such settings disabled.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
-use windlass_protocol::WorkspaceStatus;
-use windlass_tools::{
-    Environments, HostCommand, HostCommandError, HostCommandOutput, ShellSettings,
-};
-
-use super::parse::parse_status;
+use crate::environments::Environments;
+use crate::shell::{HostCommand, HostCommandError, HostCommandOutput, ShellSettings};
 
 /// Time limit of a git command.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -38,6 +34,8 @@ const SETTINGS: &[&str] = &[
     "core.askPass=",
     "core.pager=cat",
     "core.editor=false",
+    "core.quotePath=true",
+    "log.showSignature=false",
     "credential.helper=",
     "diff.external=",
     "protocol.allow=never",
@@ -60,9 +58,9 @@ const VARIABLES: &[(&str, &str)] = &[
     ("PATH", "/usr/local/bin:/usr/bin:/bin"),
 ];
 
-/// Why the git status is unknown.
+/// Why a repository could not be read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum GitError {
+pub enum GitError {
     #[error("git is not installed")]
     NotInstalled,
     #[error(transparent)]
@@ -73,51 +71,53 @@ pub(super) enum GitError {
     Failed(String),
 }
 
-/// Reads the git status of a directory.
-pub(super) async fn read_status(
-    workspace: &str,
-    environments: &Environments,
-    shell: &ShellSettings,
-) -> Result<WorkspaceStatus, GitError> {
-    let mut paths = GIT_PATHS.iter().map(Path::new);
-    let program = paths.find(|path| path.exists());
-    let program = program.ok_or(GitError::NotInstalled)?;
-    let run = |arguments: &[&str], empty_settings: &[String]| {
-        let command = command(program, workspace, arguments, empty_settings);
-        async move { command.run(environments, shell).await }
-    };
-    let list = [
-        "config",
-        "--null",
-        "--name-only",
-        "--get-regexp",
-        r"^filter\.",
-    ];
-    let filters = run(&list, &[]).await?;
-    let filters = match (filters.exit_code, filters.errors.is_empty()) {
-        (Some(0), _) => filter_settings(&filters.output)?,
-        // There are no filters.
-        (Some(1), true) => Vec::new(),
-        _ => return failed(workspace, &filters),
-    };
-    // The state of a submodule would be read by another git process, with the submodule's own configuration.
-    let status = [
-        "status",
-        "--porcelain=v2",
-        "--branch",
-        "--ignore-submodules=dirty",
-    ];
-    let output = run(&status, &filters).await?;
-    match output.exit_code {
-        Some(0) => Ok(parse_status(workspace, &output.output)),
-        _ => failed(workspace, &output),
+/// Reads repositories with git.
+#[derive(Debug, Clone, Copy)]
+pub struct Git<'a> {
+    /// Provides the hidden paths of the sandbox.
+    pub environments: &'a Environments,
+    pub shell: &'a ShellSettings,
+}
+
+impl Git<'_> {
+    /// Returns the output of a git command that only reads; `None` if the directory is in no repository.
+    ///
+    /// # Errors
+    /// If git is missing, cannot run in a sandbox, or fails.
+    pub async fn read(&self, directory: &Path, words: &[&str]) -> Result<Option<String>, GitError> {
+        let mut paths = GIT_PATHS.iter().map(Path::new);
+        let program = paths.find(|path| path.exists());
+        let program = program.ok_or(GitError::NotInstalled)?;
+        let run = |words: &[&str], empty_settings: &[String]| {
+            let command = command(program, directory, words, empty_settings);
+            async move { command.run(self.environments, self.shell).await }
+        };
+        let list = [
+            "config",
+            "--null",
+            "--name-only",
+            "--get-regexp",
+            r"^filter\.",
+        ];
+        let filters = run(&list, &[]).await?;
+        let filters = match (filters.exit_code, filters.errors.is_empty()) {
+            (Some(0), _) => filter_settings(&filters.output)?,
+            // There are no filters.
+            (Some(1), true) => Vec::new(),
+            _ => return failed(&filters),
+        };
+        let output = run(words, &filters).await?;
+        match output.exit_code {
+            Some(0) => Ok(Some(output.output)),
+            _ => failed(&output),
+        }
     }
 }
 
 /// Builds a git command with all settings disabled that would run programs, and these settings cleared.
 fn command(
     program: &Path,
-    workspace: &str,
+    directory: &Path,
     words: &[&str],
     empty_settings: &[String],
 ) -> HostCommand {
@@ -140,7 +140,7 @@ fn command(
         program: program.to_owned(),
         arguments,
         variables,
-        directory: PathBuf::from(workspace),
+        directory: directory.to_owned(),
         time: TIME_LIMIT,
         max_output_bytes: MAX_OUTPUT_BYTES,
     }
@@ -164,12 +164,9 @@ fn filter_settings(listed: &str) -> Result<Vec<String>, GitError> {
 }
 
 /// Distinguishes a directory that is not a repository from a failure.
-fn failed(workspace: &str, output: &HostCommandOutput) -> Result<WorkspaceStatus, GitError> {
+fn failed(output: &HostCommandOutput) -> Result<Option<String>, GitError> {
     if output.exit_code == Some(128) && output.errors.contains("not a git repository") {
-        return Ok(WorkspaceStatus {
-            workspace: workspace.to_owned(),
-            ..WorkspaceStatus::default()
-        });
+        return Ok(None);
     }
     let visible = |c: char| if c.is_control() { ' ' } else { c };
     let message = output.errors.trim().chars().take(MAX_ERROR_CHARS);
