@@ -3,7 +3,7 @@
 use std::error::Error as _;
 
 use deadpool_postgres::PoolError;
-use tokio_postgres::error::SqlState;
+use tokio_postgres::error::{Severity, SqlState};
 use windlass_core::error::AgentLoopError;
 use windlass_store::{CursorError, JournalError, LedgerError};
 
@@ -98,10 +98,13 @@ impl From<tokio_postgres::Error> for DbError {
             SqlState::T_R_DEADLOCK_DETECTED,
             SqlState::T_R_SERIALIZATION_FAILURE,
         ];
-        match error.code() {
-            Some(code) if conflicts.contains(code) => Self::Conflict(described),
-            Some(_) => Self::Rejected(described),
-            None => Self::Store(described),
+        match error.as_db_error() {
+            Some(error) if conflicts.contains(error.code()) => Self::Conflict(described),
+            Some(error) if error.parsed_severity() == Some(Severity::Error) => {
+                Self::Rejected(described)
+            }
+            // A server that shuts down reports that after a commit too.
+            _ => Self::Store(described),
         }
     }
 }

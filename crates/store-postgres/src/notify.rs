@@ -90,6 +90,13 @@ impl StreamNotifier {
         self.all.send_modify(|commits| *commits += 1);
     }
 
+    /// Returns the watched streams with the heads that their watchers have seen.
+    fn shown(&self) -> HashMap<Digest, u64> {
+        let watched = self.watched.lock();
+        let shown = watched.iter().map(|(key, head)| (*key, *head.borrow()));
+        shown.collect()
+    }
+
     /// Takes heads for one message.
     fn message(&self, sender: &str) -> Option<String> {
         let mut unsent = self.unsent.lock();
@@ -198,14 +205,20 @@ async fn work(
                 sleep(SEND_INTERVAL).await;
             }
             _ = poll.tick() => {
-                let keys: Vec<Vec<u8>> = notifier.watched.lock().keys().map(|key| key.to_vec()).collect();
+                // What was shown before the query was committed before it, so a stream that the query does not find was removed.
+                let mut shown = notifier.shown();
+                let keys: Vec<&[u8]> = shown.keys().map(<[u8; 32]>::as_slice).collect();
                 if keys.is_empty() {
                     continue;
                 }
                 for row in client.query(&heads, &[&keys]).await? {
                     if let Ok(key) = row.try_get::<_, &[u8]>(0)?.try_into() {
                         notifier.show(&key, uint(row.try_get(1)?));
+                        shown.remove(&key);
                     }
+                }
+                for (key, _) in shown.iter().filter(|(_, head)| **head > 0) {
+                    notifier.changed(key, None);
                 }
             }
         }

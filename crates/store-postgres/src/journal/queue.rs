@@ -25,6 +25,9 @@ const WRITERS: usize = 2;
 /// The maximum number of appends in a statement.
 const MAX_GROUP: usize = 64;
 
+/// The number of bytes after which a group ends. The server accepts at most 1 GiB.
+const MAX_GROUP_BYTES: usize = 16 * 1024 * 1024;
+
 /// How often an append is repeated that conflicts with another transaction.
 const MAX_CONFLICTS: usize = 3;
 
@@ -86,6 +89,10 @@ impl AppendJob {
         self.puts.is_empty() && self.settlements.is_empty() && !self.rows.is_empty()
     }
 
+    fn bytes(&self) -> usize {
+        self.rows.iter().map(|row| row.body.len()).sum()
+    }
+
     /// Ends the append. The slot is updated even if the caller has stopped waiting.
     fn end(mut self, outcome: DbResult<()>) {
         *self.slot = None;
@@ -129,7 +136,16 @@ async fn write_all(receiver: Arc<Mutex<mpsc::Receiver<AppendJob>>>, database: Da
             return;
         }
         let (plain, others): (Vec<_>, Vec<_>) = jobs.into_iter().partition(AppendJob::is_plain);
-        write_plain(&database, plain).await;
+        let (mut group, mut bytes) = (Vec::new(), 0);
+        for job in plain {
+            bytes += job.bytes();
+            group.push(job);
+            if bytes >= MAX_GROUP_BYTES {
+                write_plain(&database, std::mem::take(&mut group)).await;
+                bytes = 0;
+            }
+        }
+        write_plain(&database, group).await;
         for job in others {
             write_alone(&database, job).await;
         }

@@ -43,8 +43,10 @@ async fn delete(client: &impl GenericClient, stream: i64) -> DbResult<()> {
         let Some(parent) = row.try_get::<_, Option<i64>>(0)? else {
             break;
         };
-        let sql = "SELECT 1 FROM streams WHERE id = $1 AND removed FOR UPDATE";
-        if client.query_opt(sql, &[&parent]).await?.is_none() {
+        // Without a condition, so that this waits for a removal of the parent that is not committed yet.
+        let sql = "SELECT removed FROM streams WHERE id = $1 FOR UPDATE";
+        let row = client.query_opt(sql, &[&parent]).await?;
+        if !row.is_some_and(|row| row.get(0)) {
             break;
         }
         let shared = shared_upto(client, parent).await?;
