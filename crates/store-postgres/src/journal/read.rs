@@ -56,7 +56,7 @@ pub(super) async fn read_page(
             let stored = records.stored(index);
             walk.step(&stored)?;
             page.events.push(walk.event(&stored)?);
-            bytes += stored.len();
+            bytes += stored.size();
             if bytes >= max_bytes {
                 break;
             }

@@ -315,7 +315,7 @@ impl<'a> StoredRecord<'a> {
     }
 
     /// Returns how many bytes there are.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.bytes.as_ref().map_or(0, |bytes| bytes.len())
     }
 
