@@ -49,6 +49,11 @@ const PACKAGES: &[Package] = &[
         used_for: "the state of workspaces",
     },
     Package {
+        name: "postgresql",
+        program: "pg_ctl",
+        used_for: "tests of the PostgreSQL store",
+    },
+    Package {
         name: "sqlite3",
         program: "sqlite3",
         used_for: "backups made by another program",

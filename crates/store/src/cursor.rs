@@ -27,7 +27,7 @@ pub enum CursorError {
 
 /// The list that a cursor belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum CursorKind {
+pub enum CursorKind {
     Threads,
     Turns,
     Feed,
@@ -48,7 +48,7 @@ pub(crate) type Key = (i64, u64);
 
 /// Encodes and decodes the cursors of one database.
 #[derive(Debug, Clone)]
-pub(crate) struct Cursors {
+pub struct Cursors {
     /// Names the database.
     database: String,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Cursors {
 const DIGEST: usize = 8;
 
 impl Cursors {
-    pub(crate) fn new(database: [u8; 16]) -> Self {
+    pub fn new(database: [u8; 16]) -> Self {
         let database = blake3::hash(&database).to_hex();
         Self {
             database: database[..DIGEST].to_owned(),
@@ -64,7 +64,7 @@ impl Cursors {
     }
 
     /// Encodes a position; `upto` is the newest record of the database.
-    pub(crate) fn write(&self, list: CursorKind, upto: u64, (first, second): Key) -> String {
+    pub fn write(&self, list: CursorKind, upto: u64, (first, second): Key) -> String {
         let text = format!(
             "{}.{}.{upto:x}.{first:x}.{second:x}",
             list.letter(),
@@ -75,12 +75,7 @@ impl Cursors {
     }
 
     /// Decodes a position.
-    pub(crate) fn read(
-        &self,
-        list: CursorKind,
-        upto: u64,
-        cursor: &str,
-    ) -> Result<Key, CursorError> {
+    pub fn read(&self, list: CursorKind, upto: u64, cursor: &str) -> Result<Key, CursorError> {
         let bad = |why| CursorError::Bad {
             cursor: shown(cursor),
             why,

@@ -2,8 +2,8 @@
 
 pub mod conformance;
 mod cursor;
-#[cfg(feature = "sqlite")]
-mod durable;
+#[cfg(feature = "durable")]
+pub mod durable;
 pub mod files;
 pub mod host_records;
 pub mod journal;
@@ -18,7 +18,7 @@ pub mod sessions;
 pub mod sqlite;
 pub mod storage;
 
-pub use cursor::CursorError;
+pub use cursor::{CursorError, CursorKind, Cursors};
 pub use files::*;
 pub use host_records::{HostRecord, HostRecords, MemoryHostRecords, RowWrite};
 pub use journal::{

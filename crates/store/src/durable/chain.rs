@@ -11,10 +11,10 @@ use windlass_macros::OpaqueDebug;
 use crate::journal::StreamKey;
 
 /// An untruncated BLAKE3 hash.
-pub(crate) type Digest = [u8; 32];
+pub type Digest = [u8; 32];
 
 /// Returns the digest of a record's bytes.
-pub(crate) fn digest(bytes: &[u8]) -> Digest {
+pub fn digest(bytes: &[u8]) -> Digest {
     *blake3::hash(bytes).as_bytes()
 }
 
@@ -37,12 +37,12 @@ impl Clone for ChainKey {
 
 /// Computes the links of chains.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Chain {
+pub struct Chain {
     key: Option<ChainKey>,
 }
 
 impl Chain {
-    pub(crate) fn new(key: Option<ChainKey>) -> Self {
+    pub fn new(key: Option<ChainKey>) -> Self {
         Self { key }
     }
 
@@ -54,7 +54,7 @@ impl Chain {
     }
 
     /// Returns the link before the first record of a stream.
-    pub(crate) fn start(&self, stream: &StreamKey) -> Digest {
+    pub fn start(&self, stream: &StreamKey) -> Digest {
         let mut hasher = self.hasher();
         hasher.update(b"windlass stream\0");
         hasher.update(stream.as_str().as_bytes());
@@ -63,7 +63,7 @@ impl Chain {
 
     /// Returns the link before the first own record of a fork. It covers the last shared record and the fork's own name, so that two forks at the
     /// same record cannot be exchanged either.
-    pub(crate) fn fork(&self, link: &Digest, stream: &StreamKey) -> Digest {
+    pub fn fork(&self, link: &Digest, stream: &StreamKey) -> Digest {
         let mut hasher = self.hasher();
         hasher.update(b"windlass fork\0");
         hasher.update(link);
@@ -72,7 +72,7 @@ impl Chain {
     }
 
     /// Returns the link of a record.
-    pub(crate) fn link(&self, before: &Digest, seq: u64, digest: &Digest) -> Digest {
+    pub fn link(&self, before: &Digest, seq: u64, digest: &Digest) -> Digest {
         // One buffer instead of a hasher, which would be many times as large as its input.
         let mut message = [0; 72];
         message[..32].copy_from_slice(before);
@@ -86,7 +86,7 @@ impl Chain {
     }
 
     /// Returns the value by which a database recognizes its key; `None` without a key.
-    pub(crate) fn key_check(&self) -> Option<Digest> {
+    pub fn key_check(&self) -> Option<Digest> {
         self.key.as_ref()?;
         let mut hasher = self.hasher();
         hasher.update(b"windlass chain key");
@@ -95,6 +95,6 @@ impl Chain {
 }
 
 /// Prints a digest as hex.
-pub(crate) fn hex(digest: &Digest) -> String {
+pub fn hex(digest: &Digest) -> String {
     blake3::Hash::from_bytes(*digest).to_hex().to_string()
 }

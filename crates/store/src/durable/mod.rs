@@ -5,8 +5,9 @@
 //! bytes, in which a value that an earlier record contains is a reference. Reading reverses these steps, so the digest always covers the text that a
 //! reader gets. A change of a record therefore also breaks the records that refer to it.
 
-pub(crate) mod chain;
+pub mod chain;
+pub mod lineage;
 mod pack;
-pub(crate) mod record;
-pub(crate) mod trail;
-pub(crate) mod window;
+pub mod record;
+pub mod trail;
+pub mod window;

@@ -15,20 +15,20 @@ use crate::journal::open_turns::TurnChange;
 use crate::journal::{JournalError, StreamKey};
 
 /// The version of the JSON that is written. A change of the events' JSON that this version could not read raises it.
-pub(crate) const RECORD_VERSION: u32 = 1;
+pub const RECORD_VERSION: u32 = 1;
 
 /// The version of records with the same JSON and references to earlier records.
-pub(crate) const REFERRING_VERSION: u32 = 2;
+pub const REFERRING_VERSION: u32 = 2;
 
 /// Larger records are blobs, so that scans of the table of records stay quick.
-pub(crate) const MAX_INLINE_BYTES: usize = 32 * 1024;
+pub const MAX_INLINE_BYTES: usize = 32 * 1024;
 
 /// Most events have fewer bytes than this.
 const USUAL_BYTES: usize = 1024;
 
 /// The location of the bytes of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Form {
+pub enum Form {
     /// In the row.
     Inline,
     /// In a blob; the row contains its digest.
@@ -40,7 +40,7 @@ pub(crate) enum Form {
 }
 
 impl Form {
-    pub(crate) const fn code(self) -> i64 {
+    pub const fn code(self) -> i64 {
         match self {
             Self::Inline => 0,
             Self::Blob => 1,
@@ -58,16 +58,16 @@ impl Form {
 
 /// An encoded event. The appending task encodes it, so that the writer has less to do.
 #[derive(Debug)]
-pub(crate) struct Encoded {
-    pub(crate) seq: Option<u64>,
+pub struct Encoded {
+    pub seq: Option<u64>,
     /// How many bytes it has.
-    pub(crate) size: usize,
+    pub size: usize,
     body: StoredBytes,
-    pub(crate) digest: Digest,
+    pub digest: Digest,
     /// Whether it is a text chunk; a later record contains the whole text.
-    pub(crate) is_chunk: bool,
-    pub(crate) at: i64,
-    pub(crate) turn: Option<TurnChange>,
+    pub is_chunk: bool,
+    pub at: i64,
+    pub turn: Option<TurnChange>,
 }
 
 /// The stored form of a record's bytes.
@@ -82,10 +82,7 @@ enum StoredBytes {
 }
 
 /// Encodes events. They may refer to records of the window and are added to it.
-pub(crate) fn encode(
-    events: &[Arc<Event>],
-    window: &mut Window,
-) -> Result<Vec<Encoded>, JournalError> {
+pub fn encode(events: &[Arc<Event>], window: &mut Window) -> Result<Vec<Encoded>, JournalError> {
     let mut bytes = Vec::with_capacity(USUAL_BYTES);
     let encode = |event| {
         bytes.clear();
@@ -98,7 +95,7 @@ pub(crate) fn encode(
 
 impl Encoded {
     /// Encodes an event from its JSON.
-    pub(crate) fn with_bytes(event: &Arc<Event>, bytes: &[u8], window: &mut Window) -> Self {
+    pub fn with_bytes(event: &Arc<Event>, bytes: &[u8], window: &mut Window) -> Self {
         let (is_chunk, turn) = (event.is_ephemeral(), TurnChange::of(event));
         let mut references = Vec::new();
         if let Some(seq) = event.sequence {
@@ -124,7 +121,7 @@ impl Encoded {
     }
 
     /// Encodes bytes that are no event.
-    pub(crate) fn of_bytes(bytes: Vec<u8>, seq: u64, at: i64) -> Self {
+    pub fn of_bytes(bytes: Vec<u8>, seq: u64, at: i64) -> Self {
         Self {
             seq: Some(seq),
             size: bytes.len(),
@@ -136,7 +133,7 @@ impl Encoded {
         }
     }
 
-    pub(crate) fn version(&self) -> u32 {
+    pub fn version(&self) -> u32 {
         match &self.body {
             StoredBytes::Referring(_) => REFERRING_VERSION,
             StoredBytes::Whole(_) | StoredBytes::Packed(_) => RECORD_VERSION,
@@ -144,7 +141,7 @@ impl Encoded {
     }
 
     /// Returns the body of the row, and its form.
-    pub(crate) fn body(&self) -> (Form, &[u8]) {
+    pub fn body(&self) -> (Form, &[u8]) {
         match &self.body {
             StoredBytes::Packed(packed) => (Form::Packed, packed),
             StoredBytes::Referring(packed) => (Form::Referring, packed),
@@ -154,7 +151,7 @@ impl Encoded {
     }
 
     /// Returns the bytes of a blob, where it has one.
-    pub(crate) fn blob(&self) -> Option<&[u8]> {
+    pub fn blob(&self) -> Option<&[u8]> {
         match &self.body {
             StoredBytes::Whole(bytes) if bytes.len() > MAX_INLINE_BYTES => Some(bytes),
             _ => None,
@@ -164,18 +161,31 @@ impl Encoded {
 
 /// A stored record with its unpacked bytes.
 #[derive(Debug)]
-pub(crate) struct StoredRecord<'a> {
-    pub(crate) seq: u64,
-    pub(crate) version: u32,
-    pub(crate) chain: Digest,
+pub struct StoredRecord<'a> {
+    pub seq: u64,
+    pub version: u32,
+    pub chain: Digest,
     /// The bytes, or the reason why they are unavailable.
     bytes: Result<&'a [u8], Cow<'static, str>>,
     /// The name of the blob, where the bytes are one.
-    pub(crate) blob: Option<&'a [u8]>,
+    pub blob: Option<&'a [u8]>,
+}
+
+/// Returns the numbers of the earlier records to which a stored body refers; none if it cannot be unpacked. A store that cannot answer a
+/// [`RecordSource`] at once reads them first.
+pub fn referenced(form: i64, body: &[u8]) -> Vec<u64> {
+    match Form::of_code(form) {
+        Some(Form::Referring) => unpack(body, &mut Vec::new())
+            .into_iter()
+            .flatten()
+            .map(|reference| reference.seq)
+            .collect(),
+        _ => Vec::new(),
+    }
 }
 
 /// Access to bytes of a record that are not in its row.
-pub(crate) trait RecordSource {
+pub trait RecordSource {
     type Error;
 
     /// The stream that contains the record.
@@ -190,7 +200,7 @@ pub(crate) trait RecordSource {
 
 /// The bytes of the current record, and a cache of referenced texts.
 #[derive(Debug, Default)]
-pub(crate) struct RecordBuffer {
+pub struct RecordBuffer {
     bytes: Vec<u8>,
     /// By stream and number.
     texts: HashMap<(i64, u64), Vec<u8>>,
@@ -270,7 +280,7 @@ fn own_text<S: RecordSource>(
 
 impl<'a> StoredRecord<'a> {
     /// Reads the stored form of a record. The buffer is overwritten with bytes that the body does not contain directly.
-    pub(crate) fn new<S: RecordSource>(
+    pub fn new<S: RecordSource>(
         (seq, version, chain): (u64, u32, Digest),
         (form, body): (i64, &'a [u8]),
         source: &S,
@@ -305,12 +315,12 @@ impl<'a> StoredRecord<'a> {
     }
 
     /// Returns how many bytes there are.
-    pub(crate) fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         self.bytes.as_ref().map_or(0, |bytes| bytes.len())
     }
 
     /// Returns the bytes and their digest, or the reason why they are unavailable.
-    pub(crate) fn checked_bytes(&self) -> Result<(&[u8], Digest), String> {
+    pub fn checked_bytes(&self) -> Result<(&[u8], Digest), String> {
         let bytes = *self.bytes.as_ref().map_err(|what| what.to_string())?;
         let digest = digest(bytes);
         match &self.blob {
@@ -320,7 +330,7 @@ impl<'a> StoredRecord<'a> {
     }
 
     /// Returns the version of the JSON, which is independent of the stored form.
-    pub(crate) fn json_version(&self) -> u32 {
+    pub fn json_version(&self) -> u32 {
         match self.version {
             REFERRING_VERSION => RECORD_VERSION,
             version => version,
@@ -328,7 +338,7 @@ impl<'a> StoredRecord<'a> {
     }
 
     /// Refuses a record that a newer version has written.
-    pub(crate) fn check_version(&self, stream: &StreamKey) -> Result<(), JournalError> {
+    pub fn check_version(&self, stream: &StreamKey) -> Result<(), JournalError> {
         if self.json_version() == RECORD_VERSION {
             return Ok(());
         }
@@ -340,7 +350,7 @@ impl<'a> StoredRecord<'a> {
     }
 
     /// Decodes the event. The caller has checked the chain.
-    pub(crate) fn decode(&self, stream: &StreamKey) -> Result<Arc<Event>, JournalError> {
+    pub fn decode(&self, stream: &StreamKey) -> Result<Arc<Event>, JournalError> {
         self.check_version(stream)?;
         let damaged = |what: String| JournalError::damaged(stream, self.seq, what);
         // The chain covers bytes in the row. For a blob, this also checks its digest.

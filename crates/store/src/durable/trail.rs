@@ -6,24 +6,24 @@ use crate::journal::StreamKey;
 
 /// The position of a reader in a stream: its last record, and the chain up to there.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Trail {
-    pub(crate) seq: u64,
-    pub(crate) link: Digest,
+pub struct Trail {
+    pub seq: u64,
+    pub link: Digest,
 }
 
 /// A range of pruned records.
-pub(crate) struct Gap {
+pub struct Gap {
     /// The last of them.
-    pub(crate) last: u64,
+    pub last: u64,
     /// The chain at its end.
-    pub(crate) end: Digest,
+    pub end: Digest,
     /// Their digests, one after the other; empty if only the link is left.
-    pub(crate) digests: Vec<u8>,
+    pub digests: Vec<u8>,
 }
 
 impl Trail {
     /// Positions the trail in front of the first record.
-    pub(crate) fn start(chain: &Chain, stream: &StreamKey) -> Self {
+    pub fn start(chain: &Chain, stream: &StreamKey) -> Self {
         Self {
             seq: 0,
             link: chain.start(stream),
@@ -31,7 +31,7 @@ impl Trail {
     }
 
     /// Continues from the last shared record into a fork.
-    pub(crate) fn into_fork(self, chain: &Chain, stream: &StreamKey) -> Self {
+    pub fn into_fork(self, chain: &Chain, stream: &StreamKey) -> Self {
         Self {
             link: chain.fork(&self.link, stream),
             ..self
@@ -39,11 +39,7 @@ impl Trail {
     }
 
     /// Checks the next record; returns the reason if it does not follow.
-    pub(crate) fn follow(
-        &mut self,
-        chain: &Chain,
-        stored: &StoredRecord<'_>,
-    ) -> Result<(), String> {
+    pub fn follow(&mut self, chain: &Chain, stored: &StoredRecord<'_>) -> Result<(), String> {
         let (_, digest) = stored.checked_bytes()?;
         let link = chain.link(&self.link, stored.seq, &digest);
         if link != stored.chain {
@@ -54,7 +50,7 @@ impl Trail {
     }
 
     /// Skips a gap that begins with the next record. Returns false if the chain does not fit the gap.
-    pub(crate) fn step_over(&mut self, chain: &Chain, gap: &Gap) -> bool {
+    pub fn step_over(&mut self, chain: &Chain, gap: &Gap) -> bool {
         let (digests, _) = gap.digests.as_chunks::<32>();
         if !digests.is_empty() {
             let (first, mut link) = (self.seq + 1, self.link);

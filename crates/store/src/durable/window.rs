@@ -37,13 +37,13 @@ const MAX_BYTES: usize = 1024 * 1024;
 const MAX_ALL_BYTES: usize = 64 * 1024 * 1024;
 
 /// Returns whether two records are never of one group, whether or not a turn is open between them.
-pub(crate) const fn is_other_group(before: u64, seq: u64) -> bool {
+pub const fn is_other_group(before: u64, seq: u64) -> bool {
     (before - 1) / GROUP != (seq - 1) / GROUP
 }
 
 /// The last records of a stream.
 #[derive(Debug, Default)]
-pub(crate) struct Window {
+pub struct Window {
     /// Their numbers and texts.
     records: Vec<(u64, Box<[u8]>)>,
     /// Where values begin, by a hash of their first bytes.
@@ -197,7 +197,7 @@ fn hash(bytes: &[u8]) -> u64 {
 
 /// The windows of streams in which a turn is open.
 #[derive(Debug, Default)]
-pub(crate) struct Windows {
+pub struct Windows {
     by_stream: RecentlyUsed<u64, IdleWindow>,
     bytes: usize,
 }
@@ -212,7 +212,7 @@ struct IdleWindow {
 
 impl Windows {
     /// Removes the window with which an append continues; an empty one if there is none.
-    pub(crate) fn take(&mut self, stream: u64, next: (u64, u64)) -> Window {
+    pub fn take(&mut self, stream: u64, next: (u64, u64)) -> Window {
         let idle = self.by_stream.remove(stream);
         self.bytes -= idle.as_ref().map_or(0, |idle| idle.window.bytes);
         idle.filter(|idle| idle.next == next)
@@ -220,7 +220,7 @@ impl Windows {
     }
 
     /// Puts a window back once the records that it remembers are written.
-    pub(crate) fn put(&mut self, stream: u64, window: Window, next: (u64, u64)) {
+    pub fn put(&mut self, stream: u64, window: Window, next: (u64, u64)) {
         if window.open.first().is_none() {
             return;
         }

@@ -10,12 +10,12 @@ use super::{JournalError, StreamKey};
 
 const CANCELLED: &str = "the session was forked before its turn began";
 
-pub(crate) const HAS_RECORDS: &str = "the new stream already has records";
-pub(crate) const TOO_SHORT: &str = "it ends before";
-pub(crate) const BUSY: &str = "a turn is open there";
-pub(crate) const PRUNED: &str = "its record there was removed by retention";
+pub const HAS_RECORDS: &str = "the new stream already has records";
+pub const TOO_SHORT: &str = "it ends before";
+pub const BUSY: &str = "a turn is open there";
+pub const PRUNED: &str = "its record there was removed by retention";
 
-pub(crate) fn refused(stream: &StreamKey, seq: u64, reason: &'static str) -> JournalError {
+pub fn refused(stream: &StreamKey, seq: u64, reason: &'static str) -> JournalError {
     JournalError::NotForkable {
         stream: stream.to_string(),
         seq,
@@ -25,13 +25,13 @@ pub(crate) fn refused(stream: &StreamKey, seq: u64, reason: &'static str) -> Jou
 
 /// The open turn and the waiting inputs at a record of a stream.
 #[derive(Debug, Default)]
-pub(crate) struct OpenInputs {
+pub struct OpenInputs {
     running: Option<TurnId>,
     queued: Vec<TurnId>,
 }
 
 impl OpenInputs {
-    pub(crate) fn apply(&mut self, data: &EventData) {
+    pub fn apply(&mut self, data: &EventData) {
         match data {
             EventData::InputQueued(queued) => self.queued.push(queued.turn_id),
             EventData::TurnStarted(started) => {
@@ -51,18 +51,18 @@ impl OpenInputs {
     }
 
     /// Returns whether a turn is open.
-    pub(crate) fn is_busy(&self) -> bool {
+    pub fn is_busy(&self) -> bool {
         self.running.is_some()
     }
 
     /// Returns the running turn, and then the waiting ones.
-    pub(crate) fn turns(self) -> Vec<TurnId> {
+    pub fn turns(self) -> Vec<TurnId> {
         self.running.into_iter().chain(self.queued).collect()
     }
 }
 
 /// Returns the first own records of a fork: its origin, and the cancellation of the inputs that wait in the parent. Those inputs remain the parent's.
-pub(crate) fn own_records(forked: &Event, at_seq: u64, waiting: OpenInputs) -> Vec<Arc<Event>> {
+pub fn own_records(forked: &Event, at_seq: u64, waiting: OpenInputs) -> Vec<Arc<Event>> {
     let sequence = Some(at_seq + 1);
     let first = Event {
         sequence,

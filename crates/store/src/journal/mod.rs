@@ -1,9 +1,9 @@
 //! The journal: streams of events with one writer each, numbered 1, 2, 3 …
 
 mod feed;
-pub(crate) mod fork;
+pub mod fork;
 pub(crate) mod memory;
-pub(crate) mod open_turns;
+pub mod open_turns;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -62,7 +62,7 @@ pub struct Claim {
 
 impl Claim {
     /// Checks that a claim is the newest one of its stream, and that records follow its head.
-    pub(crate) fn check_append(
+    pub fn check_append(
         &self,
         (epoch, head): (u64, u64),
         first_seq: u64,
@@ -209,9 +209,9 @@ pub enum JournalError {
     Unavailable(String),
 }
 
-#[cfg(feature = "sqlite")]
 impl JournalError {
-    pub(crate) fn damaged(stream: &StreamKey, seq: u64, what: impl Into<String>) -> Self {
+    /// Reports damage of a record.
+    pub fn damaged(stream: &StreamKey, seq: u64, what: impl Into<String>) -> Self {
         Self::Damaged {
             stream: stream.to_string(),
             seq,

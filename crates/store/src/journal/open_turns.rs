@@ -5,14 +5,14 @@ use windlass_core::typed_id::TurnId;
 
 /// The effect of an event on the set of open turns.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum TurnChange {
+pub enum TurnChange {
     Opens(TurnId),
     Ends(TurnId),
 }
 
 impl TurnChange {
     /// A waiting input opens its turn, because it must not be pruned.
-    pub(crate) fn of(event: &Event) -> Option<Self> {
+    pub fn of(event: &Event) -> Option<Self> {
         match &event.data {
             EventData::TurnStarted(started) => Some(Self::Opens(started.turn_id)),
             EventData::InputQueued(queued) => Some(Self::Opens(queued.turn_id)),
@@ -26,10 +26,10 @@ impl TurnChange {
 
 /// Open turns and their first records. There are few at a time, and mostly none.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct OpenTurns(Vec<(TurnId, u64)>);
+pub struct OpenTurns(Vec<(TurnId, u64)>);
 
 impl OpenTurns {
-    pub(crate) fn apply(&mut self, seq: u64, change: Option<TurnChange>) {
+    pub fn apply(&mut self, seq: u64, change: Option<TurnChange>) {
         match change {
             Some(TurnChange::Opens(turn)) if self.0.iter().all(|(open, _)| *open != turn) => {
                 self.0.push((turn, seq));
@@ -40,7 +40,7 @@ impl OpenTurns {
     }
 
     /// Returns the first record of the oldest open turn.
-    pub(crate) fn first(&self) -> Option<u64> {
+    pub fn first(&self) -> Option<u64> {
         self.0.iter().map(|(_, seq)| *seq).min()
     }
 }

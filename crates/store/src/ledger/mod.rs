@@ -73,7 +73,8 @@ impl Settlement {
     }
 
     /// Returns the amount to charge.
-    pub(crate) fn amount(&self, reserved: Option<Reserve>) -> Reserve {
+    #[must_use]
+    pub fn amount(&self, reserved: Option<Reserve>) -> Reserve {
         let reserved = reserved.unwrap_or(self.unreserved);
         Reserve {
             tokens: self.tokens.unwrap_or(reserved.tokens),

@@ -231,7 +231,7 @@ impl<'a> ChainWalk<'a> {
                 let stored = StoredRecord::from_row(self.reader, row, &mut buffer)?;
                 self.step(&stored)?;
                 decoded.push(decode(self, &stored)?);
-                read_bytes += stored.len();
+                read_bytes += stored.size();
                 if decoded.len() >= records || read_bytes >= bytes {
                     self.is_full = true;
                     return Ok(decoded);

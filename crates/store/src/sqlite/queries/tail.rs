@@ -285,7 +285,7 @@ impl State {
                 }
             };
             folded.apply(db, &record, Arc::make_mut(&mut self.rows))?;
-            bytes += record.stored.len();
+            bytes += record.stored.size();
             self.upto = self.upto.max(record.position);
             current = Some((record.stream, folded));
             if reach == FoldExtent::Step && bytes > STEP_BYTES {
