@@ -1,4 +1,4 @@
-//! Records of the host in a database.
+//! StreamRecords of the host in a database.
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -11,7 +11,7 @@ use crate::error::{DbResult, PostgresError};
 use crate::numbers::int;
 use crate::store::Database;
 
-/// Records of the host in a PostgreSQL database; clones share them. A name has at most about 2,000 bytes.
+/// StreamRecords of the host in a PostgreSQL database; clones share them. A name has at most about 2,000 bytes.
 #[derive(Debug, Clone)]
 pub struct PostgresHostRecords {
     pub(crate) database: Database,

@@ -23,7 +23,7 @@ const MAX_WAIT: Duration = Duration::from_secs(30);
 /// The stores in one schema of a database; clones share the connections.
 #[derive(Debug, Clone)]
 pub struct PostgresStore {
-    inner: Arc<Inner>,
+    inner: Arc<SharedState>,
 }
 
 impl PostgresStore {
@@ -54,7 +54,7 @@ impl PostgresStore {
         };
         let following = follow(config, options.schema, Arc::clone(&notifier));
         Ok(Self {
-            inner: Arc::new(Inner {
+            inner: Arc::new(SharedState {
                 queue: AppendQueue::start(&database),
                 database,
                 chain,
@@ -100,7 +100,7 @@ impl PostgresStore {
 
 /// The parts that the stores share.
 #[derive(Debug)]
-pub(crate) struct Inner {
+pub(crate) struct SharedState {
     pub(crate) database: Database,
     pub(crate) chain: Chain,
     pub(crate) cursors: Cursors,
@@ -111,7 +111,7 @@ pub(crate) struct Inner {
     following: JoinHandle<()>,
 }
 
-impl Drop for Inner {
+impl Drop for SharedState {
     fn drop(&mut self) {
         self.following.abort();
     }

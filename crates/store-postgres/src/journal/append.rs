@@ -6,12 +6,12 @@ use windlass_store::durable::chain::Chain;
 use windlass_store::durable::record::{Encoded, encode};
 use windlass_store::{Batch, Claim};
 
-use super::heads::{Head, load};
+use super::heads::{StreamHead, load};
 use super::queue::{AppendJob, AppendRow};
 use crate::error::{DbResult, PostgresError};
-use crate::store::Inner;
+use crate::store::SharedState;
 
-pub(super) async fn append(inner: &Inner, claim: &Claim, batch: Batch) -> DbResult<()> {
+pub(super) async fn append(inner: &SharedState, claim: &Claim, batch: Batch) -> DbResult<()> {
     let slot = inner.heads.slot(claim.stream);
     // One append per stream at a time: each link covers the one before.
     let mut slot = slot.lock_owned().await;
@@ -58,7 +58,7 @@ pub(super) async fn append(inner: &Inner, claim: &Claim, batch: Batch) -> DbResu
 }
 
 /// Chains records after a head, and advances it.
-pub(super) fn rows(chain: &Chain, head: &mut Head, records: &[Encoded]) -> Vec<AppendRow> {
+pub(super) fn rows(chain: &Chain, head: &mut StreamHead, records: &[Encoded]) -> Vec<AppendRow> {
     let row = |record: &Encoded| {
         head.seq += 1;
         head.link = chain.link(&head.link, head.seq, &record.digest);

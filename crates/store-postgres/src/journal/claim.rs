@@ -3,14 +3,14 @@
 use windlass_store::journal::open_turns::OpenTurns;
 use windlass_store::{Claim, StreamKey};
 
-use super::heads::Head;
+use super::heads::StreamHead;
 use crate::error::DbResult;
 use crate::notify::key_hash;
 use crate::numbers::uint;
-use crate::store::Inner;
+use crate::store::SharedState;
 
 /// Raises the epoch of a stream. Creates the stream if it does not exist.
-pub(super) async fn claim(inner: &Inner, key: &StreamKey) -> DbResult<Claim> {
+pub(super) async fn claim(inner: &SharedState, key: &StreamKey) -> DbResult<Claim> {
     let client = inner.database.client().await?;
     let sql = "INSERT INTO streams (key_hash, key, epoch, head, chain) VALUES ($1, $2, 1, 0, $3) \
         ON CONFLICT (key_hash) DO UPDATE SET epoch = streams.epoch + 1 \
@@ -33,7 +33,7 @@ pub(super) async fn claim(inner: &Inner, key: &StreamKey) -> DbResult<Claim> {
         head: uint(row.try_get(2)?),
     };
     let link: &[u8] = row.try_get(3)?;
-    let head = Head {
+    let head = StreamHead {
         key: key.clone(),
         epoch: claim.epoch,
         seq: claim.head,

@@ -14,12 +14,12 @@ use tokio_postgres::Row;
 use windlass_store::durable::lineage::Lineage;
 use windlass_store::{CursorKind, FeedEntry, FeedPage};
 
-use super::records::{Records, columns};
+use super::records::{StreamRecords, columns};
 use super::streams::find_by_id;
 use super::walk::{Walk, link_at};
 use crate::error::DbResult;
 use crate::numbers::{int, uint};
-use crate::store::{Inner, snapshot};
+use crate::store::{SharedState, snapshot};
 
 /// How long a page waits for running transactions, in milliseconds between its attempts.
 const WAITS_MS: &[u64] = &[1, 2, 5, 10, 20, 50, 100];
@@ -29,7 +29,7 @@ type Position = (i64, i64);
 
 /// Reads records after a cursor, each checked against the chain of its stream.
 pub(super) async fn read_feed(
-    inner: &Inner,
+    inner: &SharedState,
     cursor: Option<&str>,
     limit: usize,
 ) -> DbResult<FeedPage> {
@@ -44,7 +44,7 @@ pub(super) async fn read_feed(
 }
 
 /// Reads a page. It is empty and not the last one while running transactions hide further records.
-async fn try_read(inner: &Inner, cursor: Option<&str>, limit: usize) -> DbResult<FeedPage> {
+async fn try_read(inner: &SharedState, cursor: Option<&str>, limit: usize) -> DbResult<FeedPage> {
     let mut client = inner.database.client().await?;
     let transaction = snapshot(&mut client).await?;
     let sql = "SELECT $1 + pg_snapshot_xmin(pg_current_snapshot())::text::bigint, \
@@ -93,10 +93,10 @@ fn position_of(row: &Row) -> Result<Position, tokio_postgres::Error> {
 
 async fn entries(
     client: &impl GenericClient,
-    inner: &Inner,
+    inner: &SharedState,
     rows: &[Row],
 ) -> DbResult<Vec<FeedEntry>> {
-    let mut records = Records::load(client, rows).await?;
+    let mut records = StreamRecords::load(client, rows).await?;
     let mut lineages: HashMap<u64, Lineage> = HashMap::new();
     for row in &records.rows {
         if let Vacant(entry) = lineages.entry(row.stream)

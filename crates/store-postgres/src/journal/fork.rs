@@ -12,7 +12,7 @@ use windlass_store::journal::open_turns::OpenTurns;
 use windlass_store::{JournalError, StreamKey};
 
 use super::append::rows;
-use super::heads::Head;
+use super::heads::StreamHead;
 use super::queue::{StreamChange, insert_changes};
 use super::read::open_inputs;
 use super::streams::find;
@@ -20,7 +20,7 @@ use super::walk::link_at;
 use crate::error::DbResult;
 use crate::notify::key_hash;
 use crate::numbers::{int, uint};
-use crate::store::Inner;
+use crate::store::SharedState;
 
 /// The end of the records that a fork shares.
 struct Shared {
@@ -32,7 +32,7 @@ struct Shared {
 
 /// Creates a fork in one transaction; returns the number of its newest record.
 pub(super) async fn fork(
-    inner: &Inner,
+    inner: &SharedState,
     parent: &StreamKey,
     at_seq: u64,
     child: &StreamKey,
@@ -69,7 +69,7 @@ pub(super) async fn fork(
         .await?;
     let row = row.ok_or_else(|| refused(child, 0, HAS_RECORDS))?;
     let stream = uint(row.try_get(0)?);
-    let mut next = Head {
+    let mut next = StreamHead {
         key: child.clone(),
         epoch: uint(row.try_get(1)?),
         seq: at_seq,

@@ -13,14 +13,14 @@ use windlass_store::{JournalError, RecentlyUsed, StreamKey};
 use super::read::replay;
 use crate::error::DbResult;
 use crate::numbers::{int, uint};
-use crate::store::{Inner, snapshot};
+use crate::store::{SharedState, snapshot};
 
 /// The maximum number of cached streams; another look-up is cheap.
 const MAX_REMEMBERED: usize = 4096;
 
 /// The end of a stream.
 #[derive(Debug, Clone)]
-pub(crate) struct Head {
+pub(crate) struct StreamHead {
     pub(crate) key: StreamKey,
     pub(crate) epoch: u64,
     pub(crate) seq: u64,
@@ -29,7 +29,7 @@ pub(crate) struct Head {
 }
 
 /// The end of one stream, if known. An append holds the lock until it is durable or has failed.
-pub(crate) type HeadSlot = Arc<AsyncMutex<Option<Head>>>;
+pub(crate) type HeadSlot = Arc<AsyncMutex<Option<StreamHead>>>;
 
 /// The ends of the streams that were used last.
 #[derive(Debug, Default)]
@@ -50,7 +50,7 @@ impl Heads {
     }
 
     /// Replaces the end of a stream after a claim or a removal. A running append retains the previous slot, which no later one uses.
-    pub(super) fn replace(&self, stream: u64, head: Option<Head>) {
+    pub(super) fn replace(&self, stream: u64, head: Option<StreamHead>) {
         let mut heads = self.0.lock();
         match head {
             Some(head) => heads.insert(stream, Arc::new(AsyncMutex::new(Some(head)))),
@@ -60,7 +60,7 @@ impl Heads {
 }
 
 /// Reads the end of a stream.
-pub(super) async fn load(inner: &Inner, stream: u64) -> DbResult<Head> {
+pub(super) async fn load(inner: &SharedState, stream: u64) -> DbResult<StreamHead> {
     let mut client = inner.database.client().await?;
     let transaction = snapshot(&mut client).await?;
     let sql =
@@ -76,7 +76,7 @@ pub(super) async fn load(inner: &Inner, stream: u64) -> DbResult<Head> {
         let apply = |event: &Arc<Event>| open.apply(event.seq(), TurnChange::of(event));
         replay(&transaction, &own, (uint(from) - 1, seq), apply).await?;
     }
-    Ok(Head {
+    Ok(StreamHead {
         key,
         epoch: uint(row.try_get(1)?),
         seq,

@@ -23,7 +23,7 @@ use windlass_store::{
 };
 
 use crate::notify::key_hash;
-use crate::store::Inner;
+use crate::store::SharedState;
 
 pub(crate) use heads::Heads;
 pub(crate) use queue::AppendQueue;
@@ -31,7 +31,7 @@ pub(crate) use queue::AppendQueue;
 /// A journal in a PostgreSQL database; clones share it.
 #[derive(Debug, Clone)]
 pub struct PostgresJournal {
-    pub(crate) inner: Arc<Inner>,
+    pub(crate) inner: Arc<SharedState>,
 }
 
 #[async_trait]

@@ -12,7 +12,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard, mpsc, oneshot};
 use windlass_store::durable::record::{Encoded, Form};
 use windlass_store::{Claim, JournalError, RowWrite, Settlement};
 
-use super::heads::Head;
+use super::heads::StreamHead;
 use crate::error::{DbError, DbResult, PostgresError};
 use crate::notify::StreamNotifier;
 use crate::numbers::{int, uint};
@@ -46,7 +46,7 @@ pub(super) struct AppendRow {
 
 impl AppendRow {
     /// Builds the row of a record; `head` is the stream with the record in it.
-    pub(super) fn new(record: &Encoded, head: &Head) -> Self {
+    pub(super) fn new(record: &Encoded, head: &StreamHead) -> Self {
         // The server stores long values separately, so no record needs a blob.
         let (form, body) = match record.blob() {
             Some(bytes) => (Form::Inline, bytes),
@@ -72,12 +72,12 @@ pub(super) struct AppendJob {
     pub(super) head: u64,
     pub(super) first_seq: u64,
     /// The stream after the append; its epoch is that of the claim.
-    pub(super) next: Head,
+    pub(super) next: StreamHead,
     pub(super) rows: Vec<AppendRow>,
     pub(super) puts: Vec<RowWrite>,
     pub(super) settlements: Vec<Settlement>,
     pub(super) at: DateTime<Utc>,
-    pub(super) slot: OwnedMutexGuard<Option<Head>>,
+    pub(super) slot: OwnedMutexGuard<Option<StreamHead>>,
     /// Notified of the commit.
     pub(super) notifier: Option<Arc<StreamNotifier>>,
     pub(super) answer: oneshot::Sender<DbResult<()>>,
@@ -258,7 +258,7 @@ pub(super) struct StreamChange<'a> {
     /// The expected newest record.
     pub(super) head: u64,
     /// The stream after the change.
-    pub(super) next: &'a Head,
+    pub(super) next: &'a StreamHead,
     pub(super) rows: &'a [AppendRow],
 }
 

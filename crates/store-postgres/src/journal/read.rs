@@ -12,14 +12,14 @@ use super::records::{Chunks, between};
 use super::streams::find;
 use super::walk::Walk;
 use crate::error::DbResult;
-use crate::store::{Inner, snapshot};
+use crate::store::{SharedState, snapshot};
 
 /// How many records a query returns.
 pub(super) const CHUNK: usize = 512;
 
 /// Reads a page of at most a number of records; it ends with the record that reaches the number of bytes.
 pub(super) async fn read_page(
-    inner: &Inner,
+    inner: &SharedState,
     key: &StreamKey,
     after: u64,
     (limit, max_bytes): (usize, usize),
@@ -66,7 +66,7 @@ pub(super) async fn read_page(
 }
 
 /// Returns the head of a stream and its open turns.
-pub(super) async fn status(inner: &Inner, key: &StreamKey) -> DbResult<StreamStatus> {
+pub(super) async fn status(inner: &SharedState, key: &StreamKey) -> DbResult<StreamStatus> {
     let mut client = inner.database.client().await?;
     let transaction = snapshot(&mut client).await?;
     let Some(stream) = find(&transaction, key).await? else {

@@ -45,7 +45,7 @@ impl RecordRow {
 }
 
 /// Records of any streams, together with those that they refer to.
-pub(super) struct Records {
+pub(super) struct StreamRecords {
     pub(super) rows: Vec<RecordRow>,
     /// Form and body of the referenced records that are not among the rows.
     referenced: HashMap<(u64, u64), (i64, Vec<u8>)>,
@@ -54,7 +54,7 @@ pub(super) struct Records {
     buffer: RecordBuffer,
 }
 
-impl Records {
+impl StreamRecords {
     /// Reads the records that rows refer to.
     pub(super) async fn load(client: &impl GenericClient, rows: &[Row]) -> DbResult<Self> {
         let rows = rows.iter().map(RecordRow::new);
@@ -148,7 +148,7 @@ pub(super) async fn between(
     (after, upto): (u64, u64),
     chunks: Chunks,
     limit: usize,
-) -> DbResult<Records> {
+) -> DbResult<StreamRecords> {
     let sql = match chunks {
         Chunks::Included => concat!(
             "SELECT ",
@@ -177,7 +177,7 @@ pub(super) async fn between(
                 .await?,
         );
     }
-    Records::load(client, &rows).await
+    StreamRecords::load(client, &rows).await
 }
 
 /// Whether streamed text chunks are read.

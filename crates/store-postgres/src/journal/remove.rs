@@ -8,10 +8,10 @@ use windlass_store::StreamKey;
 use crate::error::DbResult;
 use crate::notify::key_hash;
 use crate::numbers::uint;
-use crate::store::Inner;
+use crate::store::SharedState;
 
 /// Removes a stream in one transaction; returns whether it existed.
-pub(super) async fn remove(inner: &Inner, key: &StreamKey) -> DbResult<bool> {
+pub(super) async fn remove(inner: &SharedState, key: &StreamKey) -> DbResult<bool> {
     let mut client = inner.database.client().await?;
     let transaction = client.transaction().await?;
     let sql = "SELECT id FROM streams WHERE key_hash = $1 FOR UPDATE";

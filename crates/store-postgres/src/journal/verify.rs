@@ -8,10 +8,10 @@ use super::records::{Chunks, between};
 use super::streams::find;
 use super::walk::Walk;
 use crate::error::DbResult;
-use crate::store::{Inner, snapshot};
+use crate::store::{SharedState, snapshot};
 
 /// Checks the records of a stream against the chain, and the row of the stream against its records.
-pub(super) async fn verify(inner: &Inner, key: &StreamKey) -> DbResult<ChainCheck> {
+pub(super) async fn verify(inner: &SharedState, key: &StreamKey) -> DbResult<ChainCheck> {
     let mut client = inner.database.client().await?;
     let transaction = snapshot(&mut client).await?;
     let mut check = ChainCheck::default();

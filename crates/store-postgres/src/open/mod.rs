@@ -15,7 +15,7 @@ const CREATE: &str = include_str!("schema.sql");
 
 /// The contents of the table `state` that a store uses.
 #[derive(Debug)]
-pub(crate) struct Identity {
+pub(crate) struct DatabaseIdentity {
     pub(crate) cursors: Cursors,
     pub(crate) commit_base: i64,
 }
@@ -25,7 +25,7 @@ pub(crate) async fn prepare(
     client: &mut Client,
     options: &PostgresOptions,
     chain: &Chain,
-) -> Result<Identity, PostgresError> {
+) -> Result<DatabaseIdentity, PostgresError> {
     check_server(client).await?;
     let transaction = client.transaction().await?;
     let lock = "SELECT pg_advisory_xact_lock(hashtextextended('windlass schema ' || $1, 0))";
@@ -83,7 +83,7 @@ async fn identity(
     transaction: &Transaction<'_>,
     options: &PostgresOptions,
     chain: &Chain,
-) -> Result<Identity, PostgresError> {
+) -> Result<DatabaseIdentity, PostgresError> {
     let columns = "SELECT count(*) FROM information_schema.columns WHERE table_schema = $1 AND table_name = 'state' \
         AND column_name IN ('version', 'id', 'commit_base', 'key_check')";
     let found: i64 = (transaction.query_one(columns, &[&options.schema]).await?).try_get(0)?;
@@ -112,7 +112,7 @@ async fn identity(
         return Err(PostgresError::ChainKey(why));
     }
     let id: Uuid = row.try_get(1)?;
-    Ok(Identity {
+    Ok(DatabaseIdentity {
         cursors: Cursors::new(id.into_bytes()),
         commit_base: commit_base(transaction, row.try_get(2)?).await?,
     })

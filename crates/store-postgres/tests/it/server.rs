@@ -117,13 +117,13 @@ fn programs() -> Option<PathBuf> {
 
 /// Gives the directory to a user other than root, as which the server refuses to run; returns how to run commands as that user.
 fn other_user(directory: &Path) -> Vec<String> {
-    const NOBODY: u32 = 65_534;
+    const OTHER_UID: u32 = 65_534;
     if !rustix::process::geteuid().is_root() {
         return Vec::new();
     }
-    chown(directory, Some(NOBODY), Some(NOBODY)).unwrap();
-    let user = format!("--reuid={NOBODY}");
-    let group = format!("--regid={NOBODY}");
+    chown(directory, Some(OTHER_UID), Some(OTHER_UID)).unwrap();
+    let user = format!("--reuid={OTHER_UID}");
+    let group = format!("--regid={OTHER_UID}");
     ["setpriv", &user, &group, "--clear-groups"]
         .map(str::to_owned)
         .into()
