@@ -269,7 +269,7 @@ pub struct Limits {
     pub connections: Option<usize>,
     /// Maximum number of calls in one thread that wait for a client. Default: 128.
     pub pending_calls: Option<usize>,
-    /// Maximum number of waiting prompts in one thread. These are queued prompts, and steered prompts that the model has not read. Default: 128.
+    /// Maximum number of waiting prompts in one thread. These are queued prompts, and steering prompts that the model has not read yet. Default: 128.
     pub waiting_inputs: Option<usize>,
     /// Maximum time that a turn waits for an approval, an answer or a client's result, in seconds. Default: 300.
     pub wait_seconds: Option<u64>,
@@ -328,8 +328,7 @@ pub struct Runs {
 pub struct ShellConfig {
     /// How to confine commands. Default: `auto`.
     pub sandbox: Sandbox,
-    /// Files and directories in your home directory that commands can read, such as `~/.gitconfig`. By default, commands see only the directories in
-    /// `PATH` and the files that the programs there need.
+    /// Files and directories in your home directory that commands can read, such as `~/.gitconfig`. By default, the only parts of your home directory that commands see are the environment's root, the directories in `PATH`, and the files that the programs there need.
     pub home_paths: Vec<PathBuf>,
     /// Files and directories in your home directory that commands can read and change, such as `~/.cache/pip`.
     pub writable_home_paths: Vec<PathBuf>,
@@ -564,7 +563,7 @@ pub enum Sandbox {
 pub struct Checkpoints {
     /// Whether to save the files that turns change, so that the changes can be undone. Default: `true`.
     pub enabled: Option<bool>,
-    /// Maximum size of all saved files, in megabytes. The files of the oldest turns are removed first. Default: 1024.
+    /// Maximum total size of the saved files, in megabytes. The files of the oldest turns are removed first. Default: 1024.
     pub max_mb: Option<u64>,
 }
 
@@ -615,7 +614,7 @@ pub enum Notify {
 pub struct Outputs {
     /// Maximum size of one output, in megabytes. Only the beginning and the end of a longer output are stored. Default: 16.
     pub each_mb: Option<u64>,
-    /// Maximum size of all outputs, in megabytes. The oldest outputs are removed first. Default: 1024.
+    /// Maximum total size of the stored outputs, in megabytes. The oldest outputs are removed first. Default: 1024.
     pub max_mb: Option<u64>,
 }
 

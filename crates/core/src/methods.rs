@@ -6,7 +6,7 @@
 macro_rules! setters {
     ($($(#[$doc:meta])* $name:ident($ty:ty) |$builder:ident, $value:ident| $change:expr;)*) => {$(
         $(#[$doc])*
-        #[must_use = "the setter returns the changed value"]
+        #[must_use = "a setter returns the changed value"]
         pub fn $name(self, value: $ty) -> Self {
             let mut changed = self;
             let ($builder, $value) = (&mut changed, value);
