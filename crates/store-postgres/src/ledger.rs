@@ -175,9 +175,9 @@ pub(crate) async fn settle(
 async fn spending(database: &Database, day: NaiveDate) -> DbResult<Vec<OwnerSpending>> {
     let client = database.client().await?;
     let sql = "SELECT tokens, micro_usd, \
-        (SELECT coalesce(least(sum(tokens), 9223372036854775807), 0)::bigint FROM reservations AS held \
+        (SELECT least(coalesce(sum(tokens), 0), 9223372036854775807)::bigint FROM reservations AS held \
          WHERE held.day = spending.day AND held.owner = spending.owner), \
-        (SELECT coalesce(least(sum(micro_usd), 9223372036854775807), 0)::bigint FROM reservations AS held \
+        (SELECT least(coalesce(sum(micro_usd), 0), 9223372036854775807)::bigint FROM reservations AS held \
          WHERE held.day = spending.day AND held.owner = spending.owner), \
         owner FROM spending WHERE day = $1 ORDER BY owner";
     let statement = client.prepare_cached(sql).await?;
