@@ -31,7 +31,7 @@ pub struct ConfigError {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Default model, as `provider/model`. Default: the standard model of the first provider that has a key, or else the demonstration model.
+    /// Default model, as `provider/model`. Default: the default model of the first provider that has a key (in the order `openai`, `anthropic`, `gemini`, `openai-chat`, `openrouter`, `azure-openai`), or else the demonstration model.
     pub model: Option<String>,
     /// Additional models that clients can select, as `provider/model`.
     pub models: Vec<String>,
@@ -62,7 +62,7 @@ pub struct Config {
     pub approvals: Approvals,
     /// Settings for the automatic compaction of long conversations. See [compaction](compaction.md).
     pub compaction: Compaction,
-    /// Directories in which threads can work, in addition to `local`, by the name that clients use. Clients cannot remove these environments.
+    /// Directories, in addition to `local`, in which threads can work. `NAME` is the name that clients use. Clients cannot remove these environments.
     pub environments: BTreeMap<String, EnvironmentEntry>,
     /// Settings for storing file contents so that changes can be undone. See [checkpoints](checkpoints.md).
     pub checkpoints: Checkpoints,
@@ -87,12 +87,12 @@ pub struct Config {
     pub prices_file: Option<PathBuf>,
     /// Model providers, by name: `openai`, `openai-chat`, `anthropic`, `gemini`, `openrouter` or `azure-openai`.
     pub providers: BTreeMap<String, Provider>,
-    /// External agents that execute turns, by the name that threads use. `claude-code`, `codex` and `gemini` need no entry. See [external
+    /// External agents that execute turns. `NAME` is the name that threads use. `claude-code`, `codex` and `gemini` need no entry. See [external
     /// agents](backends.md).
     pub backends: BTreeMap<String, BackendEntry>,
     /// MCP servers, by name. All threads can use their tools. See [MCP](mcp.md).
     pub mcp_servers: BTreeMap<String, McpServerEntry>,
-    /// Secrets that tools insert into commands and requests, by the name that models see. Each requires exactly one of `variable` and `file`. See
+    /// Secrets that tools insert into commands and requests. `NAME` is the name that models see. Each requires exactly one of `variable` and `file`. See
     /// [secrets](secrets.md).
     pub secrets: BTreeMap<String, SecretEntry>,
 }
@@ -141,7 +141,7 @@ pub struct McpServerEntry {
     pub trust_read_only: bool,
     /// Time limit for starting the server, in milliseconds. The same limit applies again to listing its tools. Default: 30000.
     pub start_timeout_ms: Option<u64>,
-    /// Maximum time without a message from the server during a call, in milliseconds. Each progress message restarts the time. Default: 60000.
+    /// Maximum time without a message from the server during a call, in milliseconds. Each progress message resets the timer. Default: 60000.
     pub timeout_ms: Option<u64>,
     /// Value of `timeout_ms` for a single tool, by the server's own name for the tool. Default: `timeout_ms`.
     pub tool_timeouts_ms: BTreeMap<String, u64>,
@@ -237,11 +237,10 @@ impl BackendKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum BackendHome {
-    /// A private directory in the data directory, separate for each owner of threads. The operator's threads share your own login to the agent.
+    /// A private directory in the data directory, separate for each owner of threads. The operator's threads use your own login for the agent.
     #[default]
     Own,
-    /// Your home directory, in which the agent sees only its working directory and its own settings. Your own copy of the agent obeys any settings
-    /// that the agent changes.
+    /// Your home directory, in which the agent sees only its working directory and its own settings. If the agent changes its settings, the changes also apply when you run the agent yourself.
     User,
 }
 
@@ -270,7 +269,7 @@ pub struct Limits {
     pub connections: Option<usize>,
     /// Maximum number of calls in one thread that wait for a client. Default: 128.
     pub pending_calls: Option<usize>,
-    /// Maximum number of waiting prompts in one thread. These are queued prompts, and steered prompts that the model has not read. Default: 128.
+    /// Maximum number of waiting prompts in one thread. These are queued prompts, and steering prompts that the model has not read yet. Default: 128.
     pub waiting_inputs: Option<usize>,
     /// Maximum time that a turn waits for an approval, an answer or a client's result, in seconds. Default: 300.
     pub wait_seconds: Option<u64>,
@@ -329,8 +328,7 @@ pub struct Runs {
 pub struct ShellConfig {
     /// How to confine commands. Default: `auto`.
     pub sandbox: Sandbox,
-    /// Files and directories in your home directory that commands can read, such as `~/.gitconfig`. By default, commands see only the directories in
-    /// `PATH` and the files that the programs there need.
+    /// Files and directories in your home directory that commands can read, such as `~/.gitconfig`. By default, the only parts of your home directory that commands see are the environment's root, the directories in `PATH`, and the files that the programs there need.
     pub home_paths: Vec<PathBuf>,
     /// Files and directories in your home directory that commands can read and change, such as `~/.cache/pip`.
     pub writable_home_paths: Vec<PathBuf>,
@@ -445,7 +443,7 @@ pub enum MissedRunsPolicy {
     Skip,
     /// A run starts for the last missed time.
     Once,
-    /// A run starts for each of the last thousand missed times.
+    /// A run starts for each missed time, up to the last thousand.
     All,
 }
 
@@ -455,7 +453,7 @@ pub enum MissedRunsPolicy {
 pub struct Fleet {
     /// Maximum number of workers that work at the same time, across all runs, from 1 to 64. Default: 8.
     pub workers: Option<usize>,
-    /// Maximum number of open runs, from 1 to 256. One token can have at most half of them. Default: 32.
+    /// Maximum number of open runs, from 1 to 256. One token can have at most half of this number. Default: 32.
     pub open_runs: Option<usize>,
 }
 
@@ -468,8 +466,7 @@ pub struct Compaction {
     /// Size of the context window for every model, in tokens. The window contains a request and its answer. Default: the model's window, or else
     /// 64000.
     pub window_tokens: Option<u64>,
-    /// Number of tokens in the window to reserve for the answer, at most half of the window. Default: a quarter of the window; for large windows,
-    /// 32000 plus a twentieth of the window.
+    /// Number of tokens in the window to reserve for the answer, at most half of the window. Default: a quarter of the window, but at most 32000 plus a twentieth of the window.
     pub reserve_tokens: Option<u64>,
 }
 
@@ -566,7 +563,7 @@ pub enum Sandbox {
 pub struct Checkpoints {
     /// Whether to save the files that turns change, so that the changes can be undone. Default: `true`.
     pub enabled: Option<bool>,
-    /// Maximum size of all saved files, in megabytes. The files of the oldest turns are removed first. Default: 1024.
+    /// Maximum total size of the saved files, in megabytes. The files of the oldest turns are removed first. Default: 1024.
     pub max_mb: Option<u64>,
 }
 
@@ -592,9 +589,9 @@ pub struct Repository {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Terminal {
-    /// How to notify you of a turn that has ended or is waiting for you. Default: `off`.
+    /// How to notify you when a turn has ended or is waiting for you. Default: `off`.
     pub notify: Notify,
-    /// Minimum waiting time before you are notified, in seconds. Default: 10.
+    /// Minimum time that you must have waited to be notified, in seconds. Default: 10.
     pub notify_after_seconds: Option<u64>,
 }
 
@@ -617,7 +614,7 @@ pub enum Notify {
 pub struct Outputs {
     /// Maximum size of one output, in megabytes. Only the beginning and the end of a longer output are stored. Default: 16.
     pub each_mb: Option<u64>,
-    /// Maximum size of all outputs, in megabytes. The oldest outputs are removed first. Default: 1024.
+    /// Maximum total size of the stored outputs, in megabytes. The oldest outputs are removed first. Default: 1024.
     pub max_mb: Option<u64>,
 }
 
@@ -631,7 +628,7 @@ pub struct Retention {
     /// the limit, no turn is removed; the log, `windlass doctor` and the metric `windlass_unremovable_bytes_over_limit` report this. Default: no
     /// limit.
     pub max_bytes: Option<u64>,
-    /// Number of hours for which to store chunks of streamed text, at least 24. Later records contain the complete text. Default: no limit.
+    /// Number of hours for which to store chunks of streamed text, at least 24. The complete text remains in other records. Default: no limit.
     pub text_chunk_hours: Option<u32>,
     /// Interval between maintenance runs, in minutes. 0 disables maintenance runs. Default: 60.
     pub every_minutes: Option<u32>,

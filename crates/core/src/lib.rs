@@ -4,7 +4,7 @@
 //! implements, the registries of capabilities and drivers, and the simulator.
 
 #[macro_use]
-mod setters;
+mod methods;
 #[macro_use]
 mod text_enum;
 
@@ -32,7 +32,7 @@ pub use records::{
 };
 pub use tools::{command, command_host, questions, session_tool, tool_types};
 pub use traits::in_memory;
-pub use values::{bounds, budget, derived_id, digest, error, typed_id};
+pub use values::{bounds, budget, derived_id, digest, error, lock, recent_values, typed_id};
 pub(crate) use values::{clock, moment, shared_list};
 
 pub use agent::{Agent, AgentStatus};

@@ -15,8 +15,7 @@ use std::sync::Arc;
 
 use tokio::sync::mpsc;
 use windlass_core::backend::{
-    Backend, BackendEvent, BackendSession, BackendSpec, PermissionDecision, PermissionScope,
-    SessionChoice,
+    Backend, BackendEvent, BackendSession, BackendSpec, PermissionDecision, SessionChoice,
 };
 use windlass_external_agents::{
     AcpSettings, AgentKind, CodexSettings, ExternalAgent, SandboxError, SandboxProvider,
@@ -103,10 +102,7 @@ async fn turn(session: &dyn BackendSession, prompt: &str) {
             say(format_args!("  {event:?}"));
             match &event {
                 BackendEvent::Permission(request) => {
-                    let allow = PermissionDecision::Allow {
-                        scope: PermissionScope::Once,
-                        arguments: None,
-                    };
+                    let allow = PermissionDecision::Allow;
                     say(format_args!(
                         "  answered: {:?}",
                         session.answer(&request.id, allow).await

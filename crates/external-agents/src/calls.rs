@@ -108,3 +108,30 @@ impl Calls {
         started.into_iter().chain(ended).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_plan_is_a_complete_call_of_our_tool() {
+        let mut calls = Calls::default();
+        let entries = json!([{ "content": "Read", "priority": "high", "status": "pending" }]);
+        let first = calls.plan(&entries);
+        let [
+            Step::Event(BackendEvent::ToolStarted(call)),
+            Step::Event(BackendEvent::ToolCompleted(result)),
+        ] = &first[..]
+        else {
+            panic!("{first:?}");
+        };
+        assert_eq!(call.name, PLAN_TOOL);
+        assert_eq!(call.arguments, json!({ "entries": entries }));
+        assert_eq!(result.call_id, call.id);
+        assert_eq!(
+            calls.plan(&json!([])).len(),
+            2,
+            "another plan is another call"
+        );
+    }
+}

@@ -5,12 +5,13 @@ use std::collections::{HashMap, HashSet};
 use std::fmt::Debug;
 use std::hash::Hash;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use chrono::{DateTime, TimeDelta, Utc};
 use tokio::sync::Notify;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio_util::sync::CancellationToken;
+use windlass_core::lock::lock;
 
 use crate::error::{JobError, truncate_to};
 use crate::ledger::{JobKind, Ledger};
@@ -157,7 +158,7 @@ impl<K> Default for Holds<K> {
 
 impl<K: Copy + Eq + Hash> Holds<K> {
     fn cells(&self) -> MutexGuard<'_, HashMap<K, HoldCell>> {
-        self.cells.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cells)
     }
 
     /// Returns why a job does not run now, if its attempt has or may have a turn.

@@ -1,7 +1,7 @@
 //! The interface to the host, which runs each attempt as a turn of a thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use chrono::{DateTime, Utc};
@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use windlass_core::items::UnapprovedCalls;
+use windlass_core::lock::lock;
 use windlass_core::typed_id::{SessionId, TurnId};
 
 use crate::spec::JobSpec;
@@ -162,14 +163,11 @@ pub(crate) struct HoldCell(Arc<Mutex<Option<ActiveHold>>>);
 
 impl HoldCell {
     pub(crate) fn get(&self) -> Option<ActiveHold> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        lock(&self.0).clone()
     }
 
     pub(crate) fn set(&self, hold: Option<ActiveHold>) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = hold;
+        *lock(&self.0) = hold;
     }
 }
 

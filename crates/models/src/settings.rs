@@ -7,38 +7,30 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 use windlass_core::llm_driver_registry::ProviderType;
+use windlass_macros::Defaults;
 
 use crate::decode::{MAX_ANSWER_BYTES, MAX_LINE_BYTES};
 use crate::prices::PriceTable;
 
 /// Settings of all drivers.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Defaults)]
 pub struct ModelSettings {
     /// Proxy, certificates and connect timeout.
     pub http: HttpSettings,
     /// Default deadlines; a provider may have its own.
     pub deadlines: Deadlines,
     /// Maximum length of one event of an answer in bytes.
+    #[default(MAX_LINE_BYTES)]
     pub max_line_bytes: usize,
     /// Maximum length of a whole answer in bytes.
+    #[default(MAX_ANSWER_BYTES)]
     pub max_answer_bytes: usize,
     /// Price list for cost estimates.
+    #[default(PriceTable::built_in())]
     pub prices: Arc<PriceTable>,
     /// Settings by provider.
+    #[default(HashMap::new())]
     pub providers: HashMap<ProviderType, ProviderSettings>,
-}
-
-impl Default for ModelSettings {
-    fn default() -> Self {
-        Self {
-            http: HttpSettings::default(),
-            deadlines: Deadlines::default(),
-            max_line_bytes: MAX_LINE_BYTES,
-            max_answer_bytes: MAX_ANSWER_BYTES,
-            prices: PriceTable::built_in(),
-            providers: HashMap::new(),
-        }
-    }
 }
 
 impl ModelSettings {
@@ -51,27 +43,18 @@ impl ModelSettings {
 }
 
 /// Connection settings; nothing is read from the environment.
-#[derive(Clone)]
+#[derive(Clone, Defaults)]
 pub struct HttpSettings {
     /// URL of the proxy for all calls. `Debug` does not show it, because it may contain a password.
     pub proxy: Option<String>,
     /// Additional trusted certificates, each a PEM bundle.
     pub ca_certificates: Vec<Vec<u8>>,
     /// Time limit for connecting. Default: 15 seconds.
+    #[default(Duration::from_secs(15))]
     pub connect_timeout: Duration,
     /// Value of the `User-Agent` header.
+    #[default(concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned())]
     pub user_agent: String,
-}
-
-impl Default for HttpSettings {
-    fn default() -> Self {
-        Self {
-            proxy: None,
-            ca_certificates: Vec::new(),
-            connect_timeout: Duration::from_secs(15),
-            user_agent: concat!("windlass/", env!("CARGO_PKG_VERSION")).to_owned(),
-        }
-    }
 }
 
 impl fmt::Debug for HttpSettings {
@@ -86,24 +69,17 @@ impl fmt::Debug for HttpSettings {
 }
 
 /// Time limits for a provider. Exceeding one is a retryable `stalled` error.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Defaults)]
 pub struct Deadlines {
     /// Time until the first byte of the answer. Default: 5 minutes.
+    #[default(Duration::from_secs(300))]
     pub first_byte: Duration,
     /// Time between two chunks. Default: 2 minutes.
+    #[default(Duration::from_secs(120))]
     pub silence: Duration,
     /// Time for the whole answer. Default: 1 hour.
+    #[default(Some(Duration::from_secs(3600)))]
     pub total: Option<Duration>,
-}
-
-impl Default for Deadlines {
-    fn default() -> Self {
-        Self {
-            first_byte: Duration::from_secs(300),
-            silence: Duration::from_secs(120),
-            total: Some(Duration::from_secs(3600)),
-        }
-    }
 }
 
 /// How the key is sent.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use windlass_core::runs::OWN_AGENTS;
+use windlass_macros::Defaults;
 
 use crate::caller::{Role, RunCaller};
 use crate::error::RunError;
@@ -12,21 +13,13 @@ use crate::start::StartRun;
 type HasToken = dyn Fn(&str) -> bool + Send + Sync;
 
 /// The configured agents.
-#[derive(Clone)]
+#[derive(Clone, Defaults)]
 pub struct Agents {
     /// Whether an agent has its own token. If so, only a connection that presented the token may write as that agent.
+    #[default(Arc::new(|_| false))]
     pub has_token: Arc<HasToken>,
     /// The owner of runs that name no agent.
     pub default_agent: Option<String>,
-}
-
-impl Default for Agents {
-    fn default() -> Self {
-        Self {
-            has_token: Arc::new(|_| false),
-            default_agent: None,
-        }
-    }
 }
 
 impl Agents {

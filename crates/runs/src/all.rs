@@ -1,14 +1,16 @@
 //! All runs in one list: runs reported by other programs, and turns of Windlass threads.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use tokio::sync::watch;
+use windlass_core::bounds::json_bytes;
+use windlass_core::lock::lock;
 use windlass_core::runs::{RunRecord, TurnTrace, turn_of_run};
 use windlass_store::{
     Journal, JournalError, Queries, RunFilter, RunKind, RunLog, RunPage, StreamKey, TurnRun,
 };
 
-use crate::limits::{RunLimits, size};
+use crate::limits::RunLimits;
 use crate::record::fit;
 
 /// Events read at a time.
@@ -139,7 +141,7 @@ impl AllRuns {
                 cursor.is_ended = matches!(record, RunRecord::Ended(_));
                 if cursor.records > after {
                     let record = fit(record, &self.limits);
-                    bytes += size(&record);
+                    bytes += json_bytes(&record);
                     page.records.push(record);
                 }
                 if cursor.is_ended || page.records.len() >= limit || bytes >= max_bytes {
@@ -162,7 +164,7 @@ impl AllRuns {
 
     /// A panic elsewhere leaves plain data intact, so a poisoned lock is still valid.
     fn cursors(&self) -> MutexGuard<'_, Vec<TraceCursor>> {
-        self.cursors.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.cursors)
     }
 
     /// Removes and returns the cursor at which a reader stopped, or creates one at the trace's beginning.

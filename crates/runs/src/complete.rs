@@ -1,11 +1,11 @@
 //! Reporting the outcome of a run, exactly once.
 
+use windlass_core::bounds::json_bytes;
 use windlass_core::runs::{RunEnded, RunOutcome, RunRecord, RunSummary, Termination};
 use windlass_store::StoredRun;
 
 use crate::caller::RunCaller;
 use crate::error::RunError;
-use crate::limits::size;
 use crate::runs::{Appended, Runs, WriteAccess};
 use crate::turns::external_write_error;
 
@@ -18,7 +18,7 @@ impl Runs {
         outcome: RunOutcome,
     ) -> Result<(), RunError> {
         let limit = self.settings.limits.outcome_bytes;
-        let length = size(&outcome);
+        let length = json_bytes(&outcome);
         if length > limit {
             return Err(RunError::Limit(format!(
                 "runs.complete: `outcome` has {length} bytes, and {limit} are allowed; leave evidence out"

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 use serde_json::Value;
-use windlass_core::bounds::prefix;
+use windlass_core::bounds::{json_bytes, prefix};
 use windlass_core::runs::{ModelTurn, RunRecord, RunTurn};
 
 use crate::caller::RunCaller;
 use crate::error::RunError;
-use crate::limits::{RunLimits, size};
+use crate::limits::RunLimits;
 use crate::runs::{Appended, Runs, WriteAccess};
 use crate::turns::external_write_error;
 
@@ -157,11 +157,11 @@ fn fit_turn(mut turn: RunTurn, limits: &RunLimits) -> Option<RunRecord> {
     for value in values.into_iter().flatten() {
         truncate_texts(value, limits.text_bytes);
     }
-    if size(&turn) > limits.turn_bytes {
+    if json_bytes(&turn) > limits.turn_bytes {
         let heavy = [&mut turn.output, &mut turn.parameters];
         heavy.into_iter().flatten().for_each(omit);
     }
-    (size(&turn) <= limits.turn_bytes).then_some(RunRecord::Turn(turn))
+    (json_bytes(&turn) <= limits.turn_bytes).then_some(RunRecord::Turn(turn))
 }
 
 fn fit_model_turn(mut turn: ModelTurn, limits: &RunLimits) -> Option<RunRecord> {
@@ -171,12 +171,12 @@ fn fit_model_turn(mut turn: ModelTurn, limits: &RunLimits) -> Option<RunRecord> 
     error.for_each(|error| truncate(error, limits.text_bytes));
     let calls = turn.requested_tool_calls.iter_mut();
     calls.for_each(|call| truncate_texts(call, limits.text_bytes));
-    if size(&turn) > limits.turn_bytes {
+    if json_bytes(&turn) > limits.turn_bytes {
         for call in &mut turn.requested_tool_calls {
             call.get_mut("arguments").into_iter().for_each(omit);
         }
     }
-    (size(&turn) <= limits.turn_bytes).then_some(RunRecord::ModelTurn(turn))
+    (json_bytes(&turn) <= limits.turn_bytes).then_some(RunRecord::ModelTurn(turn))
 }
 
 fn omit(value: &mut Value) {

@@ -1,11 +1,13 @@
 //! The run operations and their common checks.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::sync::Notify;
 use windlass_core::Clock;
+use windlass_core::lock::lock;
 use windlass_core::runs::{RunRecord, RunStatus};
+use windlass_macros::Defaults;
 use windlass_store::{JournalError, RunFilter, RunLog, StoredRun, TurnRun};
 
 use crate::agent::Agents;
@@ -32,11 +34,13 @@ pub enum Reads {
 }
 
 /// Settings of run tracing.
-#[derive(Clone)]
+#[derive(Clone, Defaults)]
 pub struct RunSettings {
     /// How long a run stays open after its connection is lost, if the connection requested no lease.
+    #[default(Duration::from_millis(250))]
     pub grace: Duration,
     /// How long a run waits to be resumed, if its connection requested it, and after a restart.
+    #[default(Duration::from_secs(10))]
     pub lease: Duration,
     /// Limits of reported data.
     pub limits: RunLimits,
@@ -44,18 +48,6 @@ pub struct RunSettings {
     pub agents: Agents,
     /// Read access for unbound connections.
     pub reads: Reads,
-}
-
-impl Default for RunSettings {
-    fn default() -> Self {
-        Self {
-            grace: Duration::from_millis(250),
-            lease: Duration::from_secs(10),
-            limits: RunLimits::default(),
-            agents: Agents::default(),
-            reads: Reads::default(),
-        }
-    }
 }
 
 /// The run operations; clones share state.
@@ -126,7 +118,7 @@ impl Runs {
 
     /// A panic elsewhere leaves plain data intact, so a poisoned lock is still valid. The lock is never held across an await.
     pub(crate) fn open(&self) -> MutexGuard<'_, OpenRuns> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.open)
     }
 
     /// Returns a run that the caller may write to.

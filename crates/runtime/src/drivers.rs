@@ -8,9 +8,9 @@ use windlass_core::llm_driver_registry::{DriverRegistry, LlmDriver, ProviderConf
 use windlass_core::llm_models::ModelWithProvider;
 use windlass_core::typed_id::SessionId;
 
-use crate::lock::lock;
 use crate::panics::catch_panic;
 use crate::secrets::KnownSecrets;
+use windlass_core::lock::lock;
 
 /// Creates drivers on first use and caches them.
 pub(crate) struct Drivers {

@@ -19,8 +19,8 @@ use crate::backends::{
     RuntimeAgentStore, RuntimeBackends, RuntimeHarnessStore, RuntimeSessionStore, SessionProgress,
 };
 use crate::errors::from_query;
-use crate::lock::lock;
 use crate::runtime::apply_thread;
+use windlass_core::lock::lock;
 
 /// The parts of a durable store. Only one process writes them.
 pub struct DurableParts {

@@ -129,7 +129,6 @@ mod errors;
 mod inner;
 mod journal_views;
 mod json_in_text;
-mod lock;
 mod metrics;
 mod mirror;
 mod panics;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use windlass_core::events::{Event, EventData};
 use windlass_core::items::{Change, TurnStatus, change};
 
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// Upper bounds of the duration buckets, in seconds; the last bucket has none.
 const SECONDS: [f64; 10] = [0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0];

@@ -11,9 +11,9 @@ use windlass_core::message::Message;
 use windlass_core::typed_id::SessionId;
 
 use crate::backends::{EventBus, RuntimeMessageStore};
-use crate::lock::lock;
 use crate::panics::call_store;
 use windlass_core::Clock;
+use windlass_core::lock::lock;
 
 /// Maximum time a thread waits for the copies of one commit.
 const PATIENCE: Duration = Duration::from_secs(1);

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use chrono::{DateTime, TimeDelta, Utc};
 use windlass_core::error::{AgentLoopError, ErrorKind, ProviderError};
 
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// How long further failures of a provider are not logged.
 const SILENT_FOR: TimeDelta = TimeDelta::minutes(5);

@@ -5,28 +5,22 @@ use std::time::Duration;
 
 use windlass_core::budget::{Budgets, Reserve};
 use windlass_core::named_secrets::NamedSecrets;
+use windlass_macros::Defaults;
 use windlass_policy::ApprovalRules;
 use windlass_turn::Limits;
 
 /// How often and how fast a failed model call is retried.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Defaults)]
 pub struct RetryPolicy {
     /// Number of attempts after the first.
+    #[default(3)]
     pub max_retries: u32,
     /// Wait before the first retry; each further retry doubles it.
+    #[default(Duration::from_millis(500))]
     pub base_delay: Duration,
     /// Maximum wait, even if the provider requests a longer one.
+    #[default(Duration::from_secs(60))]
     pub max_delay: Duration,
-}
-
-impl Default for RetryPolicy {
-    fn default() -> Self {
-        Self {
-            max_retries: 3,
-            base_delay: Duration::from_millis(500),
-            max_delay: Duration::from_secs(60),
-        }
-    }
 }
 
 /// How turns that a stopped process left open are treated when they are resumed.

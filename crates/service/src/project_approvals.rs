@@ -13,6 +13,7 @@ use windlass_core::bounds::one_line;
 use windlass_core::remembered_calls::{RememberedCalls, call_digest};
 use windlass_core::tools::ToolCall;
 use windlass_core::turn_environment::TurnEnvironment;
+use windlass_macros::Defaults;
 use windlass_tools::Environments;
 
 use crate::json_file::{FileState, JsonContents, JsonFile, JsonFileError};
@@ -42,20 +43,12 @@ pub struct RememberedCall {
     digest: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, Defaults)]
 #[serde(deny_unknown_fields)]
 struct StoredApprovals {
+    #[default(Self::VERSION)]
     version: u32,
     calls: Vec<RememberedCall>,
-}
-
-impl Default for StoredApprovals {
-    fn default() -> Self {
-        Self {
-            version: Self::VERSION,
-            calls: Vec::new(),
-        }
-    }
 }
 
 impl JsonContents for StoredApprovals {

@@ -8,7 +8,6 @@ pub mod files;
 pub mod host_records;
 pub mod journal;
 pub mod ledger;
-mod lock;
 mod maintenance;
 pub mod queries;
 mod recently_used;

@@ -10,7 +10,7 @@ use windlass_core::traits::{SessionMutator, SessionStore};
 use windlass_core::typed_id::SessionId;
 use windlass_macros::OpaqueDebug;
 
-use crate::lock::Shared;
+use windlass_core::lock::Shared;
 
 /// Sessions in memory; clones share them.
 #[derive(OpaqueDebug, Default, Clone)]

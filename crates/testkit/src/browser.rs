@@ -94,7 +94,11 @@ impl Browser {
         let send = || -> io::Result<Vec<u8>> {
             let mut stream = TcpStream::connect(("127.0.0.1", self.port))?;
             stream.set_read_timeout(Some(PATIENCE * 2))?;
-            let body = body.to_string();
+            let body = if body.is_null() {
+                String::new()
+            } else {
+                body.to_string()
+            };
             write!(
                 stream,
                 "{method} {path} HTTP/1.1\r\nhost: 127.0.0.1:{}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",

@@ -14,9 +14,9 @@ use windlass_core::turn_environment::TurnEnvironment;
 use windlass_process::{Output, Program, Running, SandboxSpec};
 
 use crate::environments::Environments;
-use crate::lock::lock;
 use crate::shell::ShellSettings;
 use crate::workspace::{FileError, ResolvedWorkspace, is_binary};
+use windlass_core::lock::lock;
 
 /// Maximum size of a file that an agent can read.
 const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;

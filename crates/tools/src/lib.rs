@@ -58,7 +58,6 @@ mod environments;
 mod files;
 mod git;
 mod host_access;
-mod lock;
 #[cfg(feature = "mcp")]
 pub mod mcp;
 mod outputs;

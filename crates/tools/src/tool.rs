@@ -15,10 +15,10 @@ use windlass_core::traits::{SecretPlaces, ToolContext};
 
 use crate::checkpoint::{CheckpointedTurn, OwnWrite, begin_call};
 use crate::environments::Environments;
-use crate::lock::lock;
 use crate::outputs::SessionOutputs;
 use crate::secrets;
 use crate::workspace::{FileChange, FileError, ResolvedWorkspace};
+use windlass_core::lock::lock;
 
 /// Concurrency class of calls that run one after the other: file changes, and commands, which may change files.
 pub(crate) const CHANGES: &str = "workspace";

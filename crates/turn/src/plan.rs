@@ -7,6 +7,7 @@ use std::time::Duration;
 use windlass_core::budget::{Budgets, Reserve};
 use windlass_core::mcp::DiscoveredTools;
 use windlass_core::tools::{SideEffectClass, ToolPolicy, ToolShape};
+use windlass_macros::Defaults;
 use windlass_policy::ApprovalRules;
 
 /// The properties of a tool that the turn machine uses.
@@ -60,21 +61,24 @@ pub struct CompactionPlan {
 }
 
 /// The part of a turn's configuration that the machine uses.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Defaults)]
 pub struct TurnPlan {
     /// Names the whole configuration.
     pub digest: String,
     /// The provider's name of the model.
     pub model: String,
     /// The limit of model calls in the turn.
+    #[default(windlass_core::runtime_agent::DEFAULT_MAX_ITERATIONS)]
     pub max_iterations: usize,
     /// The tools by name.
     pub tools: Arc<HashMap<String, ToolSpec>>,
     /// The names of those that the model is offered at once, in order.
+    #[default(Arc::new([]))]
     pub tool_names: Arc<[String]>,
     /// The others, which it is offered once they are found, and how many tokens each takes.
     pub deferred: Arc<HashMap<String, u64>>,
     /// The limit of concurrent calls.
+    #[default(32)]
     pub max_parallel_calls: usize,
     /// Calls that may wait for a client; a further one fails.
     pub max_pending_calls: Option<usize>,
@@ -97,36 +101,10 @@ pub struct TurnPlan {
     /// The rules that allow calls, require an approval, or deny them.
     pub approvals: Arc<ApprovalRules>,
     /// Calls that are approved for the project of the turn, each by the text of its [`call_digest`](windlass_core::remembered_calls::call_digest).
+    #[default(Arc::new([]))]
     pub remembered: Arc<[String]>,
     /// Tools of MCP servers; `None` if no server was contacted.
     pub discovered: Option<Arc<DiscoveredTools>>,
     /// Automatic compaction of the history when it no longer fits; `None` disables it.
     pub compaction: Option<CompactionPlan>,
-}
-
-impl Default for TurnPlan {
-    fn default() -> Self {
-        Self {
-            digest: String::new(),
-            model: String::new(),
-            max_iterations: windlass_core::runtime_agent::DEFAULT_MAX_ITERATIONS,
-            tools: Arc::default(),
-            tool_names: Arc::new([]),
-            deferred: Arc::default(),
-            max_parallel_calls: 32,
-            max_pending_calls: None,
-            max_waiting_inputs: None,
-            turn_timeout: None,
-            wait_timeout: None,
-            needs_output: false,
-            limits: Limits::default(),
-            budgets: Budgets::default(),
-            reserve: Reserve::default(),
-            backend: None,
-            approvals: Arc::default(),
-            remembered: Arc::new([]),
-            discovered: None,
-            compaction: None,
-        }
-    }
 }

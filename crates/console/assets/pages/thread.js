@@ -129,7 +129,11 @@ function mount(main, context, target, talk, query) {
   open(query.get("view") ?? (query.get("at") ? "events" : "talk"));
   void verify();
   /** A gap means that retention removed records: the state is read again. */
-  const gap = () => void get(target, {turns: 20}).then((detail) => Object.assign(talk, new Talk(detail))).catch((error) => fill(box, errorBlock(error)));
+  const gap = () => void get(target, {turns: 20}).then((detail) => {
+    Object.assign(talk, new Talk(detail));
+    for (const changed of [...talk.turns.keys(), ...talk.items.keys(), "waits"]) talk.changed.add(changed);
+    draw();
+  }).catch((error) => fill(box, errorBlock(error)));
   const end = subscribe(talk.thread.id, talk.seq, (event) => {
     talk.apply(event);
     if (event.event === "turn.completed" && talk.seq < MAX_CHECKED) void verify();

@@ -23,7 +23,7 @@ pub use host_access::{
     HostAccess, HostAccessError, HostOffers, TerminalExit, TerminalOutput, TerminalRequest,
 };
 pub use outcome::{BackendEnd, BackendExit, BackendOutcome, BackendUsage, SessionTotals};
-pub use permission::{PermissionDecision, PermissionRequest, PermissionScope};
+pub use permission::{PermissionDecision, PermissionRequest};
 pub use spec::{BackendSpec, SessionChoice};
 
 /// An external agent that can execute turns.

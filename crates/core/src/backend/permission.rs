@@ -14,32 +14,16 @@ pub struct PermissionRequest {
     pub arguments: Value,
     /// The agent's description of the call, for display.
     pub title: Option<String>,
-    /// Whether [`PermissionScope::Always`] is available.
-    pub can_allow_always: bool,
 }
 
 /// The answer to a request for a permission.
 #[derive(Debug, Clone, PartialEq)]
 pub enum PermissionDecision {
-    /// The call may run.
-    Allow {
-        /// The calls that the permission covers.
-        scope: PermissionScope,
-        /// Replacement arguments, if the agent supports them.
-        arguments: Option<Value>,
-    },
+    /// The call may run, this once.
+    Allow,
     /// The call must not run.
     Deny {
         /// Why, for the model to read.
         message: String,
     },
-}
-
-/// The scope of a permission.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PermissionScope {
-    /// For this call.
-    Once,
-    /// For similar calls, as defined by the agent. Agents without this scope apply it to this call only.
-    Always,
 }

@@ -1,12 +1,14 @@
 //! JSON-RPC 2.0 messages: reading, writing, and matching responses to requests. No transport.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::oneshot;
 use windlass_macros::omit_none;
+
+use crate::lock::lock;
 
 /// The text is not JSON.
 pub const PARSE_ERROR: i64 = -32700;
@@ -314,7 +316,7 @@ impl<T> PendingCalls<T> {
     }
 
     fn callers(&self) -> MutexGuard<'_, Option<OpenRequests<oneshot::Sender<T>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 }
 

@@ -152,6 +152,18 @@ impl SessionFile {
     }
 }
 
+/// Counts every occurrence of a piece of a text, including overlapping ones: `aa` is not unique in `aaa`.
+#[must_use]
+pub fn occurrences(text: &str, piece: &str) -> usize {
+    let step = piece.chars().next().map_or(1, char::len_utf8);
+    let (mut count, mut from) = (0, 0);
+    while let Some(found) = text[from..].find(piece) {
+        count += 1;
+        from += found + step;
+    }
+    count
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

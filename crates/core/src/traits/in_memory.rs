@@ -1,7 +1,6 @@
 //! In-memory stores, for tests and for programs without persistent state.
 
-use std::collections::HashMap;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::collections::{BTreeMap, HashMap};
 
 use async_trait::async_trait;
 use uuid::Uuid;
@@ -11,39 +10,17 @@ use crate::error::{AgentLoopError, Result};
 use crate::events::{Event, EventRequest};
 use crate::harness::Harness;
 use crate::llm_models::ModelWithProvider;
+use crate::lock::Shared;
 use crate::message::{InputMessage, Message};
 use crate::message_filter::MessageQuery;
 use crate::message_retriever::MessageRetriever;
 use crate::traits::{AgentStore, EventEmitter, HarnessStore, LlmProviderStore};
 use crate::typed_id::{AgentId, EventId, HarnessId, MessageId, ModelId, SessionId};
 
-/// State shared by clones. A panic in another thread leaves valid plain data, so poisoning is ignored.
-#[derive(Debug)]
-struct SharedState<T>(Arc<RwLock<T>>);
-
-impl<T> SharedState<T> {
-    fn read(&self) -> RwLockReadGuard<'_, T> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner)
-    }
-    fn write(&self) -> RwLockWriteGuard<'_, T> {
-        self.0.write().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-impl<T> Clone for SharedState<T> {
-    fn clone(&self) -> Self {
-        Self(Arc::clone(&self.0))
-    }
-}
-impl<T: Default> Default for SharedState<T> {
-    fn default() -> Self {
-        Self(Arc::default())
-    }
-}
-
 /// Agents in memory.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryAgentStore {
-    agents: SharedState<HashMap<AgentId, Agent>>,
+    agents: Shared<BTreeMap<AgentId, Agent>>,
 }
 
 impl InMemoryAgentStore {
@@ -63,9 +40,7 @@ impl InMemoryAgentStore {
     /// Returns all agents, oldest id first.
     #[must_use]
     pub fn list(&self) -> Vec<Agent> {
-        let mut agents: Vec<_> = self.agents.read().values().cloned().collect();
-        agents.sort_by_key(|agent| agent.public_id);
-        agents
+        self.agents.read().values().cloned().collect()
     }
 }
 
@@ -79,7 +54,7 @@ impl AgentStore for InMemoryAgentStore {
 /// Harnesses in memory; chains are followed through the parents.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryHarnessStore {
-    harnesses: SharedState<HashMap<HarnessId, Harness>>,
+    harnesses: Shared<BTreeMap<HarnessId, Harness>>,
 }
 
 impl InMemoryHarnessStore {
@@ -99,9 +74,7 @@ impl InMemoryHarnessStore {
     /// Returns all harnesses, oldest id first.
     #[must_use]
     pub fn list(&self) -> Vec<Harness> {
-        let mut harnesses: Vec<_> = self.harnesses.read().values().cloned().collect();
-        harnesses.sort_by_key(|harness| harness.id);
-        harnesses
+        self.harnesses.read().values().cloned().collect()
     }
 }
 
@@ -143,7 +116,7 @@ struct Models {
 /// Models in memory.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryLlmProviderStore {
-    models: SharedState<Models>,
+    models: Shared<Models>,
 }
 
 impl InMemoryLlmProviderStore {
@@ -178,7 +151,7 @@ impl LlmProviderStore for InMemoryLlmProviderStore {
 /// Messages in memory.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryMessageRetriever {
-    messages: SharedState<HashMap<SessionId, Vec<Message>>>,
+    messages: Shared<HashMap<SessionId, Vec<Message>>>,
 }
 
 impl InMemoryMessageRetriever {
@@ -245,7 +218,7 @@ impl MessageRetriever for InMemoryMessageRetriever {
 /// Events in memory, numbered per session.
 #[derive(Debug, Clone, Default)]
 pub struct InMemoryEventEmitter {
-    events: SharedState<Vec<Event>>,
+    events: Shared<Vec<Event>>,
 }
 
 impl InMemoryEventEmitter {

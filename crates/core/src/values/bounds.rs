@@ -7,6 +7,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::io;
 
+use serde::Serialize;
 use serde_json::Value;
 use thiserror::Error;
 use unicode_general_category::{GeneralCategory, get_general_category};
@@ -149,9 +150,9 @@ pub fn count_values(value: &Value) -> usize {
     count
 }
 
-/// Returns how many bytes a value has as JSON.
+/// Returns how many bytes a value has as JSON; `usize::MAX` if it has none, because its keys are not text.
 #[must_use]
-pub fn json_bytes(value: &Value) -> usize {
+pub fn json_bytes(value: &impl Serialize) -> usize {
     struct ByteCounter(usize);
     impl io::Write for ByteCounter {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
@@ -163,9 +164,8 @@ pub fn json_bytes(value: &Value) -> usize {
         }
     }
     let mut counter = ByteCounter(0);
-    // Cannot fail: the keys of a value are text, and the counter accepts every write.
-    let _ = serde_json::to_writer(&mut counter, value);
-    counter.0
+    let written = serde_json::to_writer(&mut counter, value);
+    written.map_or(usize::MAX, |()| counter.0)
 }
 
 /// Returns the longest prefix of a text with at most `max_bytes` bytes.

@@ -432,7 +432,10 @@ impl DayLimits {
 }
 
 /// A daily budget that prevents another model call or run of an external agent.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{name}: {refused}, including running steps. Continue tomorrow (UTC), or ask the operator to raise {name}"
+)]
 pub struct DayBudgetRefusal {
     /// The limit's name in the configuration: `day_usd`, `day_tokens` or `token_day_usd`.
     pub name: &'static str,
@@ -452,16 +455,6 @@ impl DayBudgetRefusal {
             refused,
             renews_at,
         }
-    }
-}
-
-impl fmt::Display for DayBudgetRefusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { name, refused, .. } = self;
-        write!(
-            f,
-            "{name}: {refused}, including running steps. Continue tomorrow (UTC), or ask the operator to raise {name}"
-        )
     }
 }
 

@@ -349,7 +349,8 @@ impl fmt::Display for WaitingFor {
 }
 
 /// The limit that was reached.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{subject} allows at most {limit} {what}")]
 pub struct QuotaExceeded {
     /// The limited quantity: files, bytes per file, total bytes, messages, events.
     pub what: &'static str,
@@ -357,16 +358,6 @@ pub struct QuotaExceeded {
     pub limit: u64,
     /// The changed object: a path, or the session.
     pub subject: String,
-}
-
-impl fmt::Display for QuotaExceeded {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "{} allows at most {} {}",
-            self.subject, self.limit, self.what
-        )
-    }
 }
 
 impl AgentLoopError {

@@ -241,16 +241,18 @@ impl<T: IdMarker> serde::de::Visitor<'_> for IdVisitor<T> {
     }
 }
 
+#[doc(hidden)]
+#[macro_export]
 macro_rules! ids {
     ($($alias:ident, $marker:ident, $prefix:literal, $what:literal;)*) => {$(
         #[doc = concat!("Marks the identifier of ", $what, ".")]
         #[derive(Debug, Clone, Copy)]
         pub struct $marker;
-        impl IdMarker for $marker {
+        impl $crate::typed_id::IdMarker for $marker {
             const PREFIX: &'static str = $prefix;
         }
         #[doc = concat!("Identifies ", $what, ".")]
-        pub type $alias = TypedId<$marker>;
+        pub type $alias = $crate::typed_id::TypedId<$marker>;
     )*};
 }
 

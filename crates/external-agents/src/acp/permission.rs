@@ -1,7 +1,7 @@
 //! Permission requests from an agent. Options are selected by kind, because option IDs are agent-specific.
 
 use serde_json::{Value, json};
-use windlass_core::backend::{PermissionDecision, PermissionRequest, PermissionScope};
+use windlass_core::backend::{PermissionDecision, PermissionRequest};
 
 use crate::json::{fields, id, request_name, text};
 use crate::permission::OpenPermissions;
@@ -41,7 +41,6 @@ impl Permissions {
             name: text(call, "kind").or(title).unwrap_or("unknown").to_owned(),
             arguments: arguments(call),
             title: title.map(str::to_owned),
-            can_allow_always: open.option("allow_always").is_some(),
         };
         Some(self.open(permission, open))
     }
@@ -53,21 +52,14 @@ impl Permissions {
         decision: &PermissionDecision,
     ) -> Option<(Value, Value)> {
         let open = self.take(request)?;
-        let kinds: &[&str] = match decision {
-            PermissionDecision::Allow {
-                scope: PermissionScope::Always,
-                ..
-            } => &["allow_always", "allow_once"],
+        let kind = match decision {
             // Never grant more than the decision allows, even if the agent offers no narrower option.
-            PermissionDecision::Allow {
-                scope: PermissionScope::Once,
-                ..
-            } => &["allow_once"],
-            PermissionDecision::Deny { .. } => &["reject_once"],
+            PermissionDecision::Allow => "allow_once",
+            PermissionDecision::Deny { .. } => "reject_once",
         };
-        let chosen = kinds.iter().find_map(|kind| open.option(kind));
-        let answer = match chosen {
-            Some(option) => json!({"outcome": {"outcome": "selected", "optionId": option}}),
+        let mut options = open.options.iter();
+        let answer = match options.find(|(option_kind, _)| option_kind == kind) {
+            Some((_, option)) => json!({"outcome": {"outcome": "selected", "optionId": option}}),
             None => cancelled(),
         };
         Some((open.id, answer))
@@ -79,14 +71,6 @@ fn arguments(call: &Value) -> Value {
     let raw = call.get("rawInput").filter(|input| !input.is_null());
     let described = || fields(call, &["title", "content", "locations"]);
     raw.cloned().unwrap_or_else(described)
-}
-
-impl OpenPermission {
-    fn option(&self, kind: &str) -> Option<&str> {
-        let mut options = self.options.iter();
-        let found = options.find(|(option_kind, _)| option_kind == kind);
-        found.map(|(_, option)| option.as_str())
-    }
 }
 
 #[cfg(test)]

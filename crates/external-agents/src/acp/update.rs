@@ -98,3 +98,23 @@ pub(super) fn cost(update: &Value) -> Option<f64> {
     let is_usd = text(cost, "currency").is_none_or(|currency| currency == "USD");
     cost["amount"].as_f64().filter(|_| is_usd)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_plans_in_the_known_form_are_read() {
+        let step = |status: &str| json!({ "content": "Read", "priority": "low", "status": status });
+        let plan = json!({ "entries": [step("pending"), step("in_progress"), step("completed")] });
+        assert_eq!(plan_entries(&plan), plan.get("entries"));
+        for other in [
+            json!({}),
+            json!({ "entries": "none" }),
+            json!({ "entries": [step("waiting")] }),
+            json!({ "entries": [{ "status": "pending" }] }),
+        ] {
+            assert_eq!(plan_entries(&other), None, "{other}");
+        }
+    }
+}

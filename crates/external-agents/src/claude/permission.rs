@@ -28,7 +28,6 @@ impl Permissions {
             name: text(request, "tool_name").unwrap_or("unknown").to_owned(),
             arguments: arguments.clone(),
             title: text(request, "title").map(str::to_owned),
-            can_allow_always: false,
         };
         vec![self.open(permission, arguments)]
     }
@@ -40,9 +39,8 @@ impl Permissions {
     ) -> Option<Vec<Step>> {
         let arguments_of_call = self.take(request)?;
         let response = match decision {
-            PermissionDecision::Allow { arguments, .. } => {
-                let input = arguments.clone().unwrap_or(arguments_of_call);
-                json!({"behavior": "allow", "updatedInput": input})
+            PermissionDecision::Allow => {
+                json!({"behavior": "allow", "updatedInput": arguments_of_call})
             }
             PermissionDecision::Deny { message } => json!({"behavior": "deny", "message": message}),
         };

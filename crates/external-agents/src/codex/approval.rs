@@ -1,17 +1,14 @@
 //! Permission requests of Codex, sent before commands and file changes.
 
 use serde_json::{Value, json};
-use windlass_core::backend::{PermissionDecision, PermissionRequest, PermissionScope};
+use windlass_core::backend::{PermissionDecision, PermissionRequest};
 
 use crate::json::{id, request_name, text};
 use crate::permission::OpenPermissions;
 use crate::protocol::Step;
 
-pub(super) struct OpenApproval {
-    id: Value,
-    /// The decisions that Codex offers; `None` means all of them.
-    decisions: Option<Vec<String>>,
-}
+/// The JSON-RPC ID of an open request.
+pub(super) struct OpenApproval(Value);
 
 pub(super) type CodexApprovals = OpenPermissions<OpenApproval>;
 
@@ -24,15 +21,6 @@ impl CodexApprovals {
             _ => return None,
         };
         let request_id = request_name(request).filter(|_| self.accepts(params))?;
-        let decisions = params["availableDecisions"].as_array();
-        let decisions = decisions.map(|all| {
-            let texts = all.iter().filter_map(Value::as_str);
-            texts.map(str::to_owned).collect::<Vec<_>>()
-        });
-        let open = OpenApproval {
-            id: request.clone(),
-            decisions,
-        };
         let fields = ["command", "cwd", "reason", "grantRoot"].into_iter();
         let arguments =
             fields.filter_map(|field| Some((field.to_owned(), params.get(field)?.clone())));
@@ -42,9 +30,8 @@ impl CodexApprovals {
             name: name.to_owned(),
             arguments: Value::Object(arguments.collect()),
             title: text(params, "command").map(str::to_owned),
-            can_allow_always: open.offers("acceptForSession"),
         };
-        Some(self.open(permission, open))
+        Some(self.open(permission, OpenApproval(request.clone())))
     }
 
     /// Returns the JSON-RPC request ID and the response.
@@ -53,23 +40,12 @@ impl CodexApprovals {
         request: &str,
         decision: &PermissionDecision,
     ) -> Option<(Value, Value)> {
-        let open = self.take(request)?;
+        let OpenApproval(id) = self.take(request)?;
         let answer = match decision {
-            PermissionDecision::Allow {
-                scope: PermissionScope::Always,
-                ..
-            } if open.offers("acceptForSession") => "acceptForSession",
-            PermissionDecision::Allow { .. } => "accept",
+            PermissionDecision::Allow => "accept",
             // Used even if it is not offered: Codex accepts it, and `cancel` would interrupt the turn.
             PermissionDecision::Deny { .. } => "decline",
         };
-        Some((open.id, json!({"decision": answer})))
-    }
-}
-
-impl OpenApproval {
-    fn offers(&self, decision: &str) -> bool {
-        let listed = self.decisions.as_ref();
-        listed.is_none_or(|all| all.iter().any(|one| one == decision))
+        Some((id, json!({"decision": answer})))
     }
 }

@@ -141,10 +141,7 @@ impl RecordingPlayer {
             }),
             Some("turn/interrupt") => self.call(id, |protocol| protocol.interrupt()),
             None if message["result"]["outcome"]["optionId"] == json!("proceed_once") => {
-                let allow = windlass_core::backend::PermissionDecision::Allow {
-                    scope: windlass_core::backend::PermissionScope::Once,
-                    arguments: None,
-                };
+                let allow = windlass_core::backend::PermissionDecision::Allow;
                 let request = message["id"].to_string();
                 let steps = self
                     .protocol

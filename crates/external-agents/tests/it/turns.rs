@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use windlass_core::backend::{
     BackendEnd, BackendErrorKind, BackendEvent, BackendNotice, BackendStatus, PermissionDecision,
-    PermissionScope, SessionChoice, Steered,
+    SessionChoice, Steered,
 };
 
 use crate::support::{BOTH, StubFixture, StubProtocol, prompt, text};
@@ -138,10 +138,7 @@ async fn interrupt_ends_the_turn_and_not_the_process() {
 
 #[tokio::test]
 async fn permission_is_requested_and_answered_once() {
-    let allow = PermissionDecision::Allow {
-        scope: PermissionScope::Once,
-        arguments: None,
-    };
+    let allow = PermissionDecision::Allow;
     let deny = PermissionDecision::Deny {
         message: "no".to_owned(),
     };

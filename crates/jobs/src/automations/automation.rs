@@ -3,7 +3,6 @@
 use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
-use windlass_core::typed_id::{IdMarker, TypedId};
 use windlass_macros::omit_none;
 
 use crate::error::{JobError, check_name};
@@ -22,27 +21,10 @@ const MAX_DIRECTORIES: usize = 16;
 /// Maximum length of a directory's path in bytes.
 const PATH_BYTES: usize = 4096;
 
-/// Type marker of automation IDs.
-#[derive(Debug)]
-pub struct AutomationIdMarker;
-
-impl IdMarker for AutomationIdMarker {
-    const PREFIX: &'static str = "auto";
+windlass_core::ids! {
+    AutomationId, AutomationIdMarker, "auto", "an automation";
+    RunId, RunIdMarker, "autorun", "a run of an automation";
 }
-
-/// ID of an automation.
-pub type AutomationId = TypedId<AutomationIdMarker>;
-
-/// Type marker of automation run IDs.
-#[derive(Debug)]
-pub struct RunIdMarker;
-
-impl IdMarker for RunIdMarker {
-    const PREFIX: &'static str = "autorun";
-}
-
-/// ID of a run of an automation.
-pub type RunId = TypedId<RunIdMarker>;
 
 /// The work of an automation and its schedule.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

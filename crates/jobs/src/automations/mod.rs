@@ -20,6 +20,7 @@ use crate::rows::{JobStore, PAGE, readable};
 use crate::schedule::check_zone;
 use crate::tasks::{LIST_BYTES, Task, TaskId, Tasks};
 use windlass_core::Clock;
+use windlass_macros::Defaults;
 
 pub use automation::{
     Automation, AutomationEvent, AutomationId, AutomationIdMarker, AutomationStatus, MissedRuns,
@@ -46,27 +47,20 @@ const OF_OWNER: &str = "automations of this owner";
 const MAX_PAGE: usize = 500;
 
 /// Settings of automations.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Defaults)]
 pub struct AutomationSettings {
     /// Default time zone of rules.
+    #[default("UTC".to_owned())]
     pub local_zone: String,
     /// Maximum number of automations; one owner may have half of them.
+    #[default(10_000)]
     pub automations: usize,
     /// Maximum number of stored runs of each owner; the oldest are removed first.
+    #[default(100_000)]
     pub runs_of_owner: usize,
     /// Maximum bytes of one owner's automations, and of its runs.
+    #[default(BYTES_OF_OWNER)]
     pub bytes_of_owner: u64,
-}
-
-impl Default for AutomationSettings {
-    fn default() -> Self {
-        Self {
-            local_zone: "UTC".to_owned(),
-            automations: 10_000,
-            runs_of_owner: 100_000,
-            bytes_of_owner: BYTES_OF_OWNER,
-        }
-    }
 }
 
 /// A stored run of an automation. Its task has the progress.

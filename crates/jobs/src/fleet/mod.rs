@@ -25,6 +25,7 @@ use crate::rows::JobStore;
 use crate::spec::JobSpec;
 use crate::turn_runner::{ActiveHold, Assignment};
 use windlass_core::Clock;
+use windlass_macros::Defaults;
 
 pub use history::{FleetHistory, FleetRecord};
 pub use plan::{FleetPlan, FleetStart, FleetTaskSpec, WorkerSpec};
@@ -57,27 +58,20 @@ pub const MAX_WORKERS: usize = 64;
 pub const MAX_OPEN_RUNS: usize = 256;
 
 /// Settings of the fleet.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Defaults)]
 pub struct FleetSettings {
     /// Maximum number of workers of all runs that work at once, from 1 to [`MAX_WORKERS`].
+    #[default(8)]
     pub workers: usize,
     /// Maximum number of open runs, from 1 to [`MAX_OPEN_RUNS`]; one owner may have half of them.
+    #[default(32)]
     pub open_runs: usize,
     /// Maximum number of stored ended runs of each owner; the oldest are removed first.
+    #[default(10_000)]
     pub ended_runs_of_owner: usize,
     /// Maximum bytes of one owner's ended runs. Open runs are limited by their number and the size of a plan.
+    #[default(BYTES_OF_OWNER)]
     pub bytes_of_owner: u64,
-}
-
-impl Default for FleetSettings {
-    fn default() -> Self {
-        Self {
-            workers: 8,
-            open_runs: 32,
-            ended_runs_of_owner: 10_000,
-            bytes_of_owner: BYTES_OF_OWNER,
-        }
-    }
 }
 
 /// The fleet; clones share state.

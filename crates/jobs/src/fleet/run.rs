@@ -11,7 +11,7 @@ use chrono::{DateTime, TimeDelta, Utc};
 use serde::{Deserialize, Serialize};
 use windlass_core::derived_id::derive;
 use windlass_core::items::UnapprovedCalls;
-use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
+use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_macros::omit_none;
 
 use super::plan::{FleetPlan, FleetStart};
@@ -23,16 +23,9 @@ use crate::turn_runner::{Assignment, HoldCause, TurnEnd};
 /// Maximum stored length of a summary or an error in bytes; the thread has the full text.
 const END_BYTES: usize = 1024;
 
-/// Type marker of fleet run IDs.
-#[derive(Debug)]
-pub struct FleetRunIdMarker;
-
-impl IdMarker for FleetRunIdMarker {
-    const PREFIX: &'static str = "fleet";
+windlass_core::ids! {
+    FleetRunId, FleetRunIdMarker, "fleet", "a fleet run";
 }
-
-/// ID of a fleet run.
-pub type FleetRunId = TypedId<FleetRunIdMarker>;
 
 /// A command to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -30,6 +30,7 @@ pub use self::task::{
 };
 use self::task::{TaskCommand, is_run_id};
 pub use crate::attempt::EndStatus;
+use windlass_macros::Defaults;
 
 /// Rows of open tasks.
 const OPEN: &str = "work.task";
@@ -55,30 +56,23 @@ const MAX_BATCH: usize = 1000;
 pub(crate) const MAX_BATCH_BYTES: usize = 1024 * 1024;
 
 /// Settings of the task queue.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Defaults)]
 pub struct TaskSettings {
     /// Maximum number of tasks that run at once, from 1 to [`MAX_WORKERS`].
+    #[default(2)]
     pub workers: usize,
     /// Maximum number of open tasks.
+    #[default(100_000)]
     pub open_tasks: usize,
     /// Maximum number of open tasks of one owner.
+    #[default(50_000)]
     pub open_tasks_of_owner: usize,
     /// Maximum number of stored ended tasks of each owner; the oldest are removed first.
+    #[default(100_000)]
     pub ended_tasks_of_owner: usize,
     /// Maximum bytes of one owner's open tasks, and of its ended tasks.
+    #[default(BYTES_OF_OWNER)]
     pub bytes_of_owner: u64,
-}
-
-impl Default for TaskSettings {
-    fn default() -> Self {
-        Self {
-            workers: 2,
-            open_tasks: 100_000,
-            open_tasks_of_owner: 50_000,
-            ended_tasks_of_owner: 100_000,
-            bytes_of_owner: BYTES_OF_OWNER,
-        }
-    }
 }
 
 /// A request to queue a task.

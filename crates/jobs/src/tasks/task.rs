@@ -4,7 +4,7 @@ use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use windlass_core::derived_id::derive;
 use windlass_core::items::UnapprovedCalls;
-use windlass_core::typed_id::{IdMarker, SessionId, TurnId, TypedId};
+use windlass_core::typed_id::{SessionId, TurnId};
 use windlass_macros::omit_none;
 
 use crate::attempt::{AttemptOutcome, EndStatus, RetryCause, StopRequest, outcome};
@@ -16,16 +16,9 @@ use crate::turn_runner::{ActiveHold, Assignment, HoldCause, TurnEnd};
 /// Maximum stored length of a summary or an error in bytes; longer ones are truncated.
 const END_BYTES: usize = 16 * 1024;
 
-/// Type marker of task IDs.
-#[derive(Debug)]
-pub struct TaskIdMarker;
-
-impl IdMarker for TaskIdMarker {
-    const PREFIX: &'static str = "task";
+windlass_core::ids! {
+    TaskId, TaskIdMarker, "task", "a task";
 }
-
-/// ID of a task.
-pub type TaskId = TypedId<TaskIdMarker>;
 
 /// UUID version of scheduled runs and their tasks, whose IDs are derived from an automation and a time. All other IDs are generated, with
 /// version 7.

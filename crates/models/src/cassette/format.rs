@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use windlass_core::error::{AgentLoopError, AskedModel, ErrorKind, ProviderError};
+use windlass_core::events::RetryMetadata;
 use windlass_core::llm_driver_registry::{
     LlmCallConfig, LlmCompletionMetadata, LlmContentPart, LlmMessage, LlmMessageContent,
     LlmMessageRole, LlmStreamEvent,
@@ -33,12 +34,12 @@ pub(super) enum StoredEvent {
     Signature { signature: String },
     ReasonItem { id: String, payload: Value },
     ToolCalls { calls: Vec<ToolCall> },
-    Done(Box<StoredEnd>),
+    Done(#[serde(with = "StoredEnd")] LlmCompletionMetadata),
 }
 
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(default)]
-pub(super) struct StoredEnd {
+#[derive(Default, Serialize, Deserialize)]
+#[serde(default, remote = "LlmCompletionMetadata")]
+struct StoredEnd {
     total_tokens: Option<u32>,
     prompt_tokens: Option<u32>,
     completion_tokens: Option<u32>,
@@ -51,6 +52,8 @@ pub(super) struct StoredEnd {
     finish_reason: Option<String>,
     response_id: Option<String>,
     phase: Option<ExecutionPhase>,
+    #[serde(skip)]
+    retry_metadata: Option<RetryMetadata>,
 }
 
 #[omit_none]
@@ -114,7 +117,7 @@ impl StoredEvent {
             LlmStreamEvent::ThinkingSignature(signature) => Self::Signature { signature },
             LlmStreamEvent::ReasonItem { id, payload } => Self::ReasonItem { id, payload },
             LlmStreamEvent::ToolCalls(calls) => Self::ToolCalls { calls },
-            LlmStreamEvent::Done(done) => Self::Done(Box::new(StoredEnd::from_metadata(*done))),
+            LlmStreamEvent::Done(done) => Self::Done(*done),
             LlmStreamEvent::Error(message) => {
                 return Err(StoredFailure::from(&AgentLoopError::Llm(message)));
             }
@@ -130,44 +133,7 @@ impl From<StoredEvent> for LlmStreamEvent {
             StoredEvent::Signature { signature } => Self::ThinkingSignature(signature),
             StoredEvent::ReasonItem { id, payload } => Self::ReasonItem { id, payload },
             StoredEvent::ToolCalls { calls } => Self::ToolCalls(calls),
-            StoredEvent::Done(end) => Self::Done(Box::new(end.into_metadata())),
-        }
-    }
-}
-
-impl StoredEnd {
-    fn from_metadata(done: LlmCompletionMetadata) -> Self {
-        Self {
-            total_tokens: done.total_tokens,
-            prompt_tokens: done.prompt_tokens,
-            completion_tokens: done.completion_tokens,
-            cache_read_tokens: done.cache_read_tokens,
-            cache_creation_tokens: done.cache_creation_tokens,
-            reasoning_tokens: done.reasoning_tokens,
-            provider_cost_usd: done.provider_cost_usd,
-            estimated_cost_usd: done.estimated_cost_usd,
-            model: done.model,
-            finish_reason: done.finish_reason,
-            response_id: done.response_id,
-            phase: done.phase,
-        }
-    }
-
-    fn into_metadata(self) -> LlmCompletionMetadata {
-        LlmCompletionMetadata {
-            total_tokens: self.total_tokens,
-            prompt_tokens: self.prompt_tokens,
-            completion_tokens: self.completion_tokens,
-            cache_read_tokens: self.cache_read_tokens,
-            cache_creation_tokens: self.cache_creation_tokens,
-            reasoning_tokens: self.reasoning_tokens,
-            provider_cost_usd: self.provider_cost_usd,
-            estimated_cost_usd: self.estimated_cost_usd,
-            model: self.model,
-            finish_reason: self.finish_reason,
-            retry_metadata: None,
-            response_id: self.response_id,
-            phase: self.phase,
+            StoredEvent::Done(done) => Self::Done(Box::new(done)),
         }
     }
 }

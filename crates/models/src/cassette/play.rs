@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
@@ -13,6 +13,7 @@ use windlass_core::error::{AgentLoopError, Result};
 use windlass_core::llm_driver_registry::{
     LlmCallConfig, LlmDriver, LlmMessage, LlmRequest, LlmResponseStream, LlmStreamEvent,
 };
+use windlass_core::lock::lock;
 
 use super::format::{self, Exchange, VERSION};
 
@@ -84,14 +85,11 @@ impl CassetteDriver {
     /// Returns the number of unused exchanges.
     #[must_use]
     pub fn left(&self) -> usize {
-        self.left
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
+        lock(&self.left).len()
     }
 
     fn play(&self, request: &Value) -> Result<LlmResponseStream> {
-        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left = lock(&self.left);
         let found = match self.matching {
             Matching::SameRequest => left
                 .iter()

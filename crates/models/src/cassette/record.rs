@@ -5,7 +5,7 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use async_trait::async_trait;
@@ -17,6 +17,7 @@ use windlass_core::llm_driver_registry::{
     DiscoveredModel, LlmCallConfig, LlmDriver, LlmMessage, LlmRequest, LlmResponseStream,
     LlmStreamEvent,
 };
+use windlass_core::lock::lock;
 use windlass_core::typed_id::SessionId;
 use windlass_macros::OpaqueDebug;
 
@@ -91,7 +92,7 @@ impl Tape {
         };
         let mut line = serde_json::to_value(exchange).map_err(|error| failed(&error))?;
         self.mask(&mut line);
-        let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut file = lock(&self.file);
         writeln!(file, "{line}").map_err(|error| failed(&error))
     }
 

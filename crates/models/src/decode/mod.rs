@@ -14,6 +14,7 @@ pub(crate) use answer::{AnswerBuilder, Stop};
 pub(crate) use calls::OWN_CALL_ID;
 pub(crate) use calls::PartialCall;
 use sse::{SseDecoder, SseEvent};
+use windlass_macros::Defaults;
 
 use crate::api::Api;
 
@@ -96,15 +97,18 @@ pub(crate) trait WireDecoder: Send + std::fmt::Debug {
 }
 
 /// Limits and identity of an answer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Defaults)]
 pub struct DecodeOptions {
     /// The requested model; reasoning is returned only to the same model.
     pub model: String,
     /// Maximum length of one event in bytes.
+    #[default(MAX_LINE_BYTES)]
     pub max_line_bytes: usize,
     /// Maximum length of the whole answer in bytes.
+    #[default(MAX_ANSWER_BYTES)]
     pub max_answer_bytes: usize,
     /// Seed of generated call IDs, for calls without a provider ID.
+    #[default("0".to_owned())]
     pub call_seed: String,
 }
 
@@ -112,17 +116,6 @@ pub struct DecodeOptions {
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
 /// Default maximum length of a whole answer in bytes.
 pub const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
-
-impl Default for DecodeOptions {
-    fn default() -> Self {
-        Self {
-            model: String::new(),
-            max_line_bytes: MAX_LINE_BYTES,
-            max_answer_bytes: MAX_ANSWER_BYTES,
-            call_seed: "0".to_owned(),
-        }
-    }
-}
 
 /// Decodes the bytes of one answer.
 #[derive(Debug)]

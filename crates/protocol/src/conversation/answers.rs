@@ -4,8 +4,7 @@ use serde_json::Value;
 use windlass_macros::wire;
 
 /// A decision about a call.
-#[wire(Copy, Eq)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, snake_case)]
 pub enum ApprovalDecision {
     /// The call may run.
     Allow,
@@ -68,8 +67,7 @@ pub struct DecideApproval {
 }
 
 /// Scope of a remembered decision.
-#[wire(Copy, Eq, Default)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, Default, snake_case)]
 pub enum RememberFor {
     /// All later turns of the thread.
     #[default]

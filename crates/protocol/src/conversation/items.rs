@@ -6,8 +6,7 @@ use windlass_macros::wire;
 use crate::turns::Status;
 
 /// Kind of an item.
-#[wire(Copy, Eq, Hash)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, Hash, snake_case)]
 pub enum ItemKind {
     /// A message of the user.
     UserMessage,

@@ -3,8 +3,7 @@
 use windlass_macros::wire;
 
 /// Handling of the input of `POST …/turns` while the thread has an open turn.
-#[wire(Copy, Eq, Hash, Default)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, Hash, Default, snake_case)]
 pub enum OnBusy {
     /// The request fails with `turn_active`.
     #[default]

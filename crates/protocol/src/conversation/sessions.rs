@@ -160,8 +160,7 @@ pub struct ResumedSession {
 }
 
 /// Author of a message.
-#[wire(Copy, Eq)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, snake_case)]
 pub enum SessionRole {
     /// A message of the user.
     User,

@@ -12,8 +12,7 @@ use crate::turn_policy::turn_policy;
 use crate::turns::{Status, Turn};
 
 /// Handling of an open turn at a restart of the daemon.
-#[wire(Copy, Eq)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, snake_case)]
 pub enum OnRestart {
     /// The open turn resumes.
     Resume,

@@ -33,8 +33,7 @@ impl DynamicToolSpec {
 }
 
 /// Status of a client's tool call.
-#[wire(Copy, Eq)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, snake_case)]
 pub enum DynamicToolItemStatus {
     /// The call waits for its result.
     InProgress,

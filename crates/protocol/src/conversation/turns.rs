@@ -12,8 +12,7 @@ use crate::tools::DynamicToolSpec;
 use crate::turn_policy::turn_policy;
 
 /// Status of a turn or an item.
-#[wire(Copy, Eq, Hash, Default)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, Hash, Default, snake_case)]
 pub enum Status {
     /// The turn is in the queue.
     #[default]
@@ -31,8 +30,7 @@ pub enum Status {
 }
 
 /// Kind of input that a turn waits for.
-#[wire(Copy, Eq, Hash)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, Hash, snake_case)]
 pub enum WaitKind {
     /// A call needs an approval.
     Approval,

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
-use windlass_macros::wire;
+use windlass_macros::{Defaults, wire};
 
 /// The environment that a thread or turn works in.
 #[wire(Eq)]
@@ -17,8 +17,7 @@ pub struct TurnEnvironmentParams {
 }
 
 /// Network access of tools.
-#[wire(Copy, Eq, Default)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, Default, snake_case)]
 pub enum NetworkPolicy {
     /// The network access of the daemon.
     #[default]
@@ -32,23 +31,17 @@ pub enum NetworkPolicy {
 /// Permissions in an environment. They narrow the permissions of thread and turn, and never widen them.
 #[wire(Copy, Eq)]
 #[serde(default, deny_unknown_fields)]
+#[derive(Defaults)]
 pub struct EnvironmentPolicy {
     /// Whether tools may change files.
+    #[default(true)]
     pub write: bool,
     /// Whether tools may run commands.
+    #[default(true)]
     pub shell: bool,
     /// Network access of tools.
+    #[default(NetworkPolicy::Inherit)]
     pub network: NetworkPolicy,
-}
-
-impl Default for EnvironmentPolicy {
-    fn default() -> Self {
-        Self {
-            write: true,
-            shell: true,
-            network: NetworkPolicy::Inherit,
-        }
-    }
 }
 
 /// A named root directory with a policy.

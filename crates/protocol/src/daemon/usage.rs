@@ -3,8 +3,7 @@
 use windlass_macros::wire;
 
 /// Grouping of usage in a report.
-#[wire(Copy, Eq, Default)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, Default, snake_case)]
 pub enum GroupBy {
     /// By the day on which the turn ended.
     #[default]

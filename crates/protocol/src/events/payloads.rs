@@ -9,7 +9,7 @@ use crate::{ApprovalDecision, Item, Status, Thread, Turn};
 macro_rules! payloads {
     ($($(#[$doc:meta])* $name:ident { $($(#[$field_doc:meta])* $field:ident: $ty:ty,)* })*) => {$(
         $(#[$doc])*
-        #[wire]
+        #[wire(omit_none)]
         pub struct $name { $($(#[$field_doc])* pub $field: $ty,)* }
     )*};
 }
@@ -32,10 +32,8 @@ payloads! {
     /// A thread created from another one.
     ThreadForkedPayload {
         /// How many turns of the source were dropped; absent for a plain fork.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         backtrack_depth_from_tail: Option<u64>,
         /// The first dropped turn of the source.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         dropped_turn_id: Option<String>,
         /// The last `seq` that the fork shares with its source.
         source_seq: u64,
@@ -48,7 +46,6 @@ payloads! {
     /// An input that waits for its turn.
     InputQueuedPayload {
         /// `true` if the input is placed before the others; absent if it is placed last.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         ahead: Option<bool>,
         /// The beginning of the text, or the client's own summary of it.
         input_summary: String,
@@ -63,10 +60,8 @@ payloads! {
     /// A change of a queued input.
     InputEditedPayload {
         /// The new index in the queue, from 0; absent if it is unchanged.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         position: Option<u64>,
         /// The new text; absent if it is unchanged.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         prompt: Option<String>,
         /// ID of the thread, `thr_…`.
         thread_id: String,
@@ -77,7 +72,6 @@ payloads! {
     /// The removal of a queued input.
     InputRemovedPayload {
         /// Reason; absent if a client removed the input.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// ID of the thread, `thr_…`.
         thread_id: String,
@@ -88,7 +82,6 @@ payloads! {
     /// The start of a turn.
     TurnStartedPayload {
         /// `true` for a compaction that a client requested; absent otherwise.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         manual_compaction: Option<bool>,
         /// The turn at its start.
         turn: Turn,
@@ -97,10 +90,8 @@ payloads! {
     /// A turn at work.
     TurnLifecyclePayload {
         /// `true` after a restart; absent otherwise.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed: Option<bool>,
         /// How many restarts the turn has survived; absent before the first.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         resumed_count: Option<u32>,
         /// Always `in_progress`.
         status: Status,
@@ -137,7 +128,6 @@ payloads! {
     /// The end of a turn, whatever its status.
     TurnCompletedPayload {
         /// `true` if the turn ended because its process was gone; absent otherwise.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         recovered: Option<bool>,
         /// The turn at its end.
         turn: Turn,
@@ -156,18 +146,14 @@ payloads! {
     /// The start or the end of an item.
     ItemPayload {
         /// Whether a compaction began automatically; compactions only.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         auto: Option<bool>,
         /// The item at this event.
         item: Item,
         /// Messages after the compaction; compactions only.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         messages_after: Option<u64>,
         /// Messages before the compaction; compactions only.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         messages_before: Option<u64>,
         /// The call, when a tool item starts.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         tool: Option<EventToolCall>,
     }
 
@@ -188,12 +174,12 @@ payloads! {
         /// The tool and its arguments.
         description: String,
         /// Time at which the approval is denied automatically.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<String>,
         /// ID of the approval, `appr_…`.
         id: String,
         /// The agent's stated purpose; null if it gave none.
         #[cfg_attr(feature = "openapi", schema(required = true))]
+        #[null]
         intent_summary: Option<String>,
         /// The item that shows the call.
         item_id: String,
@@ -208,7 +194,6 @@ payloads! {
     /// A question that waits for an answer.
     UserInputRequiredPayload {
         /// Time at which the question is cancelled automatically.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<String>,
         /// ID of the request, `input_…`.
         id: String,
@@ -231,15 +216,12 @@ payloads! {
         /// The item that shows the call.
         item_id: String,
         /// Reason, if one was given.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
         /// Whether the decision applies beyond this call.
         remember: bool,
         /// `project` if it applies to the project; absent otherwise.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         remember_for: Option<String>,
         /// `true` if the deadline decided; absent otherwise.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         timeout: Option<bool>,
     }
 
@@ -312,7 +294,6 @@ payloads! {
         /// Reason for people.
         reason: String,
         /// `true` after a restart; absent otherwise.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         recovered: Option<bool>,
         /// Always `canceled`.
         status: ToolCallStatus,
@@ -326,8 +307,7 @@ payloads! {
 }
 
 /// The end of the wait for a client's result.
-#[wire(Copy, Eq)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, snake_case)]
 pub enum ToolCallStatus {
     /// The client returned a result.
     Resolved,
@@ -338,8 +318,7 @@ pub enum ToolCallStatus {
 }
 
 /// The kinds of items whose text is streamed.
-#[wire(Copy, Eq)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, snake_case)]
 pub enum DeltaKind {
     /// The agent's answer.
     AgentMessage,

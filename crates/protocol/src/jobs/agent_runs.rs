@@ -115,8 +115,7 @@ pub struct AgentRunSpec {
 }
 
 /// Status of an agent.
-#[wire(Copy, Eq)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, snake_case)]
 pub enum AgentRunStatus {
     /// The first turn has not started.
     Starting,

@@ -7,8 +7,7 @@ use crate::turn_policy::turn_policy;
 use crate::turns::UnapprovedCalls;
 
 /// Whether the schedule of an automation is active.
-#[wire(Copy, Default, Eq, Hash)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Default, Eq, Hash, snake_case)]
 pub enum AutomationStatus {
     /// The schedule is active.
     #[default]
@@ -18,8 +17,7 @@ pub enum AutomationStatus {
 }
 
 /// Handling of runs that were missed while the daemon was not running.
-#[wire(Copy, Default, Eq, Hash)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Default, Eq, Hash, snake_case)]
 pub enum MissedRuns {
     /// Missed runs are skipped.
     Skip,

@@ -182,8 +182,7 @@ pub struct FleetStatus {
 }
 
 /// Status of a worker.
-#[wire(Copy, Eq)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, snake_case)]
 pub enum FleetWorkerStatus {
     /// The worker has no task.
     Online,
@@ -198,8 +197,7 @@ pub enum FleetWorkerStatus {
 }
 
 /// Status of a run.
-#[wire(Copy, Eq)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, snake_case)]
 pub enum FleetRunStatus {
     /// The run has not been started.
     Pending,
@@ -216,8 +214,7 @@ pub enum FleetRunStatus {
 }
 
 /// Status of a task of a run.
-#[wire(Copy, Eq)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, snake_case)]
 pub enum FleetTaskStatus {
     /// The task waits for a worker.
     Enqueued,
@@ -232,13 +229,14 @@ pub enum FleetTaskStatus {
 }
 
 /// The state of a task of a run.
-#[wire(Eq)]
+#[wire(Eq, omit_none)]
 pub struct FleetTaskState {
     /// ID of the task in its run.
     pub task_id: String,
     /// Status at the time of the response.
     pub status: FleetTaskStatus,
     /// Worker that executes the task.
+    #[null]
     pub leased_to: Option<String>,
     /// Number of attempts that were started.
     pub attempts: u32,
@@ -246,19 +244,14 @@ pub struct FleetTaskState {
     #[serde(default)]
     pub restarts: u32,
     /// Thread of the attempts; absent until the first one starts.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub thread_id: Option<String>,
     /// Short form of the result.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<String>,
     /// Why the last attempt failed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Why the job is held; absent if it is not held.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub held: Option<JobHold>,
     /// Calls of the last turn that did not run because they were not approved.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unapproved_calls: Option<UnapprovedCalls>,
 }
 

@@ -8,8 +8,7 @@ use crate::turn_policy::turn_policy;
 use crate::turns::{UnapprovedCalls, WaitKind};
 
 /// Status of a task.
-#[wire(Copy, Eq, Hash, Default)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, Hash, Default, snake_case)]
 pub enum TaskStatus {
     /// The task waits for a worker.
     #[default]
@@ -25,8 +24,7 @@ pub enum TaskStatus {
 }
 
 /// Cause for which a job is held.
-#[wire(Copy, Eq, Hash)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, Hash, snake_case)]
 pub enum HoldCause {
     /// The limit on threads is reached.
     NoRoom,
@@ -145,7 +143,7 @@ pub struct TaskList {
 
 turn_policy! {
     /// A task with its timeline.
-    #[wire(Default)]
+    #[wire(Default, omit_none)]
     pub struct TaskRecord: record {
         /// The version of this record.
         pub schema_version: u32,
@@ -161,29 +159,28 @@ turn_policy! {
         pub status: TaskStatus,
         /// Kinds of input that the turn waits for; null if it is not parked.
         #[serde(default)]
+        #[null]
         pub waiting_for: Option<Vec<WaitKind>>,
         /// Creation time, RFC 3339.
         pub created_at: String,
         /// Start of the first attempt, RFC 3339.
+        #[null]
         pub started_at: Option<String>,
         /// End time, RFC 3339.
+        #[null]
         pub ended_at: Option<String>,
         /// Time from the first attempt to the end, in milliseconds.
+        #[null]
         pub duration_ms: Option<u64>,
         /// Result of the job.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub result_summary: Option<String>,
         /// Never present; the thread contains the complete result.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub result_detail_path: Option<String>,
         /// Why the task or its last attempt failed, or why the task is held.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub error: Option<String>,
         /// Thread of the task; absent until the task starts.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub thread_id: Option<String>,
         /// Turn of the newest attempt.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub turn_id: Option<String>,
         /// Number of records of the thread.
         pub runtime_event_count: u64,
@@ -210,13 +207,10 @@ turn_policy! {
         #[serde(default)]
         pub max_attempts: u32,
         /// External agent that executes its turns.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub backend: Option<String>,
         /// Why the job is held; absent if it is not held.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub held: Option<JobHold>,
         /// Calls of the last turn that did not run because they were not approved.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
         pub unapproved_calls: Option<UnapprovedCalls>,
     }
 }
@@ -235,8 +229,7 @@ pub struct TaskChecklist {
 }
 
 /// Status of a call of a task.
-#[wire(Copy, Eq, Hash)]
-#[serde(rename_all = "snake_case")]
+#[wire(Copy, Eq, Hash, snake_case)]
 pub enum TaskToolStatus {
     /// The call is running or parked.
     Running,

@@ -6,6 +6,7 @@ use crate::{RunCaller, Runs};
 use async_trait::async_trait;
 use serde_json::{Map, Value};
 use tokio::sync::watch;
+use windlass_macros::Defaults;
 
 use crate::rpc::access::Gate;
 use crate::rpc::calls::ClientCalls;
@@ -17,39 +18,32 @@ use crate::rpc::outbox::{Outbox, TextSource};
 pub type MethodResult = Result<Value, RpcError>;
 
 /// Limits of one connection.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Defaults)]
 pub struct RpcLimits {
     /// Bytes of a message.
+    #[default(1024 * 1024)]
     pub message_bytes: usize,
     /// Queued outgoing texts.
+    #[default(256)]
     pub queue: usize,
     /// Bytes of queued outgoing texts.
+    #[default(64 * 1024)]
     pub queue_bytes: usize,
     /// Runs that a connection may follow.
+    #[default(256)]
     pub subscriptions: usize,
     /// Concurrent long calls of a connection.
+    #[default(64)]
     pub long_calls: usize,
     /// Time limit for a tool call in the client.
+    #[default(Duration::from_secs(300))]
     pub tool_time: Duration,
     /// Delay after an invalid token; it doubles with each further one.
+    #[default(Duration::from_millis(100))]
     pub auth_delay: Duration,
     /// Invalid tokens before the connection is closed.
+    #[default(3)]
     pub auth_failures: u32,
-}
-
-impl Default for RpcLimits {
-    fn default() -> Self {
-        Self {
-            message_bytes: 1024 * 1024,
-            queue: 256,
-            queue_bytes: 64 * 1024,
-            subscriptions: 256,
-            long_calls: 64,
-            tool_time: Duration::from_secs(300),
-            auth_delay: Duration::from_millis(100),
-            auth_failures: 3,
-        }
-    }
 }
 
 /// State shared by all connections.

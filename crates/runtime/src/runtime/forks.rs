@@ -16,8 +16,8 @@ use super::copies::{copy_files, copy_values};
 use super::fork_point::{ForkAt, fork_point};
 use crate::errors::{from_journal, from_query};
 use crate::inner::Inner;
-use crate::lock::lock;
 use crate::thread::ThreadCommand;
+use windlass_core::lock::lock;
 use windlass_core::setters;
 
 /// Number of events read at a time in search of the first turn.

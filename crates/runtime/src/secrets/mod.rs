@@ -27,8 +27,8 @@ pub(crate) use mask::{Mask, Secret, mask_of};
 use output_secrets::OutputSecrets;
 use windlass_macros::OpaqueDebug;
 
-use crate::lock::lock;
 pub(crate) use tracked_storage::SecretTrackingStorage;
+use windlass_core::lock::lock;
 
 /// Minimum length of a stored secret to be masked; a shorter one would match in ordinary words.
 pub(crate) const MIN_SECRET_BYTES: usize = 4;

@@ -23,7 +23,7 @@ mod full {
     use windlass_core::bounds::{MAX_SCHEMA_PARTS, SchemaCost, count_values, schema_cost};
 
     use super::basic;
-    use crate::lock::lock;
+    use windlass_core::lock::lock;
 
     /// Maximum number of cached compiled schemas; a platform has tens of tools, not thousands.
     const MAX_CACHED: usize = 1024;

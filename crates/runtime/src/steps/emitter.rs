@@ -11,7 +11,7 @@ use windlass_core::typed_id::{ExecId, SessionId};
 use windlass_turn::UnflushedText;
 
 use crate::inner::Inner;
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// Sends a tool's events to the thread, whatever session or step the tool claims.
 pub(super) struct StepEmitter {

@@ -16,7 +16,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use windlass_core::capabilities::Capability;
+use windlass_core::constants;
 use windlass_core::tools::Tool;
+use windlass_macros::Defaults;
 
 use crate::inner::Inner;
 use crate::journal_views::RuntimeLink;
@@ -31,30 +33,22 @@ pub(crate) const SUBAGENTS: &str = "subagents";
 pub(crate) const SPAWN_AGENT: &str = "spawn_agent";
 
 /// Limits on the subagents that a model may start.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Defaults)]
 pub struct SubagentSettings {
     /// Maximum depth of subagents below a turn that a client started.
+    #[default(2)]
     pub max_depth: u32,
     /// Maximum number of subagents of one turn that run at once; further ones wait.
+    #[default(8)]
     pub at_once: usize,
     /// Maximum number of subagents that a turn may start in all.
+    #[default(32)]
     pub per_turn: usize,
     /// Maximum bytes of a subagent's answer that its parent reads.
+    #[default(16 * 1024)]
     pub answer_bytes: usize,
     /// Names of the external agents that a subagent may use.
     pub backends: Vec<String>,
-}
-
-impl Default for SubagentSettings {
-    fn default() -> Self {
-        Self {
-            max_depth: 2,
-            at_once: 8,
-            per_turn: 32,
-            answer_bytes: 16 * 1024,
-            backends: Vec::new(),
-        }
-    }
 }
 
 /// The capability `subagents`. It starts nothing until it is attached to a runtime.
@@ -79,21 +73,12 @@ impl Subagents {
 }
 
 impl Capability for Subagents {
-    fn id(&self) -> &str {
-        SUBAGENTS
-    }
-    fn name(&self) -> &str {
-        "Subagents"
-    }
-    fn description(&self) -> &str {
-        "Starts agents that work for this one, each in a session of its own."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Work")
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
+    constants!(
+        SUBAGENTS,
+        "Subagents",
+        "Starts agents that work for this one, each in a session of its own.",
+        "Work",
+    );
     fn tools_with_config(&self, _config: &Value) -> Vec<Box<dyn Tool>> {
         self.tools()
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::Semaphore;
 use windlass_core::typed_id::TurnId;
 
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// State shared by the calls of one turn that start subagents.
 pub(crate) struct TurnSlots {

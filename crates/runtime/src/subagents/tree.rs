@@ -19,9 +19,9 @@ use windlass_turn::Thread;
 
 use crate::errors::from_journal;
 use crate::inner::Inner;
-use crate::lock::lock;
 use crate::thread::StepScope;
 use crate::turn_context::TurnContext;
+use windlass_core::lock::lock;
 
 /// Number of records read at a time.
 const AT_ONCE: usize = 512;

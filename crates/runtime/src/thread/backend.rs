@@ -1,7 +1,7 @@
 //! The output of an external agent's run, and the input that the thread sends to it.
 
 use serde_json::Value;
-use windlass_core::backend::{BackendEvent, BackendNotice, PermissionDecision, PermissionScope};
+use windlass_core::backend::{BackendEvent, BackendNotice, PermissionDecision};
 use windlass_core::error::Result;
 use windlass_core::events::Decision;
 use windlass_core::tools::ToolResult;
@@ -179,10 +179,7 @@ impl Actor {
         reason: Option<String>,
     ) {
         let decision = match decision {
-            Decision::Allow => PermissionDecision::Allow {
-                scope: PermissionScope::Once,
-                arguments: None,
-            },
+            Decision::Allow => PermissionDecision::Allow,
             Decision::Deny => PermissionDecision::Deny {
                 message: reason.unwrap_or_else(|| "The user did not allow it".to_owned()),
             },

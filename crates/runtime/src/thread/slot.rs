@@ -16,8 +16,8 @@ use super::command::{ReplySender, ThreadCommand};
 use super::fault::{LeftoverWork, ThreadFault};
 use super::load::catch_up;
 use crate::inner::Inner;
-use crate::lock::lock;
 use crate::steps::backend::ProcessSlot;
+use windlass_core::lock::lock;
 
 /// The slot of a session's thread.
 pub(crate) struct Slot {

@@ -11,8 +11,8 @@ use chrono::{DateTime, Utc};
 use windlass_core::typed_id::SessionId;
 
 use super::Slot;
-use crate::lock::lock;
 use crate::secrets::KnownSecrets;
+use windlass_core::lock::lock;
 
 /// Maximum number of referenced slots that one eviction pass skips. The next pass continues after them, so the cost of a pass does not grow with the
 /// number of busy threads.

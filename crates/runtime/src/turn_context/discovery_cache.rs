@@ -6,8 +6,8 @@
 use std::sync::{Arc, Weak};
 
 use windlass_core::mcp::{DiscoveredTools, EnvironmentDescription};
+use windlass_core::recent_values::RecentValues;
 
-use super::recent_values::RecentValues;
 use crate::secrets::{Mask, Secret};
 
 /// A discovery and the inputs of the value derived from it.

@@ -9,7 +9,6 @@ mod masked_tool;
 mod offer;
 mod output;
 mod prompt;
-mod recent_values;
 mod records;
 mod tool_search;
 mod turn_tools;
@@ -38,7 +37,6 @@ use windlass_turn::{BackendPlan, CompactionPlan, Thread, TurnPlan};
 use crate::agent_backends::RegisteredBackend;
 use crate::builder::no_default_model;
 use crate::inner::Inner;
-use crate::lock::lock;
 use crate::panics::catch_panic_async;
 use crate::subagents::{SPAWN_AGENT, SUBAGENTS};
 use capabilities::TurnTools;
@@ -53,6 +51,7 @@ pub use output::check_output_schema;
 pub(crate) use records::SessionRecords;
 pub(crate) use turn_tools::ToolSetCache;
 use turn_tools::{ToolsKey, ToolsRequest};
+use windlass_core::lock::lock;
 
 /// The context of a turn. Assembled once per turn and shared by its steps.
 pub(crate) struct TurnContext {

@@ -12,7 +12,7 @@ use windlass_core::llm_driver_registry::LlmCallConfig;
 use windlass_core::tools::{ToolDefinition, ToolPolicy};
 use windlass_turn::{CompactionPlan, ToolSpec};
 
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// The settings of model calls, and the tools by name.
 pub(crate) struct Offer {

@@ -13,10 +13,10 @@ use windlass_core::digest::Digest128;
 use windlass_core::error::Result;
 use windlass_core::llm_driver_registry::LlmCallConfig;
 use windlass_core::mcp::{DiscoveredTools, McpScope, ScopedMcpServers};
+use windlass_core::recent_values::RecentValues;
 use windlass_core::tools::{ClientSideTool, TOOL_SEARCH, ToolDefinition};
 use windlass_core::turn_request::TurnRequest;
 
-use super::recent_values::RecentValues;
 use super::tool_search::ToolSearch;
 use super::{Contributions, SplitTools, TurnTools, guarded};
 use crate::inner::Inner;

@@ -14,6 +14,7 @@ use std::time::Duration;
 use windlass_core::typed_id::{AgentId, HarnessId};
 use windlass_jobs::automations::DeclaredAutomation;
 use windlass_jobs::{AutomationSettings, FleetSettings, TaskSettings};
+use windlass_macros::Defaults;
 use windlass_protocol::CreateEnvironment;
 use windlass_runs::RunLimits;
 use windlass_runs::rpc::RpcLimits;
@@ -70,118 +71,93 @@ pub enum Validity {
 }
 
 /// Limits for clients. A request over a limit gets 429 or 413 and has no effect.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Defaults)]
 pub struct ClientLimits {
     /// Bytes of a request body.
+    #[default(16 * 1024 * 1024)]
     pub body_bytes: usize,
     /// Threads in total.
+    #[default(100_000)]
     pub threads: usize,
     /// Threads created by one agent.
+    #[default(10_000)]
     pub threads_of_agent: usize,
     /// Concurrent event streams.
+    #[default(4_096)]
     pub subscribers: usize,
     /// Concurrent event streams of one stored token.
+    #[default(512)]
     pub subscribers_of_token: usize,
     /// Concurrent TCP and Unix connections.
+    #[default(8_192)]
     pub connections: usize,
     /// Concurrent connections of one stored token.
+    #[default(1_024)]
     pub connections_of_token: usize,
     /// Bytes of concurrently read bodies of one stored token.
+    #[default(64 * 1024 * 1024)]
     pub body_bytes_of_token: usize,
     /// Unread response bytes of one token.
+    #[default(32 * 1024 * 1024)]
     pub answer_bytes_of_token: usize,
     /// Concurrent responses of one token that are too long for memory.
+    #[default(4)]
     pub large_answers_of_token: usize,
     /// Responses stored for repeated requests.
+    #[default(10_000)]
     pub stored_answers: usize,
     /// Time to present a valid token, or to send the first request if none is required.
+    #[default(Duration::from_secs(5))]
     pub token_time: Duration,
     /// Time to send the head of a request.
+    #[default(Duration::from_secs(30))]
     pub header_time: Duration,
     /// Time to send the body of a request.
+    #[default(Duration::from_secs(120))]
     pub body_time: Duration,
     /// How long a client may stop reading a response.
+    #[default(Duration::from_secs(60))]
     pub stall_time: Duration,
 }
 
-impl Default for ClientLimits {
-    fn default() -> Self {
-        Self {
-            body_bytes: 16 * 1024 * 1024,
-            threads: 100_000,
-            threads_of_agent: 10_000,
-            subscribers: 4_096,
-            subscribers_of_token: 512,
-            connections: 8_192,
-            connections_of_token: 1_024,
-            body_bytes_of_token: 64 * 1024 * 1024,
-            answer_bytes_of_token: 32 * 1024 * 1024,
-            large_answers_of_token: 4,
-            stored_answers: 10_000,
-            token_time: Duration::from_secs(5),
-            header_time: Duration::from_secs(30),
-            body_time: Duration::from_secs(120),
-            stall_time: Duration::from_secs(60),
-        }
-    }
-}
-
 /// Settings of run tracing over WebSocket.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Defaults)]
 pub struct RpcSettings {
     /// How long a run stays open after its connection is lost, without a lease.
+    #[default(Duration::from_millis(250))]
     pub grace: Duration,
     /// How long a run waits to be resumed.
+    #[default(Duration::from_secs(10))]
     pub lease: Duration,
     /// Limits of a run.
     pub run_limits: RunLimits,
     /// Limits of a connection.
     pub limits: RpcLimits,
     /// Concurrent WebSocket connections.
+    #[default(4_096)]
     pub connections: usize,
     /// Owner of runs that name no agent.
     pub default_agent: Option<String>,
     /// Interval between pings.
+    #[default(Duration::from_secs(20))]
     pub ping: Duration,
     /// How long a connection may be silent.
+    #[default(Duration::from_secs(60))]
     pub idle: Duration,
     /// Retention of ended runs; `None` is unlimited.
     pub keep_ended: Option<Duration>,
 }
 
-impl Default for RpcSettings {
-    fn default() -> Self {
-        Self {
-            grace: Duration::from_millis(250),
-            lease: Duration::from_secs(10),
-            run_limits: RunLimits::default(),
-            limits: RpcLimits::default(),
-            connections: 4_096,
-            default_agent: None,
-            ping: Duration::from_secs(20),
-            idle: Duration::from_secs(60),
-            keep_ended: None,
-        }
-    }
-}
-
 /// Maintenance of the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Defaults)]
 pub struct Upkeep {
     /// Interval; `None` disables maintenance.
+    #[default(Some(Duration::from_secs(60 * 60)))]
     pub every: Option<Duration>,
 }
 
-impl Default for Upkeep {
-    fn default() -> Self {
-        Self {
-            every: Some(Duration::from_secs(60 * 60)),
-        }
-    }
-}
-
 /// Settings of jobs.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Defaults)]
 pub struct JobSettings {
     /// Settings of tasks.
     pub tasks: TaskSettings,
@@ -194,20 +170,8 @@ pub struct JobSettings {
     /// Retention of tasks and runs after their end; `None` is until their owner has too many.
     pub keep_ended: Option<Duration>,
     /// Whether this daemon runs jobs; otherwise they are stored for the next daemon that does.
+    #[default(true)]
     pub runs_jobs: bool,
-}
-
-impl Default for JobSettings {
-    fn default() -> Self {
-        Self {
-            tasks: TaskSettings::default(),
-            automations: AutomationSettings::default(),
-            declared: Vec::new(),
-            fleet: FleetSettings::default(),
-            keep_ended: None,
-            runs_jobs: true,
-        }
-    }
 }
 
 /// All settings of the server.

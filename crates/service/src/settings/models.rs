@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::json;
 use windlass_core::turn_policy::TurnPolicy;
 use windlass_core::typed_id::ModelId;
+use windlass_macros::Defaults;
 use windlass_protocol::ErrorCode;
 
 use crate::error::{ApiError, Result};
@@ -34,11 +35,13 @@ pub struct ModelProvider {
 }
 
 /// The models that clients can select.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Defaults)]
 pub struct Models {
     /// Name of the default model.
+    #[default("llmsim-model".to_owned())]
     pub default: String,
     /// Provider of the default model.
+    #[default(Some("llmsim".to_owned()))]
     pub provider: Option<String>,
     /// Further models by name.
     pub known: BTreeMap<String, ModelId>,
@@ -50,20 +53,6 @@ pub struct Models {
     pub unknown: UnknownModels,
     /// Name that a client selected in place of the default since the start.
     pub selected: Option<String>,
-}
-
-impl Default for Models {
-    fn default() -> Self {
-        Self {
-            default: "llmsim-model".to_owned(),
-            provider: Some("llmsim".to_owned()),
-            known: BTreeMap::new(),
-            providers: BTreeMap::new(),
-            is_demonstration: false,
-            unknown: UnknownModels::default(),
-            selected: None,
-        }
-    }
 }
 
 impl Models {

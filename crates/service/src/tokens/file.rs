@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use chrono::{DateTime, Utc};
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
+use windlass_macros::Defaults;
 
 use super::{TokenLookup, TokenScope, Tokens};
 use crate::json_file::{FileState, JsonContents, JsonFile, JsonFileError};
@@ -30,19 +31,11 @@ pub struct TokenRecord {
     digest: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, Defaults)]
 struct StoredTokens {
+    #[default(Self::VERSION)]
     version: u32,
     tokens: Vec<TokenRecord>,
-}
-
-impl Default for StoredTokens {
-    fn default() -> Self {
-        Self {
-            version: Self::VERSION,
-            tokens: Vec::new(),
-        }
-    }
 }
 
 impl JsonContents for StoredTokens {

@@ -11,7 +11,7 @@ use windlass_core::events::Event;
 use crate::journal::{
     Batch, Claim, FeedPage, Journal, JournalError, Page, StreamKey, StreamStatus,
 };
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// A call before it reaches the journal.
 #[derive(Debug, Clone, Copy)]

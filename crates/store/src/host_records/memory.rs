@@ -9,7 +9,7 @@ use chrono::{DateTime, Utc};
 use windlass_core::error::Result;
 
 use super::{HostRecord, HostRecords, RowWrite};
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// Records of the host in memory.
 #[derive(Debug, Default)]

@@ -20,11 +20,11 @@ use super::{Batch, Claim, FeedPage, Journal, JournalError, Page, StreamKey, Stre
 use crate::cursor::Cursors;
 use crate::host_records::MemoryHostRecords;
 use crate::ledger::MemoryLedger;
-use crate::lock::{Shared, lock};
 use crate::queries::usage::{RetainedUsage, TurnUsage};
 use feed::Feed;
 use rows::RunPositions;
 use stream::MemoryStream;
+use windlass_core::lock::{Shared, lock};
 use windlass_macros::OpaqueDebug;
 
 /// Receives the events that retention removes.

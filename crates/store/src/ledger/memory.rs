@@ -9,7 +9,7 @@ use windlass_core::budget::{DayBudgetRefusal, DayLimits, Reserve};
 use windlass_core::typed_id::ExecId;
 
 use super::{LedgerError, OwnerSpending, Reservation, Settlement, SpendingLedger};
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// A ledger in memory. A [journal](crate::MemoryJournal::ledger) settles with its appends.
 #[derive(Debug, Default)]

@@ -10,7 +10,7 @@ use windlass_core::runs::{RunRecord, RunStarted, RunStatus, RunSummary};
 
 use super::{BeginOutcome, RunFilter, RunLog, RunPage, StoredRun};
 use crate::journal::JournalError;
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// The default number of ended runs to retain.
 const MAX_ENDED: usize = 10_000;

@@ -20,7 +20,7 @@ use super::write::writer::{WriteContext, Writer};
 use crate::durable::chain::Chain;
 use crate::durable::window::Windows;
 use crate::journal::StreamKey;
-use crate::lock::Shared;
+use windlass_core::lock::Shared;
 
 #[derive(Debug)]
 pub(crate) struct Inner {

@@ -10,7 +10,7 @@ use windlass_core::traits::{KeyInfo, SecretInfo, SessionStorageStore};
 use windlass_core::typed_id::SessionId;
 use windlass_macros::OpaqueDebug;
 
-use crate::lock::Shared;
+use windlass_core::lock::Shared;
 
 /// A value with its times.
 struct Entry<V> {

@@ -47,8 +47,8 @@ use restore::{RestorePlan, RestoreStep};
 use workspace_store::WorkspaceStore;
 
 use crate::environments::Environments;
-use crate::lock::lock;
 use crate::workspace::ResolvedWorkspace;
+use windlass_core::lock::lock;
 
 /// Limits of the store.
 #[derive(Debug, Clone, PartialEq, Eq)]

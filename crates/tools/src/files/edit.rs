@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_core::session_file::occurrences;
 use windlass_core::tools::{SideEffectClass, ToolHints, ToolShape};
 
 use super::diff::Diff;
@@ -117,17 +118,6 @@ fn no_match(text: &str, args: &Args) -> String {
         "read the file again and copy the text exactly"
     };
     format!("`old_string` has 0 matches in {path}; {hint}")
-}
-
-/// Counts every occurrence, including overlapping ones: `aa` is not unique in `aaa`.
-fn occurrences(text: &str, piece: &str) -> usize {
-    let step = piece.chars().next().map_or(1, char::len_utf8);
-    let (mut count, mut from) = (0, 0);
-    while let Some(found) = text[from..].find(piece) {
-        count += 1;
-        from += found + step;
-    }
-    count
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ mod write;
 
 use async_trait::async_trait;
 use windlass_core::capabilities::{Capability, RiskLevel};
+use windlass_core::constants;
 use windlass_core::tools::{Tool, ToolPolicy};
 use windlass_core::typed_id::SessionId;
 
@@ -45,25 +46,16 @@ impl FilesCapability {
 
 #[async_trait]
 impl Capability for FilesCapability {
-    fn id(&self) -> &str {
-        "files"
-    }
-    fn name(&self) -> &str {
-        "Files"
-    }
-    fn description(&self) -> &str {
-        "Reads, searches and changes files in the environment of the turn."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Files")
-    }
+    constants!(
+        "files",
+        "Files",
+        "Reads, searches and changes files in the environment of the turn.",
+        "Files",
+    );
     fn risk_level(&self) -> RiskLevel {
         RiskLevel::Medium
     }
     approvable_tools!();
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
     async fn session_removed(&self, session_id: SessionId) {
         let Some(outputs) = self.environments.outputs() else {
             return;

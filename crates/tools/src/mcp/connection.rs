@@ -20,7 +20,7 @@ use windlass_process::Output;
 use super::definition::OfferedTool;
 use super::handler::NotificationHandler;
 use super::rate_limit::RateLimit;
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// Maximum number of tools of a server.
 const MAX_TOOLS: usize = 128;

@@ -12,7 +12,7 @@ use rmcp::{ClientHandler, RoleClient};
 use tokio::sync::mpsc;
 use windlass_core::bounds::one_line;
 
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// Maximum number of characters shown of a progress message.
 const MAX_REMARK: usize = 500;

@@ -24,7 +24,7 @@ use windlass_core::network_access::NetworkAccessList;
 
 use super::rate_limit::RateLimit;
 use super::stdio::MAX_MESSAGE;
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 const SESSION: &str = "mcp-session-id";
 /// First pause between two streams that the client opens. Each further pause is twice as long.

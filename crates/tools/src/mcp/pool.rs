@@ -16,9 +16,9 @@ use super::rate_limit::{ConnectAttempt, RateLimit};
 use super::settings::McpSettings;
 use super::{http, keys, stdio};
 use crate::environments::Environments;
-use crate::lock::lock;
 use crate::secrets;
 use crate::shell::ShellSettings;
+use windlass_core::lock::lock;
 
 /// Maximum pause before a failed server is retried.
 const MAX_BACK_OFF: Duration = Duration::from_secs(60);

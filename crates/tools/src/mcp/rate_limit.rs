@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use tokio::sync::watch;
 
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// Burst size and sustained rate per second of messages.
 const MESSAGES: (f64, f64) = (2_000.0, 500.0);

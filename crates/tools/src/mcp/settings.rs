@@ -3,44 +3,38 @@
 use std::time::Duration;
 
 use windlass_core::mcp::ScopedMcpServer;
+use windlass_macros::Defaults;
 
 /// Extra time for the cleanup after a call's time limit.
 const SLACK: Duration = Duration::from_secs(30);
 
 /// Settings of the host for MCP servers. A server's own configuration can override its times.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Defaults)]
 pub struct McpSettings {
     /// Maximum time for a server to start and to list its tools.
+    #[default(Duration::from_secs(30))]
     pub start_timeout: Duration,
     /// Maximum time without a message during a call; progress notifications reset it.
+    #[default(Duration::from_secs(60))]
     pub call_timeout: Duration,
     /// Maximum total time of a call.
+    #[default(Duration::from_secs(3600))]
     pub max_call: Duration,
     /// How long a list of tools is cached.
+    #[default(Duration::from_secs(30))]
     pub list_cache_time: Duration,
     /// How long an unused server stays connected.
+    #[default(Duration::from_secs(600))]
     pub idle: Duration,
     /// Maximum number of connected servers.
+    #[default(64)]
     pub max_connections: usize,
     /// First pause before a failed server is started again. Each further pause is twice as long, up to a minute.
+    #[default(Duration::from_millis(500))]
     pub back_off: Duration,
     /// Client name sent to servers.
+    #[default("windlass".to_owned())]
     pub client_name: String,
-}
-
-impl Default for McpSettings {
-    fn default() -> Self {
-        Self {
-            start_timeout: Duration::from_secs(30),
-            call_timeout: Duration::from_secs(60),
-            max_call: Duration::from_secs(3600),
-            list_cache_time: Duration::from_secs(30),
-            idle: Duration::from_secs(600),
-            max_connections: 64,
-            back_off: Duration::from_millis(500),
-            client_name: "windlass".to_owned(),
-        }
-    }
 }
 
 impl McpSettings {

@@ -2,18 +2,14 @@
 //!
 //! An unchanged list is the same `Arc` each time, so a turn whose servers report no changes reuses the tools of an earlier turn.
 
-use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use windlass_core::digest::Digest128;
 use windlass_core::mcp::DiscoveredTools;
+use windlass_core::recent_values::RecentValues;
 
 use super::Answers;
 use super::connection::ToolList;
-use crate::lock::lock;
-
-/// Maximum number of entries: about one for each set of servers in use.
-const MAX_ENTRIES: usize = 32;
 
 /// Cache key: the answers of all servers of a turn. It contains only a digest of their configuration, because that may contain keys.
 pub(super) struct AnswersKey(Vec<(String, Digest128, Weak<ToolList>)>);
@@ -39,23 +35,4 @@ impl PartialEq for AnswersKey {
 }
 
 /// Recently built tools.
-#[derive(Default)]
-pub(super) struct ToolCache(Mutex<VecDeque<(AnswersKey, Arc<DiscoveredTools>)>>);
-
-impl ToolCache {
-    pub(super) fn get(&self, key: &AnswersKey) -> Option<Arc<DiscoveredTools>> {
-        let mut entries = lock(&self.0);
-        let index = entries.iter().position(|(cached, _)| cached == key)?;
-        let entry = entries.remove(index)?;
-        let tools = Arc::clone(&entry.1);
-        entries.push_front(entry);
-        Some(tools)
-    }
-
-    /// Adds an entry and evicts the least recently used one.
-    pub(super) fn insert(&self, key: AnswersKey, tools: &Arc<DiscoveredTools>) {
-        let mut entries = lock(&self.0);
-        entries.truncate(MAX_ENTRIES - 1);
-        entries.push_front((key, Arc::clone(tools)));
-    }
-}
+pub(super) type ToolCache = RecentValues<AnswersKey, DiscoveredTools>;

@@ -12,8 +12,8 @@ use windlass_macros::OpaqueDebug;
 use windlass_process::OutputSink;
 
 use super::{OpenOutputFile, Outputs, output_path};
-use crate::lock::lock;
 use crate::secrets;
+use windlass_core::lock::lock;
 
 /// Retained size of the end of an output that exceeds its file's limit.
 pub(super) const MAX_END_BYTES: usize = 64 * 1024;

@@ -24,8 +24,9 @@ use windlass_core::typed_id::SessionId;
 pub(crate) use file::{OutputExtent, StoredOutput, StoredOutputSink};
 pub(crate) use record::{CommandEnd, CommandRecord};
 
-use crate::lock::lock;
 use crate::workspace::{FileError, OpenFile};
+use windlass_core::lock::lock;
+use windlass_macros::Defaults;
 
 /// Prefix of an ID in a model's path.
 const PREFIX: &str = "output:";
@@ -35,24 +36,17 @@ const ID_CHARS: usize = 12;
 const RECORD: &str = ".json";
 
 /// Limits of the store.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Defaults)]
 pub struct OutputLimits {
     /// Maximum size of one output in bytes. Of a longer one, this prefix and the end are stored.
+    #[default(16 * 1024 * 1024)]
     pub bytes_each: u64,
     /// Maximum size of all outputs in bytes; the oldest are removed first.
+    #[default(1024 * 1024 * 1024)]
     pub bytes_all: u64,
     /// Maximum number of outputs of one session; the oldest are removed first.
+    #[default(200)]
     pub of_session: usize,
-}
-
-impl Default for OutputLimits {
-    fn default() -> Self {
-        Self {
-            bytes_each: 16 * 1024 * 1024,
-            bytes_all: 1024 * 1024 * 1024,
-            of_session: 200,
-        }
-    }
 }
 
 /// The store of outputs that are too long to show. A cheap handle.

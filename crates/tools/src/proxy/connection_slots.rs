@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, Weak};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use windlass_core::typed_id::SessionId;
 
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// The connection slots of all calls. A cheap handle.
 #[derive(Debug, Clone)]

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// Maximum number of refusals shown; a command may cause any number.
 const MAX_SHOWN: usize = 8;

@@ -13,6 +13,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use windlass_core::bounds::lines;
 use windlass_core::capabilities::{Capability, RiskLevel};
+use windlass_core::constants;
 use windlass_core::tools::{Tool, ToolPolicy};
 use windlass_core::turn_environment::TurnEnvironment;
 
@@ -54,21 +55,12 @@ impl RepositoryCapability {
 
 #[async_trait]
 impl Capability for RepositoryCapability {
-    fn id(&self) -> &str {
-        Self::ID
-    }
-    fn name(&self) -> &str {
-        "Repository"
-    }
-    fn description(&self) -> &str {
-        "Gives the model the AGENTS.md instructions and the skills of the environment."
-    }
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Files")
-    }
+    constants!(
+        Self::ID,
+        "Repository",
+        "Gives the model the AGENTS.md instructions and the skills of the environment.",
+        "Files",
+    );
     fn risk_level(&self) -> RiskLevel {
         RiskLevel::Medium
     }

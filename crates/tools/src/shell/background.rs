@@ -18,9 +18,9 @@ use super::filtered::NetworkFilter;
 use super::run::{FullOutput, PreparedCommand, code_and_signal};
 use super::{Args, ShellSettings, ShellTool};
 use crate::checkpoint::CheckpointedWork;
-use crate::lock::lock;
 use crate::outputs::{CommandEnd, CommandRecord, Outputs, StoredOutput, output_path};
 use crate::tool::{turn_of, with_remarks};
+use windlass_core::lock::lock;
 
 /// The background commands. A cheap handle.
 #[derive(Debug, Clone, Default)]

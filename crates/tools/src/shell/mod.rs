@@ -20,6 +20,7 @@ use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use windlass_core::capabilities::{Capability, RiskLevel};
+use windlass_core::described;
 use windlass_core::session_tool::{SessionTool, ToolFailure, object, session_tool};
 use windlass_core::tools::{SideEffectClass, Tool, ToolHints, ToolPolicy, ToolShape};
 use windlass_core::traits::ToolContext;
@@ -87,18 +88,12 @@ impl ShellCapability {
 
 #[async_trait]
 impl Capability for ShellCapability {
-    fn id(&self) -> &str {
-        NAME
-    }
-    fn name(&self) -> &str {
-        "Shell"
-    }
-    fn description(&self) -> &str {
-        "Runs commands in the environment of the turn, in a sandbox."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Shell")
-    }
+    described!(
+        NAME,
+        "Shell",
+        "Runs commands in the environment of the turn, in a sandbox.",
+        "Shell",
+    );
     fn risk_level(&self) -> RiskLevel {
         RiskLevel::High
     }

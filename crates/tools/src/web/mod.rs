@@ -12,6 +12,7 @@ mod settings;
 use std::sync::Arc;
 
 use windlass_core::capabilities::{Capability, RiskLevel};
+use windlass_core::constants;
 use windlass_core::session_tool::session_tool;
 use windlass_core::tools::Tool;
 
@@ -62,23 +63,14 @@ impl WebCapability {
 }
 
 impl Capability for WebCapability {
-    fn id(&self) -> &str {
-        NAME
-    }
-    fn name(&self) -> &str {
-        "Web pages"
-    }
-    fn description(&self) -> &str {
-        "Reads pages of the public web as text."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Web")
-    }
+    constants!(
+        NAME,
+        "Web pages",
+        "Reads pages of the public web as text.",
+        "Web",
+    );
     fn risk_level(&self) -> RiskLevel {
         RiskLevel::High
     }
     approvable_tools!();
-    fn tools_revision(&self) -> Option<u64> {
-        Some(0)
-    }
 }

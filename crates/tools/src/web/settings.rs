@@ -2,29 +2,24 @@
 
 use std::time::Duration;
 
+use windlass_macros::Defaults;
+
 /// Limits of the tool `web_fetch`.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Defaults)]
 pub struct WebSettings {
     /// Maximum time of a call, including all redirects and the whole body.
+    #[default(Duration::from_secs(30))]
     pub timeout: Duration,
     /// Maximum number of bytes read of a body, and of bytes decompressed from it.
+    #[default(5 * 1024 * 1024)]
     pub max_body_bytes: usize,
     /// Default number of bytes of text for the model.
+    #[default(48_000)]
     pub text_bytes: usize,
     /// Maximum number of bytes of text that a model can request.
+    #[default(100_000)]
     pub max_text_bytes: usize,
     /// Maximum number of redirects.
+    #[default(5)]
     pub max_redirects: usize,
-}
-
-impl Default for WebSettings {
-    fn default() -> Self {
-        Self {
-            timeout: Duration::from_secs(30),
-            max_body_bytes: 5 * 1024 * 1024,
-            text_bytes: 48_000,
-            max_text_bytes: 100_000,
-            max_redirects: 5,
-        }
-    }
 }

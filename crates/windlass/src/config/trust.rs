@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 use serde::{Deserialize, Serialize};
+use windlass_macros::Defaults;
 use windlass_server::{JsonContents, JsonFile};
 
 const FILE: &str = "trusted.json";
@@ -21,20 +22,12 @@ pub(crate) struct TrustedFile {
     pub(crate) digest: String,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize, Defaults)]
 #[serde(deny_unknown_fields)]
 struct TrustedFiles {
+    #[default(Self::VERSION)]
     version: u32,
     files: Vec<TrustedFile>,
-}
-
-impl Default for TrustedFiles {
-    fn default() -> Self {
-        Self {
-            version: Self::VERSION,
-            files: Vec::new(),
-        }
-    }
 }
 
 impl JsonContents for TrustedFiles {

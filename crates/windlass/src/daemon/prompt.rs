@@ -4,11 +4,12 @@
 //! directories, branches and files come from the repository's author, so they are quoted.
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
 use chrono::Local;
 use serde_json::Value;
+use tokio::sync::Mutex;
 use windlass_core::bounds::one_line;
 use windlass_core::capabilities::Capability;
 use windlass_core::turn_environment::TurnEnvironment;
@@ -21,6 +22,9 @@ use crate::sandbox;
 pub(super) const NAME: &str = "agent_prompt";
 /// How long the first turn waits for the git status.
 const GIT_TIME: Duration = Duration::from_secs(2);
+/// How long a git status is reused: many conversations may start at the same time in one directory.
+const FRESH: Duration = Duration::from_secs(1);
+const UNKNOWN_GIT: &str = "Git: the status is unknown";
 /// Maximum number of lines of the git status, and of characters in each.
 const MAX_STATUS_LINES: usize = 20;
 const MAX_STATUS_WIDTH: usize = 160;
@@ -51,6 +55,15 @@ pub(super) struct AgentPrompt {
     /// Hosts that commands reach in a filtered network.
     hosts: Vec<String>,
     approvals: String,
+    /// The last git status. Its lock limits the readings to one at a time.
+    git: Mutex<Option<GitStatus>>,
+}
+
+/// The description of a repository.
+struct GitStatus {
+    directory: PathBuf,
+    read_at: Instant,
+    text: String,
 }
 
 impl AgentPrompt {
@@ -63,6 +76,7 @@ impl AgentPrompt {
             describes_environment: config.prompt.environment != Some(false),
             hosts: config.shell.hosts.clone(),
             approvals: approvals(config),
+            git: Mutex::default(),
         }
     }
 
@@ -87,7 +101,8 @@ impl AgentPrompt {
         ));
         facts.push(self.commands(&at));
         facts.push(format!("Approvals: {}", self.approvals));
-        facts.push(self.git(&cwd).await);
+        let git = tokio::time::timeout(GIT_TIME, self.git(&cwd)).await;
+        facts.push(git.unwrap_or_else(|_| UNKNOWN_GIT.to_owned()));
         let facts = facts.into_iter().map(|fact| format!("- {fact}\n"));
         let facts: String = facts.collect();
         Some(format!(
@@ -123,6 +138,13 @@ impl AgentPrompt {
 
     /// Describes the repository, with the lines of a short git status.
     async fn git(&self, directory: &Path) -> String {
+        let mut last = self.git.lock().await;
+        if let Some(status) = last.as_ref()
+            && status.directory == directory
+            && status.read_at.elapsed() < FRESH
+        {
+            return status.text.clone();
+        }
         let git = Git {
             environments: &self.environments,
             shell: &self.shell,
@@ -134,15 +156,20 @@ impl AgentPrompt {
             "--ignore-submodules=dirty",
             "--untracked-files=normal",
         ];
-        let reading = tokio::time::timeout(GIT_TIME, git.read(directory, &words));
-        match reading.await {
-            Ok(Ok(None)) => "Git: the directory is in no repository".to_owned(),
-            Ok(Ok(Some(status))) => format!(
+        let text = match git.read(directory, &words).await {
+            Ok(None) => "Git: the directory is in no repository".to_owned(),
+            Ok(Some(status)) => format!(
                 "Git: `git status --short --branch` reported\n{}",
                 quoted_status(&status)
             ),
-            Ok(Err(_)) | Err(_) => "Git: the status is unknown".to_owned(),
-        }
+            Err(_) => return UNKNOWN_GIT.to_owned(),
+        };
+        *last = Some(GitStatus {
+            directory: directory.to_owned(),
+            read_at: Instant::now(),
+            text: text.clone(),
+        });
+        text
     }
 }
 

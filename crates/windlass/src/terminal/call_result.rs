@@ -1,5 +1,6 @@
 //! The result of an ended call: a summary for its line, its lines, and the excerpt of them that is shown.
 
+use serde_json::Value;
 use windlass_core::bounds::{lines, one_line};
 use windlass_protocol::{Item, Status};
 
@@ -78,8 +79,11 @@ fn is_diff(item: &Item) -> bool {
 
 /// Returns whether a call has written a file that did not exist: its result contains no diff.
 fn is_new_file(item: &Item, call: &ShownCall) -> bool {
+    let created = item.metadata.as_ref().and_then(|it| it.get("created"));
     item.status == Status::Completed
         && !is_diff(item)
+        // External agents do not report it.
+        && created.and_then(Value::as_bool) != Some(false)
         && ToolKind::from_name(&call.name) == ToolKind::Change
 }
 
@@ -137,7 +141,7 @@ pub(super) fn summary(item: &Item) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 

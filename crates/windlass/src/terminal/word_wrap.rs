@@ -24,7 +24,7 @@ pub(super) struct WordWrap {
     /// Whether the beginning of the word is written already, because it fills a row.
     is_word_started: bool,
     /// Begins each row of the line but the first.
-    prefix: String,
+    prefix: (String, TextStyle),
     /// The style that the terminal has now.
     current: TextStyle,
 }
@@ -52,7 +52,7 @@ impl WordWrap {
             word_width: 0,
             word_end: None,
             is_word_started: false,
-            prefix: String::new(),
+            prefix: (String::new(), TextStyle::default()),
             current: TextStyle::default(),
         }
     }
@@ -93,8 +93,8 @@ impl WordWrap {
     }
 
     /// Sets what begins each further row of this line.
-    pub(super) fn set_prefix(&mut self, prefix: String) {
-        self.prefix = prefix;
+    pub(super) fn set_prefix(&mut self, prefix: String, style: TextStyle) {
+        self.prefix = (prefix, style);
     }
 
     pub(super) fn end_line(&mut self, width: usize, out: &mut String) {
@@ -107,7 +107,7 @@ impl WordWrap {
     /// Records that the cursor is at the beginning of a line.
     pub(super) fn begin_line(&mut self) {
         self.column = 0;
-        self.prefix.clear();
+        self.prefix.0.clear();
     }
 
     /// Writes the word that was held back.
@@ -146,8 +146,9 @@ impl WordWrap {
             } else {
                 self.reset(out);
                 out.push('\n');
-                out.push_str(&self.prefix);
-                self.column = width_of(&self.prefix);
+                let (prefix, style) = self.prefix.clone();
+                self.write(&prefix, style, out);
+                self.column = width_of(&prefix);
             }
         }
         for (part, style) in &word {
@@ -247,7 +248,7 @@ mod tests {
     #[test]
     fn further_rows_begin_with_the_prefix_and_without_a_style() {
         let (mut wrap, mut out) = (WordWrap::new(true), String::new());
-        wrap.set_prefix("  ".to_owned());
+        wrap.set_prefix("  ".to_owned(), TextStyle::default());
         wrap.put("one two three", TextStyle::UNDERLINED, 8, &mut out);
         wrap.end_line(8, &mut out);
         let (start, end) = ("\x1b[0;4m", "\x1b[0m");

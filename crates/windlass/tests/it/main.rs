@@ -38,6 +38,7 @@ mod readme;
 mod readme_picture;
 mod real_agents;
 mod real_agents_hooks;
+mod rendering;
 mod replay;
 mod rules;
 mod run;

@@ -29,14 +29,16 @@ fn rows(shown: &str) -> Vec<Vec<Cell>> {
             }
             '\x1b' => {
                 assert_eq!(letters.next(), Some('['));
-                let code: String = letters
-                    .by_ref()
-                    .take_while(|it| it.is_ascii_digit())
-                    .collect();
-                // The final character of a code determines its function, and is consumed with it.
-                match code.as_str() {
-                    "2" if column == 0 => row.clear(),
-                    code => colour = code.parse().unwrap_or(0),
+                let mut code = String::new();
+                let function = letters.by_ref().find(|it| {
+                    let is_function = it.is_ascii_alphabetic();
+                    code.extend((!is_function).then_some(*it));
+                    is_function
+                });
+                match function {
+                    Some('K') => row.clear(),
+                    // The last of several styles is the colour.
+                    _ => colour = code.rsplit(';').next().unwrap().parse().unwrap_or(0),
                 }
             }
             letter => {

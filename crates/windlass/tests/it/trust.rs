@@ -89,8 +89,8 @@ fn untrusted_repository_configuration_gets_no_key() {
     assert_eq!(thief.got(), "", "{}", stderr(&out));
     assert_eq!(out.stdout, b"Honest.\n", "{}", stderr(&out));
     let message = stderr(&out);
-    // One line reports the ignored file, and one the end of the turn.
-    assert_eq!(message.lines().count(), 2, "{message}");
+    // One line each reports the ignored file, the model and the end of the turn.
+    assert_eq!(message.lines().count(), 3, "{message}");
     for word in [
         "windlass.toml is ignored",
         "it is not trusted",
@@ -282,8 +282,8 @@ fn special_or_huge_files_are_neither_read_nor_trusted() {
             message.contains("is ignored") && message.contains(word),
             "{message}"
         );
-        // One line reports the rejected file, and one the end of the turn.
-        assert_eq!(message.lines().count(), 2, "{message}");
+        // One line each reports the rejected file, the model and the end of the turn.
+        assert_eq!(message.lines().count(), 3, "{message}");
 
         let refused = home.command(&["config", "trust", file.to_str().unwrap()]);
         let refused = { refused }.output().unwrap();

@@ -133,7 +133,6 @@ fn said(bytes: &mut Bytes<'_>) -> BackendEvent {
             name: "once".to_owned(),
             arguments: json!({ "n": bytes.below(2) }),
             title: None,
-            can_allow_always: false,
         }),
         9 => BackendEvent::PermissionWithdrawn {
             request_id: id(bytes),

@@ -3,6 +3,7 @@
 use async_trait::async_trait;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_macros::Defaults;
 
 use super::session_tool::config;
 use crate::bounds::prefix;
@@ -14,18 +15,11 @@ const PATH: &str = "/AGENTS.md";
 #[derive(Debug, Clone, Copy, Default)]
 pub struct AgentInstructionsCapability;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Defaults)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
+    #[default(32 * 1024)]
     max_bytes: usize,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            max_bytes: 32 * 1024,
-        }
-    }
 }
 
 #[async_trait]

@@ -1,6 +1,6 @@
 //! Stops an agent that repeats the same call.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use serde::Deserialize;
@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::session_tool::config;
 use crate::capabilities::{Capability, PreToolUseDecision, PreToolUseHook};
 use crate::digest::Digest128;
+use crate::lock::lock;
 use crate::tools::{ToolCall, ToolDefinition};
 use crate::traits::ToolContext;
 use crate::typed_id::{SessionId, TurnId};
@@ -89,7 +90,7 @@ impl LoopGuard {
             .event_context
             .as_ref()
             .and_then(|context| context.turn_id);
-        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut recent = lock(&self.recent);
         let known = recent
             .iter()
             .position(|row| row.session_id == ctx.session_id);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use chrono::SecondsFormat;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use windlass_macros::Defaults;
 
 use super::session_tool::config;
 use crate::capabilities::{Capability, ModelViewContext, ModelViewProvider};
@@ -15,22 +16,15 @@ use crate::message::{ContentPart, Message, MessageRole};
 #[derive(Debug, Clone, Copy, Default)]
 pub struct MessageMetadataCapability;
 
-#[derive(Deserialize)]
+#[derive(Deserialize, Defaults)]
 #[serde(default, deny_unknown_fields)]
 struct Config {
+    #[default(true)]
     time: bool,
+    #[default(true)]
     actor: bool,
+    #[default(true)]
     metadata: bool,
-}
-
-impl Default for Config {
-    fn default() -> Self {
-        Self {
-            time: true,
-            actor: true,
-            metadata: true,
-        }
-    }
 }
 
 impl Capability for MessageMetadataCapability {

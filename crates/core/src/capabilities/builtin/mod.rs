@@ -1,27 +1,5 @@
 //! Built-in capabilities that need no I/O of their own.
 
-/// Implements the constant methods of a built-in [`Capability`](super::Capability): id, name, description and, if it has one, category. Its tools
-/// depend only on its configuration.
-macro_rules! constants {
-    ($id:expr, $name:expr, $description:expr $(, $category:expr)? $(,)?) => {
-        fn id(&self) -> &str {
-            $id
-        }
-        fn name(&self) -> &str {
-            $name
-        }
-        fn description(&self) -> &str {
-            $description
-        }
-        fn tools_revision(&self) -> Option<u64> {
-            Some(0)
-        }
-        $(fn category(&self) -> Option<&str> {
-            Some($category)
-        })?
-    };
-}
-
 mod agent_instructions;
 mod ask_user;
 mod btw;

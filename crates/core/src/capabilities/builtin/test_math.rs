@@ -11,18 +11,12 @@ use crate::tools::{SideEffectClass, Tool, ToolExecutionResult, ToolHints};
 pub struct TestMathCapability;
 
 impl Capability for TestMathCapability {
-    fn id(&self) -> &str {
-        "test_math"
-    }
-    fn name(&self) -> &str {
-        "Test Math"
-    }
-    fn description(&self) -> &str {
-        "Calculates with two numbers; meant for tests and first steps."
-    }
-    fn category(&self) -> Option<&str> {
-        Some("Testing")
-    }
+    described!(
+        "test_math",
+        "Test Math",
+        "Calculates with two numbers; meant for tests and first steps.",
+        "Testing",
+    );
     fn tools(&self) -> Vec<Box<dyn Tool>> {
         TOOLS.map(|tool| Box::new(tool) as Box<dyn Tool>).into()
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -16,6 +16,7 @@ use crate::llm_driver_registry::{
     DiscoveredModel, LlmCallConfig, LlmCompletionMetadata, LlmDriver, LlmMessage, LlmMessageRole,
     LlmRequest, LlmResponseStream, LlmStreamEvent, SESSION_ID_KEY,
 };
+use crate::lock::lock;
 use crate::message::MessageRole;
 use crate::tool_types::ToolCall;
 use crate::typed_id::SessionId;
@@ -49,7 +50,7 @@ impl LlmSimDriver {
 
     /// Counts a call and returns the number of earlier calls of the session.
     fn count(&self, session: Option<SessionId>) -> usize {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = lock(&self.calls);
         let made = calls.entry(session).or_default();
         *made += 1;
         *made - 1
@@ -211,7 +212,7 @@ impl LlmDriver for LlmSimDriver {
     }
 
     fn forget_session(&self, session_id: SessionId) {
-        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut calls = lock(&self.calls);
         calls.remove(&Some(session_id));
     }
 }

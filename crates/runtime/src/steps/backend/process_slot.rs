@@ -12,7 +12,7 @@ use windlass_core::backend::{BackendSession, BackendSpec, BackendUsage};
 use windlass_core::turn_environment::TurnEnvironment;
 use windlass_core::{Clock, Sleep};
 
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// A slot for one process, used by one run at a time.
 #[derive(Default)]

@@ -146,7 +146,6 @@ async fn secrets_are_masked_in_names_of_calls_and_across_pieces() {
             name,
             arguments: Value::Null,
             title: None,
-            can_allow_always: false,
         }))
         .text("done");
     let fake = Fake::new([script]);

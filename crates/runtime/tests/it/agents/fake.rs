@@ -73,7 +73,6 @@ impl AgentScript {
             name: "Bash".to_owned(),
             arguments: json!({"command": "ls"}),
             title: None,
-            can_allow_always: true,
         }))
         .step(PromptStep::Answered)
     }
@@ -311,7 +310,7 @@ impl BackendSession for FakeAgentProcess {
         request: &str,
         decision: PermissionDecision,
     ) -> Result<(), BackendError> {
-        let is_allowed = matches!(decision, PermissionDecision::Allow { .. });
+        let is_allowed = matches!(decision, PermissionDecision::Allow);
         let mut answers = self.fake.answers.lock().unwrap();
         answers.push((request.to_owned(), is_allowed));
         self.answered.notify_one();

@@ -90,7 +90,6 @@ async fn deeply_nested_agent_output_is_readable_again() {
             name: "Bash".to_owned(),
             arguments: deep,
             title: None,
-            can_allow_always: false,
         }))
         .text("done");
     let first = life(&journal, &Fake::new([script]), Setup::new([])).await;

@@ -39,6 +39,7 @@ pub const QUERY_CHECKS: &[ConformanceCheck<QueryStores>] = checks![
     turns::turn_detail_contains_its_items,
     turns::turn_detail_contains_streamed_text,
     turns::thread_detail_contains_the_newest_turns,
+    turns::turns_are_listed_up_to_a_record,
     waits::waits_are_in_all_answers_until_they_end,
     waits::turn_end_closes_its_waits,
     usage::turns_are_summed_by_day_model_provider_and_thread,

@@ -188,3 +188,45 @@ pub(super) async fn thread_detail_contains_the_newest_turns(store: QueryStoresRe
     }
     Ok(())
 }
+
+pub(super) async fn turns_are_listed_up_to_a_record(store: QueryStoresRef) -> CheckOutcome {
+    let mut thread = ThreadFixture::new(&store, "s").await?;
+    for text in ["a", "b", "c"] {
+        let turn = thread.start().await?;
+        thread.answer(turn, text).await?;
+        thread.end(turn).await?;
+    }
+    let all = |order, upto, after, limit| TurnQuery {
+        stream: thread.key.clone(),
+        order,
+        upto,
+        after,
+        limit,
+    };
+    let rows = store.queries.turns(all(Order::OldestFirst, None, None, 9));
+    let rows = rows.await?.entries;
+    let last = rows.iter().map(|row| row.first_seq).max().unwrap_or(0);
+    for upto in (0..=last + 1).chain([u64::MAX]) {
+        for order in [Order::OldestFirst, Order::NewestFirst] {
+            let begun = rows.iter().filter(|row| row.first_seq <= upto);
+            let mut expected: Vec<_> = begun.map(|row| row.view.id).collect();
+            if order == Order::NewestFirst {
+                expected.reverse();
+            }
+            let (mut shown, mut after) = (Vec::new(), None);
+            loop {
+                let page = store
+                    .queries
+                    .turns(all(order, Some(upto), after, 1))
+                    .await?;
+                shown.extend(page.entries.iter().map(|row| row.view.id));
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            require_eq!(shown, expected, "up to {upto}, {order:?}");
+        }
+    }
+    Ok(())
+}

@@ -20,9 +20,9 @@ use super::quota::FileQuota;
 use super::search::Search;
 use super::view::View;
 use super::writer::WriteOrigin;
-use crate::lock::Shared;
 pub use factory::InMemorySessionFileSystemFactory;
 use tree::{FileTree, TreeEntry};
+use windlass_core::lock::Shared;
 use windlass_macros::OpaqueDebug;
 
 /// Files in memory, separately for each session; clones share them.

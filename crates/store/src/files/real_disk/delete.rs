@@ -11,7 +11,7 @@ use super::disk::{DiskEntry, DiskRoot, EntryHandle, OPEN_LEVELS, entries};
 use super::error::{self, DiskError, DiskResult};
 use crate::files::path::{MAX_DEPTH, join};
 use crate::files::rules;
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 impl DiskRoot {
     pub(super) fn delete(&self, path: &str, recursive: bool) -> Result<bool> {

@@ -16,7 +16,7 @@ use windlass_core::error::{AgentLoopError, Result};
 
 use super::error::{self, DiskError, DiskResult};
 use crate::files::path::{segments, split_last};
-use crate::lock::Shared;
+use windlass_core::lock::Shared;
 
 /// Directories above this depth stay open while their contents are processed. Deeper ones are closed and reopened, so that few file descriptors
 /// suffice for any depth.

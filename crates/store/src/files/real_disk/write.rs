@@ -15,7 +15,7 @@ use crate::files::content::Content;
 use crate::files::path::{split_last, temporary_name};
 use crate::files::rules;
 use crate::files::writer::WriteOrigin;
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 impl DiskRoot {
     pub(super) fn write(

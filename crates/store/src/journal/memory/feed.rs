@@ -9,7 +9,7 @@ use windlass_core::events::Event;
 use super::super::{FeedEntry, FeedPage, JournalError, StreamKey};
 use super::stream::MemoryRecord;
 use crate::cursor::{CursorKind, Cursors};
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// The records of all streams by position.
 #[derive(Debug, Default)]

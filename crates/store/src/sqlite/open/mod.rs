@@ -32,7 +32,6 @@ use super::write::commit_times::CommitTimes;
 use super::write::committer::{Committer, State};
 use super::write::wal::Wal;
 use crate::durable::chain::Chain;
-use crate::lock::Shared;
 use commit_counter::{CommitCount, Counter, CounterFile};
 use connect::{Freshness, Location};
 use inspect::{
@@ -41,6 +40,7 @@ use inspect::{
 };
 use owner::DirectoryLock;
 use page_check::{PageCheck, PageCheckJob};
+use windlass_core::lock::Shared;
 
 pub(super) fn open(options: SqliteOptions) -> Result<Inner, SqliteError> {
     let location = Location::new(&options.directory);

@@ -11,8 +11,8 @@ use windlass_macros::OpaqueDebug;
 
 use super::connect::Location;
 use super::inspect::damage;
-use crate::lock::lock;
 use crate::sqlite::error::SqliteError;
+use windlass_core::lock::lock;
 
 /// The delay before the check, so that it does not compete with the startup.
 const CHECK_AFTER: Duration = Duration::from_secs(1);

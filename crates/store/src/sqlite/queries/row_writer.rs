@@ -9,12 +9,12 @@ use rusqlite::Connection;
 
 use super::tail::{FoldExtent, NewerRows, STEP_RECORDS, folded};
 use super::write::{write, write_part};
-use crate::lock::lock;
 use crate::sqlite::cached::CachedStatements;
 use crate::sqlite::error::{DbResult, SqliteError};
 use crate::sqlite::numbers::first_number;
 use crate::sqlite::open::connect::Location;
 use crate::sqlite::write::writer::{WeakWriter, Writer};
+use windlass_core::lock::lock;
 
 /// How many rows one commit writes.
 const COMMIT_ROWS: usize = 4096;

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, mpsc};
 
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 type ReadJob = Box<dyn FnOnce() + Send>;
 type IdleThreads = Mutex<Vec<mpsc::Sender<ReadJob>>>;

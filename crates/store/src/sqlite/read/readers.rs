@@ -9,9 +9,9 @@ use rusqlite::Connection;
 use tokio::sync::Semaphore;
 
 use super::read_threads::ReadThreads;
-use crate::lock::lock;
 use crate::sqlite::error::{DbError, DbResult};
 use crate::sqlite::open::connect::{Freshness, Location};
+use windlass_core::lock::lock;
 
 /// How many reads run at a time; more of them wait without a thread.
 const MAX_READERS: usize = 4;

@@ -10,7 +10,7 @@ use tokio::sync::watch;
 use windlass_core::events::Event;
 
 use crate::journal::{Page, StreamKey};
-use crate::lock::lock;
+use windlass_core::lock::lock;
 
 /// How many events are cached per stream.
 const MAX_EVENTS: usize = 32;

@@ -1,6 +1,7 @@
 //! The findings of `verify`, with and without an expected head.
 
 use windlass_core::typed_id::TurnId;
+use windlass_store::Journal;
 
 use super::support::{StoreHome, completed, custom, fill, key, started};
 
@@ -21,6 +22,12 @@ async fn valid_journal_has_no_findings() {
     assert!(report.findings.is_empty(), "{:?}", report.findings);
     let one = store.verify_stream(&key("a"), None).await.unwrap();
     assert_eq!(one.heads, report.heads[..1]);
+    let of_journal = store.journal().verify(&key("a")).await.unwrap().unwrap();
+    assert_eq!(
+        (of_journal.head, &of_journal.chain),
+        (one.heads[0].seq, &one.heads[0].chain)
+    );
+    assert_eq!(of_journal.findings, []);
     let missing = store.verify_stream(&key("c"), None).await.unwrap();
     assert_eq!(missing.findings[0].to_string(), "stream c: it is missing");
 }

@@ -61,7 +61,6 @@ pub(super) fn asks(request: &str, call: Option<&str>) -> BackendEvent {
         name: "Bash".to_owned(),
         arguments: json!({"command": "ls"}),
         title: None,
-        can_allow_always: true,
     })
 }
 

@@ -202,7 +202,7 @@ mod tests {
         let mut sent = entries;
         sent[1]["priority"] = "medium".into();
         let update = json!({ "sessionUpdate": "plan", "entries": sent });
-        assert_eq!(recorded_updates(&item), [update.clone()]);
+        assert_eq!(recorded_updates(&item), std::slice::from_ref(&update));
         assert_eq!(Updates::default().item_ended(&item), Some(update));
     }
 

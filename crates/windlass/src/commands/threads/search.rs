@@ -48,10 +48,10 @@ fn is_message(item: &Item) -> bool {
 }
 
 /// A part of a message around a match, inert, and the range of the match.
-type Excerpt = (String, Range<usize>);
+type MatchExcerpt = (String, Range<usize>);
 
 /// Returns the part of a message around the first match; `None` without a match.
-fn excerpt(message: &str, text: &str) -> Option<Excerpt> {
+fn excerpt(message: &str, text: &str) -> Option<MatchExcerpt> {
     let at = find(message, text)?;
     let start = message[..at.start].char_indices().rev().take(BEFORE).last();
     let start = start.map_or(at.start, |(start, _)| start);
@@ -83,7 +83,7 @@ fn find(message: &str, text: &str) -> Option<Range<usize>> {
 
 fn write(
     thread: &ThreadSummary,
-    matches: &[(&Item, Excerpt)],
+    matches: &[(&Item, MatchExcerpt)],
     out: &mut impl Write,
 ) -> io::Result<()> {
     let style = Style::for_stdout();

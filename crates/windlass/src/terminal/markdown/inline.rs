@@ -112,7 +112,7 @@ pub(super) fn is_complete(text: &str) -> bool {
                 let is_in_word = before.is_some_and(|it| it.is_alphanumeric());
                 if !is_blank(before) && open.last() == Some(&(mark, length)) {
                     open.pop();
-                } else if !is_blank(after) && !(mark == '_' && is_in_word) {
+                } else if !(is_blank(after) || mark == '_' && is_in_word) {
                     open.push((mark, length));
                 } else if after.is_none() && is_blank(before) {
                     // More of the mark may follow.

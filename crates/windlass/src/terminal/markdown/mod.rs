@@ -144,8 +144,9 @@ impl Markdown {
                 Block::Unknown => {}
                 Block::Text(style) => {
                     let style = *style;
-                    let is_boundary =
-                        character == ' ' || !character.is_ascii() || self.held.len() % 64 == 0;
+                    let is_boundary = character == ' '
+                        || !character.is_ascii()
+                        || self.held.len().is_multiple_of(64);
                     if is_boundary && (is_long || is_complete(&self.held)) {
                         let held = std::mem::take(&mut self.held);
                         self.put_inline(&held, style, width, out);
@@ -208,18 +209,20 @@ impl Markdown {
         let indent = indent.replace('\t', "    ");
         self.wrap.put_unwrapped(&indent, TextStyle::default(), out);
         let (mut prefix, mut style) = (indent, TextStyle::default());
+        let mut prefix_style = TextStyle::default();
         while let Some((marker, after)) = Marker::parse(rest) {
             let (shown, marker_style, text_style) = marker.format(self.style);
             self.wrap.put_unwrapped(&shown, marker_style, out);
             prefix.push_str(&marker.prefix(&shown));
             style = style.with(text_style);
+            prefix_style = prefix_style.with(marker_style);
             rest = after.trim_start();
             if !matches!(marker, Marker::Quote) || width_of(&prefix) >= MAX_INDENT {
                 break;
             }
         }
         let prefix = prefix.chars().take(MAX_INDENT).collect();
-        self.wrap.set_prefix(prefix);
+        self.wrap.set_prefix(prefix, prefix_style);
         rest.clone_into(&mut self.held);
         self.block = Block::Text(style);
     }

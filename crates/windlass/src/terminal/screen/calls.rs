@@ -191,6 +191,7 @@ impl Screen {
                 format!("{} {}", self.style.dots(), count(folded, "more line")),
             )),
         };
+        self.is_after_excerpt = !shown.is_empty();
         let (before, after) = if is_end { (fold, None) } else { (None, fold) };
         for (colour, line) in before.iter().chain(shown).chain(after.iter()) {
             let line = self.style.paint(*colour, &self.style.cut(line, width));

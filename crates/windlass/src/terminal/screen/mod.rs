@@ -40,6 +40,8 @@ pub(crate) struct Screen {
     markdown: Markdown,
     /// The last character of the answer: the mark of questions may be split between pieces.
     last: Option<char>,
+    /// Whether a blank line separates the next text of the answer from the lines of a result.
+    is_after_excerpt: bool,
     /// Whether the live line is drawn.
     is_drawn: bool,
     question_state: QuestionState,
@@ -104,6 +106,7 @@ impl Screen {
             in_line: false,
             markdown: Markdown::new(Style::for_stdout()),
             last: None,
+            is_after_excerpt: false,
             is_drawn: false,
             question_state: QuestionState::Closed,
             frame: 0,
@@ -166,10 +169,10 @@ impl Screen {
     }
 
     pub(crate) fn show(&mut self, event: &RuntimeEventEnvelope) -> io::Result<()> {
-        if self.is_json || self.is_result_only {
-            if let Some(item) = event.payload.ended_item() {
-                self.note_result(item);
-            }
+        if (self.is_json || self.is_result_only)
+            && let Some(item) = event.payload.ended_item()
+        {
+            self.note_result(item);
         }
         if self.is_result_only {
             return Ok(());
@@ -244,6 +247,9 @@ impl Screen {
     /// Writes a piece of the answer.
     fn write_answer(&mut self, text: &str) -> io::Result<()> {
         self.clear()?;
+        if std::mem::take(&mut self.is_after_excerpt) && !text.starts_with('\n') {
+            writeln!(io::stderr())?;
+        }
         let shown = if self.out.is_terminal() {
             self.markdown.add(text, columns())
         } else if io::stderr().is_terminal() {

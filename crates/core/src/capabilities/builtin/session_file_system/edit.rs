@@ -8,6 +8,7 @@ use super::WRITERS;
 use crate::capabilities::builtin::session_tool::{
     SessionTool, ToolFailure, fail, files, object, writes,
 };
+use crate::session_file::occurrences;
 use crate::session_path::normalize;
 use crate::tools::{SideEffectClass, ToolHints};
 use crate::traits::ToolContext;
@@ -82,17 +83,6 @@ fn replaced(path: &str, content: &str, args: &Args) -> Result<String, ToolFailur
             "`old_string` has {many} matches in {path}; add text around it until it is unique"
         )),
     }
-}
-
-/// Counts every occurrence, including overlapping ones: `aa` is not unique in `aaa`.
-fn occurrences(content: &str, passage: &str) -> usize {
-    let step = passage.chars().next().map_or(1, char::len_utf8);
-    let (mut count, mut from) = (0, 0);
-    while let Some(found) = content[from..].find(passage) {
-        count += 1;
-        from += found + step;
-    }
-    count
 }
 
 #[cfg(test)]

@@ -99,7 +99,6 @@ impl EventPlayer<'_> {
                 name: "Bash".to_owned(),
                 arguments: json!({"n": self.below(2)}),
                 title: None,
-                can_allow_always: false,
             }),
             8 => BackendEvent::PermissionWithdrawn {
                 request_id: self.name("r"),

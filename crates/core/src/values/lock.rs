@@ -1,23 +1,26 @@
-//! Locks that ignore poisoning: a panic of another holder leaves plain data behind.
+//! Locks without poisoning: the protected data is valid after each statement, even if a thread panics.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use windlass_macros::OpaqueDebug;
 
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex.
+pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A value that clones of a store share, behind a lock that is never held across an await.
+/// State that clones of its owner share.
 #[derive(OpaqueDebug)]
-pub(crate) struct Shared<T>(Arc<RwLock<T>>);
+pub struct Shared<T>(Arc<RwLock<T>>);
 
 impl<T> Shared<T> {
-    pub(crate) fn read(&self) -> RwLockReadGuard<'_, T> {
+    /// Locks the state for reading.
+    pub fn read(&self) -> RwLockReadGuard<'_, T> {
         self.0.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub(crate) fn write(&self) -> RwLockWriteGuard<'_, T> {
+    /// Locks the state for writing.
+    pub fn write(&self) -> RwLockWriteGuard<'_, T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
