@@ -46,7 +46,8 @@ fn served(name: &str, content: Vec<u8>) -> io::Result<Vec<u8>> {
     Ok(without_comments(&source).into_bytes())
 }
 
-/// Removes `/** … */`, lines that begin with `//`, and indentation. A test of the sources excludes texts for which this would be wrong.
+/// Removes `/** … */`, lines that begin with `//`, indentation, and line breaks within a list or a block's beginning. A test of the sources excludes
+/// texts for which this would be wrong.
 fn without_comments(source: &str) -> String {
     let mut rest = source;
     let mut code = String::with_capacity(source.len());
@@ -57,7 +58,14 @@ fn without_comments(source: &str) -> String {
     code.push_str(rest);
     let lines = code.lines().map(str::trim);
     let lines = lines.filter(|line| !line.is_empty() && !line.starts_with("//"));
-    lines.flat_map(|line| [line, "\n"]).collect()
+    let end = |line: &str| {
+        if line.ends_with(['{', '(', '[', ',']) {
+            ""
+        } else {
+            "\n"
+        }
+    };
+    lines.flat_map(|line| [line, end(line)]).collect()
 }
 
 fn directory(variable: &str) -> io::Result<PathBuf> {

@@ -142,7 +142,10 @@ function argumentsOf(wait) {
   const start = wait.tool_name + " ";
   if (typeof wait.description !== "string" || !wait.description.startsWith(start)) return undefined;
   try {
-    return JSON.parse(wait.description.slice(start.length));
+    const text = wait.description.slice(start.length);
+    const value = JSON.parse(text);
+    // A value that JavaScript changes, such as a large integer, is shown as the daemon wrote it.
+    return JSON.stringify(value) === text ? value : undefined;
   } catch {
     return undefined;
   }

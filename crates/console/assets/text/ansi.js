@@ -40,7 +40,15 @@ function classes(style) {
 }
 
 /** A carriage return starts the line again, as on a terminal. @param {string} text */
-const overwrite = (text) => text.replace(/\r+\n/g, "\n").replace(/[^\n]*\r(?!$)/g, "").replace(/\r/g, "");
+function overwrite(text) {
+  if (!text.includes("\r")) return text;
+  const rows = text.split("\n").map((row) => {
+    let end = row.length;
+    while (row[end - 1] === "\r") end--;
+    return row.slice(row.lastIndexOf("\r", end - 1) + 1, end);
+  });
+  return rows.join("\n");
+}
 
 /** Renders the output of a program. @param {string} source @returns {DocumentFragment} */
 export function ansi(source) {

@@ -5,7 +5,7 @@ import {visible} from "./plain.js";
 import {dim} from "../ui/parts.js";
 
 const MAX_DEPTH = 6;
-const FENCE = /^ {0,3}(`{3,}|~{3,})\s*([\w+#.-]*)[^`]*$/;
+const FENCE = /^ {0,3}(`{3,}(?!`)|~{3,})[^`]*$/;
 const ITEM = /^( {0,12})([-*+]|\d{1,9}[.)])\s+(.*)$/;
 
 /** @param {string} source @returns {DocumentFragment} */
@@ -21,7 +21,7 @@ function blocks(lines, into, depth) {
   while (index < lines.length) {
     const line = lines[index] ?? "";
     const fence = FENCE.exec(line);
-    const heading = /^ {0,3}(#{1,6})\s+(.*?)\s*#*$/.exec(line);
+    const heading = /^ {0,3}(#{1,6})\s+(\S.*)$/.exec(line);
     if (!line.trim()) {
       index++;
     } else if (fence) {
@@ -30,7 +30,7 @@ function blocks(lines, into, depth) {
       index = end + 1;
     } else if (heading) {
       // The page has its own headings of the first levels.
-      into.append(h("p.md-heading", {role: "heading", "aria-level": String((heading[1]?.length ?? 1) + 2)}, inline(heading[2] ?? "")));
+      into.append(h("p.md-heading", {role: "heading", "aria-level": String((heading[1]?.length ?? 1) + 2)}, inline((heading[2] ?? "").slice(0, 1000).replace(/ *#*$/, ""))));
       index++;
     } else if (/^ {0,3}([-*_])( *\1){2,} *$/.test(line)) {
       into.append(h("hr"));
@@ -92,7 +92,7 @@ const INLINE = /(`+)([^`]|[^`][^]*?[^`])\1(?!`)|\*\*([^*\n]{1,2000})\*\*|(?<![\w
 function inline(text) {
   const fragment = document.createDocumentFragment();
   // An unclosed code mark makes the search quadratic; such a paragraph is shown as it is.
-  if (text.length > 100_000) {
+  if (text.length > 10_000) {
     fragment.append(text);
     return fragment;
   }

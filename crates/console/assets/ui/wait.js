@@ -23,6 +23,9 @@ class WWait extends HTMLElement {
   #wait = null;
   #shownAt = 0;
   #isWhole = true;
+  /** @type {Element | null} */
+  #text = null;
+  #isSeen = false;
   #busy = false;
   #error = h("div");
   /** @type {HTMLButtonElement[]} */
@@ -41,27 +44,36 @@ class WWait extends HTMLElement {
   disconnectedCallback() {
     this.removeEventListener("keydown", this.#onKey);
     TIMES.removeEventListener("liveness", this.#onLiveness);
+    // The cards below move up, below a pointer that may be about to click.
+    for (const card of document.querySelectorAll("w-wait")) if (card instanceof WWait) card.settle();
+  }
+
+  /** Switches decisions off for a moment, because the card appeared or moved. */
+  settle() {
+    this.#shownAt = performance.now();
+    this.#update();
+    setTimeout(() => this.#update(), DELAY + 20);
   }
 
   /** @param {Wait} wait @param {{alone?: boolean}} [options] */
   show(wait, options = {}) {
     this.#wait = wait;
-    this.#shownAt = performance.now();
     this.setAttribute("aria-label", `${wait.kind === "question" ? "Question" : "Approval"}: ${line(wait.tool_name ?? "")}`);
     const name = {approval: wait.tool_name ?? "call", question: "Question", tool_call: wait.tool_name ?? "tool", unknown_outcome: `Outcome unknown: ${wait.tool_name ?? ""}`}[wait.kind] ?? wait.kind;
     const head = h("h3", h("span", h("span.warn", {"aria-hidden": "true"}, wait.kind === "question" ? "? " : "! "), visible(line(name, 100))), remaining(wait.expires_at, "denied automatically in "));
     const where = note(h("a", {href: href("threads", wait.thread_id, {turn: wait.turn_id})}, line(wait.title, 80) || "Thread"), options.alone ? null : [" · ", h("a", {href: href("waits", wait.id, {thread: wait.thread_id})}, "Open")]);
     fill(this, head, where, this.#content(wait), this.#error);
-    this.#update();
-    setTimeout(() => this.#update(), DELAY + 20);
+    this.settle();
   }
 
   /** @param {Wait} wait */
   #content(wait) {
     if (wait.kind === "question") return this.#question(wait);
     const text = wait.arguments ? callText(wait.arguments) : (wait.description ?? "");
-    const body = textBody(text, {form: "exact", label: "Arguments of the call", onWhole: () => ((this.#isWhole = true), this.#update())});
+    const body = textBody(text, {form: "exact", label: "Arguments of the call", onWhole: () => ((this.#isWhole = true), (this.#isSeen = false), this.#update())});
     this.#isWhole = !body.querySelector(".body-bar");
+    this.#text = body.querySelector(".body");
+    this.#text?.addEventListener("scroll", () => this.#update());
     const why = wait.why ? h("p.why", "Why: “", visible(line(wait.why, 500)), "”") : null;
     if (wait.kind === "tool_call") return [body, why, note("A client executes this call and returns its result.")];
     const decide = (/** @type {string} */ label, /** @type {object} */ decision, /** @type {string} */ kind) => {
@@ -119,9 +131,13 @@ class WWait extends HTMLElement {
 
   #update() {
     const early = performance.now() - this.#shownAt < DELAY;
+    const text = this.#text;
+    // What is below the visible part of the text has not been read.
+    this.#isSeen ||= !text || (text.clientHeight > 0 && text.scrollTop + text.clientHeight > text.scrollHeight - 4);
+    const isRead = this.#isWhole && this.#isSeen;
     for (const node of this.#deciding) {
-      node.disabled = early || this.#busy || !this.#isWhole || !isLive();
-      node.title = this.#isWhole ? (isLive() ? "" : "There is no connection to the daemon") : "Show the whole text first";
+      node.disabled = early || this.#busy || !isRead || !isLive();
+      node.title = isRead ? (isLive() ? "" : "There is no connection to the daemon") : "Read the whole text first";
     }
   }
 

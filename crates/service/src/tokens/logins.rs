@@ -33,6 +33,8 @@ const USE_INTERVAL: TimeDelta = TimeDelta::minutes(5);
 /// Maximum numbers of codes and sessions; the oldest are removed first.
 const MAX_CODES: usize = 16;
 const MAX_SESSIONS: usize = 256;
+/// Maximum number of sessions of one token, or of the operator.
+const MAX_OWN_SESSIONS: usize = 16;
 /// Maximum number of refused logins in a period.
 const MAX_REFUSED: u32 = 10;
 const REFUSED_PERIOD: Duration = Duration::from_secs(60);
@@ -125,6 +127,27 @@ impl JsonContents for StoredLogins {
 }
 
 impl StoredLogins {
+    /// Removes a session if there are too many for another one of this token: its own oldest one, else one of another token, so that no token can end
+    /// the operator's sessions.
+    fn make_room(&mut self, token_id: Option<&str>) {
+        let is_own = |session: &StoredSession| session.token_id.as_deref() == token_id;
+        let own = self.sessions.iter().filter(|session| is_own(session));
+        let removed = if own.count() >= MAX_OWN_SESSIONS {
+            self.sessions.iter().position(is_own)
+        } else if self.sessions.len() >= MAX_SESSIONS {
+            let of_token = self
+                .sessions
+                .iter()
+                .position(|session| session.token_id.is_some());
+            of_token.or(Some(0))
+        } else {
+            None
+        };
+        if let Some(at) = removed {
+            self.sessions.remove(at);
+        }
+    }
+
     fn remove_expired(&mut self, now: DateTime<Utc>) {
         self.codes.retain(|code| code.expires_at > now);
         self.sessions.retain(|session| !session.has_expired(now));
@@ -222,7 +245,11 @@ impl Logins {
     /// # Errors
     /// The secret is not valid, or too many logins were refused.
     pub fn log_in(&self, access: &Access, login: &LoginSecret<'_>) -> Result<NewSession> {
-        self.check_refused()?;
+        // A code cannot be guessed, so the guesses of other clients do not block it.
+        let is_guessable = matches!(login, LoginSecret::Token(_));
+        if is_guessable {
+            self.check_refused()?;
+        }
         let created = match login {
             LoginSecret::Code(code) => self.redeem(access, code)?,
             LoginSecret::Token(token) => match authenticate(access, token.trim().as_bytes())? {
@@ -231,7 +258,9 @@ impl Logins {
             },
         };
         created.ok_or_else(|| {
-            self.count_refused();
+            if is_guessable {
+                self.count_refused();
+            }
             ApiError::new(
                 ErrorCode::Unauthorized,
                 "the login is not valid: a code works once and for five minutes; `windlass console` prints another",
@@ -283,8 +312,7 @@ impl Logins {
                     return false;
                 }
             }
-            let excess = (logins.sessions.len() + 1).saturating_sub(MAX_SESSIONS);
-            logins.sessions.drain(..excess);
+            logins.make_room(session.token_id.as_deref());
             logins.sessions.push(session);
             true
         });

@@ -314,7 +314,8 @@ impl TurnView<'_> {
             if self.questions.is_waiting()
                 && let Some(keys) = &mut keys
             {
-                keys.pause();
+                let is_typing = keys.pause();
+                self.questions.expect_rest_of_line(is_typing);
             }
             self.settle(screen).await?;
             tokio::select! {

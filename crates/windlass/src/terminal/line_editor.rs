@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fs;
 use std::io::{self, Write};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -158,7 +159,8 @@ fn edited(text: &str) -> Result<String> {
     let mut words = command.split_whitespace();
     let program = words.next().unwrap_or(USUAL_EDITOR);
     // Other users cannot open this directory.
-    let directory = tempfile::tempdir()?;
+    let private = fs::Permissions::from_mode(0o700);
+    let directory = tempfile::Builder::new().permissions(private).tempdir()?;
     let file = directory.path().join("prompt.md");
     fs::write(&file, text)?;
     let status = Command::new(program).args(words).arg(&file).status();

@@ -1,6 +1,6 @@
 //! Formats a call that needs an approval: its command, the diff of its change, or its arguments. Nothing is omitted.
 
-use std::path::Path;
+use std::path::{Component, Path};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -149,6 +149,11 @@ fn edit_diff(
 
 /// Returns the current contents of a file below the directory; `None` if it does not exist.
 fn current_contents(cwd: &Path, path: &str) -> Result<Option<String>, FileRejected> {
+    // The tools resolve `..` textually, and the system through links: it may be another file.
+    let mut parts = Path::new(path).components();
+    if parts.any(|part| part == Component::ParentDir) {
+        return Err(std::io::Error::other("its path contains `..`").into());
+    }
     let named = cwd.join(path);
     let real = match named.canonicalize() {
         Ok(real) => real,
@@ -390,6 +395,7 @@ mod tests {
         for path in [
             "link",
             "../outside",
+            "none/../README.md",
             "pipe",
             outside.to_str().unwrap(),
             "/proc/self/pagemap",

@@ -110,6 +110,8 @@ pub(crate) struct Questions {
     waiting: VecDeque<PendingQuestion>,
     shown: Option<ShownQuestion>,
     reader: Option<LineReader>,
+    /// Whether the user is in the middle of a line.
+    is_typing: bool,
 }
 
 /// The question that the user sees.
@@ -119,6 +121,8 @@ struct ShownQuestion {
     given: Vec<UserAnswer>,
     /// All lines of the call, if some of them were not shown yet; then a yes is not accepted.
     unseen: Option<Vec<StyledLine>>,
+    /// The user was typing when the question appeared, so the next line is no answer.
+    is_rest_of_line: bool,
 }
 
 /// A thread that waits for one line of standard input. Dropping it stops the thread before it consumes a line of the next reader.
@@ -185,6 +189,11 @@ impl Questions {
         self.waiting.push_back(question);
     }
 
+    /// Records whether the user is in the middle of a line. The rest of it is no answer to the next question.
+    pub(crate) fn expect_rest_of_line(&mut self, is_typing: bool) {
+        self.is_typing |= is_typing;
+    }
+
     /// Queues a question again whose answer was not accepted.
     pub(crate) fn put_back(&mut self, question: PendingQuestion) {
         self.waiting.push_front(question);
@@ -245,6 +254,7 @@ impl Questions {
             question,
             given: Vec::new(),
             unseen,
+            is_rest_of_line: std::mem::take(&mut self.is_typing),
         });
         self.prompt(screen)
     }
@@ -303,6 +313,13 @@ impl Questions {
         match &line {
             Some(_) => screen.answered(),
             None => screen.close_question()?,
+        }
+        if std::mem::take(&mut shown.is_rest_of_line) && line.is_some() {
+            let text = "You were typing, so this line is not taken as an answer.";
+            screen.question(Colour::Dim, text)?;
+            self.shown = Some(shown);
+            self.prompt(screen)?;
+            return Ok(None);
         }
         let answer = match &shown.question {
             PendingQuestion::Approval { .. } => {

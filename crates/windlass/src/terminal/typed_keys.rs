@@ -54,14 +54,16 @@ impl TypedKeys {
         }
     }
 
-    /// Stops reading, because a question is asked or the line editor is used.
-    pub(crate) fn pause(&mut self) {
-        if let Some(mut reader) = self.reader.take() {
-            reader.bytes.close();
-            while let Ok(bytes) = reader.bytes.try_recv() {
-                self.ready.extend(self.line.push(&bytes));
-            }
+    /// Stops reading, because a question is asked or the line editor is used. Returns whether this interrupted an unfinished line.
+    pub(crate) fn pause(&mut self) -> bool {
+        let Some(mut reader) = self.reader.take() else {
+            return false;
+        };
+        reader.bytes.close();
+        while let Ok(bytes) = reader.bytes.try_recv() {
+            self.ready.extend(self.line.push(&bytes));
         }
+        !self.line.text.is_empty()
     }
 
     /// Returns the text of the unfinished line.

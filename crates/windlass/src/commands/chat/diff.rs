@@ -11,7 +11,14 @@ use crate::terminal::{Colour, Style};
 
 /// Maximum number of lines that are shown.
 const MAX_LINES: usize = 2000;
-const DIFF: [&str; 4] = ["diff", "--no-ext-diff", "--no-textconv", "--no-color"];
+/// Submodules have filters of their own, which Git would run.
+const DIFF: [&str; 5] = [
+    "diff",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--ignore-submodules=dirty",
+];
 
 /// Shows the changes since the last commit, then the names of untracked files.
 pub(super) async fn show(directory: &Path, data: &Path) -> Result<()> {

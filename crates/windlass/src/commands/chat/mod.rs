@@ -189,6 +189,15 @@ impl ChatLoop {
         ThreadSession::begin(&self.daemon, &self.cwd, request, self.approvals).await
     }
 
+    /// Takes the session of the chat, or creates it.
+    async fn connected_session(&mut self) -> Result<ThreadSession> {
+        self.daemon.ensure_connected().await?;
+        match self.session.take() {
+            Some(session) => Ok(session),
+            None => self.begin().await,
+        }
+    }
+
     async fn prompt(&mut self, text: &str) -> Result<()> {
         self.prompt_in(text, None).await
     }
@@ -204,13 +213,17 @@ impl ChatLoop {
                 return Ok(());
             }
         };
-        self.daemon.ensure_connected().await?;
-        let mut session = match self.session.take() {
-            Some(session) => session,
-            None => self.begin().await?,
+        let mut session = match self.connected_session().await {
+            Ok(session) => session,
+            Err(error) => {
+                note(format!("error: {}; nothing was sent", error_text(&error)));
+                self.unsent = Some(text.to_owned());
+                return Ok(());
+            }
         };
         session.approvals = self.approvals;
-        let parts: Vec<_> = self.attachments.drain(..).chain(mentioned).collect();
+        let attached = std::mem::take(&mut self.attachments);
+        let parts: Vec<_> = attached.iter().cloned().chain(mentioned).collect();
         session.turn_options = StartTurn {
             mode: mode.or(self.turn_options.mode),
             input: (!parts.is_empty()).then_some(parts),
@@ -220,6 +233,7 @@ impl ChatLoop {
             Ok(turn) => watch(turn, &mut self.keys, &self.details).await?,
             Err(error) => {
                 note(format!("error: {}", error_text(&error)));
+                self.attachments = attached;
                 Watched {
                     unsent: Some(text.to_owned()),
                     is_detached: false,

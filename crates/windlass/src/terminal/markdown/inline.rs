@@ -97,7 +97,11 @@ pub(super) fn is_complete(text: &str) -> bool {
     let mut at = 0;
     while let Some(&mark) = characters.get(at) {
         let rest = &characters[at..];
-        let length = rest.iter().take_while(|other| **other == mark).count();
+        // Only a run of these marks has a meaning, and counting other runs would take quadratic time.
+        let length = match mark {
+            '`' | '*' | '_' | '~' => rest.iter().take_while(|other| **other == mark).count(),
+            _ => 1,
+        };
         let before = at.checked_sub(1).and_then(|at| characters.get(at));
         let after = rest.get(length);
         match mark {
