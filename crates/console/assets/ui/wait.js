@@ -136,8 +136,9 @@ class WWait extends HTMLElement {
     this.#isSeen ||= !text || (text.clientHeight > 0 && text.scrollTop + text.clientHeight > text.scrollHeight - 4);
     const isRead = this.#isWhole && this.#isSeen;
     for (const node of this.#deciding) {
-      node.disabled = early || this.#busy || !isRead || !isLive();
-      node.title = isRead ? (isLive() ? "" : "There is no connection to the daemon") : "Read the whole text first";
+      const isReady = isRead || node.classList.contains("danger");
+      node.disabled = early || this.#busy || !isReady || !isLive();
+      node.title = isReady ? (isLive() ? "" : "There is no connection to the daemon") : "Read the whole text first";
     }
   }
 

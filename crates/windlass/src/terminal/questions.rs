@@ -471,6 +471,21 @@ mod tests {
     }
 
     #[test]
+    fn rest_of_a_line_that_was_begun_before_the_question_is_no_answer() {
+        let (mut questions, mut screen) = (Questions::default(), Screen::new(false));
+        questions.push(approval("ls"));
+        questions.expect_rest_of_line(true);
+        questions.ask(&mut screen, Path::new("/")).unwrap();
+        let mut answer = |line: &str| {
+            questions
+                .answer(Some(line.to_owned()), &mut screen)
+                .unwrap()
+        };
+        assert!(answer("a").is_none());
+        assert!(answer("y").is_some());
+    }
+
+    #[test]
     fn text_after_a_no_is_the_reason() {
         for (line, reason) in [
             ("n", None),

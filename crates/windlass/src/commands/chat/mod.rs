@@ -222,8 +222,7 @@ impl ChatLoop {
             }
         };
         session.approvals = self.approvals;
-        let attached = std::mem::take(&mut self.attachments);
-        let parts: Vec<_> = attached.iter().cloned().chain(mentioned).collect();
+        let parts: Vec<_> = self.attachments.drain(..).chain(mentioned).collect();
         session.turn_options = StartTurn {
             mode: mode.or(self.turn_options.mode),
             input: (!parts.is_empty()).then_some(parts),
@@ -233,7 +232,6 @@ impl ChatLoop {
             Ok(turn) => watch(turn, &mut self.keys, &self.details).await?,
             Err(error) => {
                 note(format!("error: {}", error_text(&error)));
-                self.attachments = attached;
                 Watched {
                     unsent: Some(text.to_owned()),
                     is_detached: false,
